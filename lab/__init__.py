@@ -1,0 +1,1 @@
+"""What a study is and what its numbers mean: pure functions and records, no I/O."""

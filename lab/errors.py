@@ -1,0 +1,44 @@
+"""The exception tree: what a user can mend, and everything else."""
+
+
+class DrafthouseError(Exception):
+    """Anything Drafthouse raises on purpose."""
+
+
+class UserError(DrafthouseError):
+    """Something the user can mend: its text is one sentence that says how. Printed without a traceback."""
+
+
+class SettingsError(UserError):
+    """A setting in the environment or drafthouse.toml that cannot be used."""
+
+
+class StudyError(UserError):
+    """A study that cannot be run.
+
+    `problems` are (field path, sentence) pairs, for a form that shows each beside its field.
+    """
+
+    def __init__(self, problems: list[tuple[str, str]]) -> None:
+        self.problems = problems
+        super().__init__("\n".join(f"{field}: {sentence}" if field else sentence for field, sentence in problems))
+
+
+class EngineError(DrafthouseError):
+    """An engine that did not start, or died. A result of the study, kept with the telling lines of its log."""
+
+
+class RevisionError(UserError):
+    """A database that is older or newer than this Drafthouse; the text names the command to run."""
+
+
+class BundleError(UserError):
+    """A run's folder that is not whole, or of a format this Drafthouse does not read."""
+
+
+class QueryError(UserError):
+    """A question to the warehouse that it cannot answer; DuckDB's own words are in the text."""
+
+
+class CancelledError(DrafthouseError):
+    """The user cancelled the job; raised inside the worker so that everything it started is stopped."""

@@ -1,0 +1,105 @@
+"""A study from TOML, JSON or a form's dictionary, and the sentences that say what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lab.errors import StudyError
+from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Workload
+
+#: Which model a field path ends in, so that an unknown key can be answered with the known ones.
+_MODELS: dict[str, type[BaseModel]] = {
+    "": Study,
+    "arms": Arm,
+    "speculation": Speculation,
+    "workloads": Workload,
+    "loads": Load,
+    "sampling": Sampling,
+    "slo": Slo,
+}
+
+
+def study_from_toml(text: str) -> Study:
+    """Read a study from TOML. Raises StudyError, also for text that is no TOML."""
+    try:
+        return study_from_dict(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError([("", f"this is not valid TOML: {error}")]) from None
+
+
+def study_from_json(text: str) -> Study:
+    """Read a study from JSON. Raises StudyError, also for text that is no JSON object."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise StudyError([("", f"this is not valid JSON: {error}")]) from None
+    if not isinstance(data, dict):
+        raise StudyError([("", f"a study is a JSON object with keys like name and arms, not a {type(data).__name__}")])
+    return study_from_dict(data)
+
+
+def study_from_dict(data: Mapping[str, Any]) -> Study:
+    """Validate a study; StudyError lists every problem with the path of its field."""
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        raise StudyError([(_path(detail["loc"]), _sentence(detail)) for detail in _causes(error)]) from None
+
+
+def study_to_toml(study: Study) -> str:
+    """The study as TOML that reads back equal; what is at its default is left out."""
+    data: dict[str, Any] = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    tables = {key: data.pop(key) for key in ("arms", "workloads", "loads")}
+    return tomli_w.dumps(data | tables, multiline_strings=False)
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """Without the echo: a list whose only item is wrong is also reported as empty."""
+    details = error.errors()
+    inner = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"][0] not in inner]
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`("arms", 1, "name")` as `arms[1].name`; the names pydantic gives to union members are left out."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part not in ("bool", "int", "float", "str"):
+            path += f".{part}" if path else part
+    return path
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, given = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(detail["loc"])
+    if kind == "missing":
+        return "is required but missing"
+    if kind == "too_short":
+        return "is empty: at least one is needed"
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    return f"{detail['msg'].replace('Input should', 'should', 1)}, got {_shortened(given)}"
+
+
+def _unknown_key(location: tuple[int | str, ...]) -> str:
+    parents = [part for part in location[:-1] if isinstance(part, str)]
+    known = sorted(_MODELS[parents[-1] if parents else ""].model_fields)
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"is not known here: {hint}The keys here are {', '.join(known)}"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

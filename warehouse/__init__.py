@@ -1,0 +1,1 @@
+"""Keeps what was measured: files, databases, questions."""

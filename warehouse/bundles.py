@@ -1,0 +1,169 @@
+"""A run's folder on disk: written whole or not at all, read back equal.
+
+    <bundles>/<job_id>/<run_id>/run.json, requests.parquet, telemetry.parquet, engine.log
+
+A bundle is written under a hidden temporary name, every file and the folder are fsynced, then it is renamed: a reader
+sees all of it or nothing. It is never changed afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from lab.errors import BundleError
+from lab.records import BUNDLE_FORMAT_VERSION, RequestRecord, RunRecord, TelemetrySample
+
+RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
+_TEMPORARY = ".writing-"
+
+REQUESTS_SCHEMA = pa.schema(
+    [
+        pa.field("index", pa.int32(), nullable=False),
+        pa.field("prompt_id", pa.string(), nullable=False),
+        pa.field("category", pa.string()),
+        pa.field("prompt", pa.string(), nullable=False),
+        pa.field("requested_output_tokens", pa.int32(), nullable=False),
+        pa.field("intended_send_s", pa.float64(), nullable=False),
+        pa.field("sent_s", pa.float64()),
+        pa.field("first_token_s", pa.float64()),
+        pa.field("end_s", pa.float64()),
+        pa.field("chunk_s", pa.list_(pa.float64()), nullable=False),
+        pa.field("chunk_tokens", pa.list_(pa.int32())),
+        pa.field("prompt_tokens", pa.int32()),
+        pa.field("completion_tokens", pa.int32()),
+        pa.field("finish_reason", pa.string()),
+        pa.field("error", pa.string()),
+        pa.field("output_text", pa.string(), nullable=False),
+        pa.field("spec_drafts", pa.int32()),
+        pa.field("spec_draft_tokens", pa.int32()),
+        pa.field("spec_accepted_tokens", pa.int32()),
+    ]
+)
+TELEMETRY_SCHEMA = pa.schema(
+    [
+        pa.field("t_s", pa.float64(), nullable=False),
+        pa.field("loop_lag_ms", pa.float64(), nullable=False),
+        pa.field("requests_in_flight", pa.int32(), nullable=False),
+        pa.field("requests_done", pa.int32(), nullable=False),
+        pa.field("chunks_received", pa.int32(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """One run as it lies on disk."""
+
+    folder: Path
+    run: RunRecord
+    requests: tuple[RequestRecord, ...]
+    telemetry: tuple[TelemetrySample, ...]
+
+
+def bundle_folder(root: Path, job_id: str, run_id: str) -> Path:
+    return root / job_id / run_id
+
+
+def write_bundle(
+    root: Path,
+    run: RunRecord,
+    requests: Sequence[RequestRecord],
+    telemetry: Sequence[TelemetrySample],
+    log: Path | None,
+) -> Path:
+    """Write the bundle of `run` and return its folder; an existing one of the same id is left as it is.
+
+    Raises OSError (a full disk, say); nothing of the bundle is left then.
+    """
+    final = bundle_folder(root, run.job_id, run.run_id)
+    if final.exists():
+        return final
+    writing = final.with_name(f"{_TEMPORARY}{run.run_id}-{uuid.uuid4().hex[:8]}")
+    try:
+        writing.mkdir(parents=True)
+        (writing / RUN_FILE).write_text(run.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        _write_table(writing / REQUESTS_FILE, requests, REQUESTS_SCHEMA)
+        _write_table(writing / TELEMETRY_FILE, telemetry, TELEMETRY_SCHEMA)
+        if log is None:
+            (writing / LOG_FILE).touch()
+        else:
+            shutil.copyfile(log, writing / LOG_FILE)
+        for path in (*writing.iterdir(), writing):
+            fsync(path)
+        writing.rename(final)
+        fsync(final.parent)
+    except OSError:
+        shutil.rmtree(writing, ignore_errors=True)
+        if final.exists():  # another worker finished the same run a moment earlier
+            return final
+        raise
+    return final
+
+
+def _write_table(path: Path, rows: Sequence[RequestRecord] | Sequence[TelemetrySample], schema: pa.Schema) -> None:
+    pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema), path)
+
+
+def read_bundle(folder: Path) -> Bundle:
+    """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
+    run = read_run(folder)
+    return Bundle(folder, run, _read_requests(folder), _read_telemetry(folder))
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Read `run.json` alone. Raises BundleError."""
+    try:
+        run = RunRecord.model_validate_json((folder / RUN_FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
+    if run.format_version != BUNDLE_FORMAT_VERSION:
+        raise BundleError(
+            f"{folder} has bundle format {run.format_version}; this Drafthouse reads {BUNDLE_FORMAT_VERSION}: "
+            "use the Drafthouse that wrote it, or a newer one"
+        )
+    return run
+
+
+def _read_requests(folder: Path) -> tuple[RequestRecord, ...]:
+    rows = _read_table(folder / REQUESTS_FILE, REQUESTS_SCHEMA)
+    return tuple(RequestRecord(**{key: _frozen(value) for key, value in row.items()}) for row in rows)
+
+
+def _read_telemetry(folder: Path) -> tuple[TelemetrySample, ...]:
+    return tuple(TelemetrySample(**row) for row in _read_table(folder / TELEMETRY_FILE, TELEMETRY_SCHEMA))
+
+
+def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, object]]:
+    try:
+        return list(pq.read_table(path, schema=schema).to_pylist())
+    except (OSError, pa.ArrowException) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from None
+
+
+def _frozen(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def find_bundles(root: Path) -> Iterator[Path]:
+    """Every whole bundle under `root`, oldest job first; folders still being written are not seen."""
+    for run_file in sorted(root.glob(f"*/*/{RUN_FILE}")):
+        if not run_file.parent.name.startswith(_TEMPORARY):
+            yield run_file.parent
+
+
+def fsync(path: Path) -> None:
+    """Make a file or folder outlive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,106 @@
+"""The only reader of the environment and of drafthouse.toml.
+
+Every setting is `DRAFTHOUSE_<NAME>` in the environment or `<name>` in `drafthouse.toml` (in the working directory);
+the environment wins. All state lies under `home`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from lab.errors import SettingsError
+
+ENVIRONMENT_PREFIX = "DRAFTHOUSE_"
+SETTINGS_FILE = "drafthouse.toml"
+
+
+class Settings(BaseSettings):
+    """Where things are and how patient the services are. Units are in the names."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=ENVIRONMENT_PREFIX, toml_file=SETTINGS_FILE, extra="forbid", frozen=True, case_sensitive=False
+    )
+
+    home: Path = Field(default=Path("var"), description="the folder of all state")
+    engines_dir: Path = Field(default=Path(".engines"), description="the engines' own environments")
+    engines_file: Path = Field(default=Path("engines.toml"), description="what engines this host has")
+    database_url: str | None = Field(default=None, description="the app database; default: SQLite under home")
+    broker_url: str | None = Field(default=None, description="Celery's broker; default: a Valkey of our own under home")
+    bundles_dir: Path | None = Field(default=None, description="where runs are kept; default: bundles under home")
+    web_host: str = Field(default="127.0.0.1", description="address the page listens on")
+    web_port: int = Field(default=8501, ge=1, le=65535, description="port the page listens on")
+    lease_s: float = Field(default=30.0, ge=2, le=3600, description="a worker silent for this long has lost its job")
+    ingest_every_s: float = Field(default=1.0, gt=0, le=3600, description="pause between two looks for new bundles")
+    engine_start_timeout_s: float = Field(default=600.0, gt=0, description="an engine not ready by then has failed")
+    request_timeout_s: float = Field(default=600.0, gt=0, description="a request not answered by then has failed")
+    sql_timeout_s: float = Field(default=30.0, gt=0, description="a user's own SQL is stopped after this long")
+    sql_memory_mib: int = Field(default=1024, ge=64, description="memory a user's own SQL may use")
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return sources["init_settings"], sources["env_settings"], TomlConfigSettingsSource(settings_cls)
+
+    @property
+    def bundles(self) -> Path:
+        return self.bundles_dir or self.home / "bundles"
+
+    @property
+    def master_file(self) -> Path:
+        """The ingester's own database. Nobody else opens it."""
+        return self.home / "master.duckdb"
+
+    @property
+    def warehouse_file(self) -> Path:
+        """The published database, replaced whole at each publish; open it read-only."""
+        return self.home / "warehouse.duckdb"
+
+    @property
+    def app_database_url(self) -> str:
+        return self.database_url or f"sqlite:///{(self.home / 'app.sqlite').absolute()}"
+
+    @property
+    def broker_file(self) -> Path:
+        """Where `drafthouse up` leaves the address of the Valkey it started; readable by its owner only."""
+        return self.home / "valkey" / "url"
+
+    @property
+    def models_dir(self) -> Path:
+        return self.home / "models"
+
+    @property
+    def logs_dir(self) -> Path:
+        return self.home / "logs"
+
+
+def load_settings() -> Settings:
+    """Read and check all settings. Raises SettingsError with a sentence per problem."""
+    _refuse_unknown_variables()
+    try:
+        return Settings()
+    except ValidationError as error:
+        raise SettingsError("\n".join(map(_sentence, error.errors()))) from None
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from None
+
+
+def _refuse_unknown_variables() -> None:
+    """A misspelt variable would silently leave its setting at the default."""
+    known = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+    if unknown := sorted(name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known):
+        raise SettingsError(f"{', '.join(unknown)}: no such setting. There are {', '.join(sorted(known))}")
+
+
+def _sentence(detail: Any) -> str:
+    name = str(detail["loc"][0])
+    where = f"{ENVIRONMENT_PREFIX}{name.upper()} (or {name} in {SETTINGS_FILE})"
+    if detail["type"] == "extra_forbidden":
+        return f"{name} in {SETTINGS_FILE} is no setting. There are {', '.join(sorted(Settings.model_fields))}"
+    return f"{where}: {detail['msg'].replace('Input should', 'should', 1)}, got {detail['input']!r}"
