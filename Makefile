@@ -1,0 +1,66 @@
+# The only commands a person needs, and CI's. `make help` lists them.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+UV_VERSION := 0.13.8
+HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
+ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
+
+.DEFAULT_GOAL := help
+.PHONY: help up demo check test bench models engine-vllm install docs clean
+
+help: ## list these commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: install engine-vllm models ## everything from a fresh clone: a real study on this machine, its page on http://127.0.0.1:8501 (EXIT=1 stops when done)
+	@$(RUN)/drafthouse demo $(if $(EXIT),--exit)
+
+up: install ## start broker, worker, ingester and page; Ctrl-C stops them
+	@$(RUN)/drafthouse up
+
+check: install-test ## lint, types and import rules
+	$(RUN)/ruff format --check .
+	$(RUN)/ruff check .
+	$(RUN)/mypy .
+	$(RUN)/lint-imports
+
+test: install-test browser engine-vllm models ## everything the tests need, then the tests (ARGS=... for pytest)
+	$(RUN)/pytest $(ARGS)
+
+bench: install engine-vllm models ## measure Drafthouse against vLLM's own benchmark, as ratios
+	$(RUN)/python -m benchmarks
+
+docs: install ## write the generated parts of docs/ anew
+	$(RUN)/python -m warehouse.dictionary
+	$(RUN)/python -m services.reference
+
+install: $(VENV)/installed ## the app's environment in .venv
+install-test: $(VENV)/installed-test
+engine-vllm: install ## vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
+	@$(RUN)/python -m workers.engines.install vllm
+
+models: engine-vllm ## the reference models, padded to a real cost, under the home
+	@$(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
+
+clean: ## remove environments; measurements in the home stay
+	rm -rf $(VENV) $(ENGINES_DIR)
+
+$(VENV)/bin/uv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Drafthouse needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): install it, or say which with make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make environments: install its venv module (Debian and Ubuntu: apt install python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+	@$(RUN)/pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
+	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode -r requirements.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --no-deps -e .
+	@touch $@
+
+$(VENV)/installed-test: requirements-test.lock $(VENV)/installed
+	@$(RUN)/uv pip install --quiet --python $(VENV) -r requirements-test.lock
+	@touch $@
+
+.PHONY: browser install-test
+browser: install-test
+	@bin/install-chromium

@@ -1,0 +1,205 @@
+"""The `drafthouse` command: one thin function a verb."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lab.errors import UserError
+from lab.study_text import study_from_json, study_from_toml
+from services import demo as demos
+from services import doctor as doctors
+from services import supervisor
+from services.show import jobs_table, print_json, print_table
+from services.signals import stopped_by_signal
+from warehouse import database, ingest, sandbox
+from warehouse.settings import load_settings
+from workers import queue
+
+app = typer.Typer(
+    help="A lab for speculative decoding: measure whether a draft model pays, and believe the result.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+_TEND_EVERY_S = 0.25
+
+
+def main() -> None:
+    """Run the command. What the user can mend is one sentence on stderr and exit status 2."""
+    try:
+        app()
+    except UserError as error:
+        sys.stderr.write(f"drafthouse: {error}\n")
+        raise SystemExit(2) from None
+
+
+@app.command()
+def up() -> None:
+    """Start the broker, a worker, the ingester and the page; Ctrl-C stops them all."""
+    settings = load_settings()
+    with stopped_by_signal(), supervisor.running(settings) as services:
+        print(f"Drafthouse is up: {supervisor.page_url(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
+        _tend_for_ever(services)
+
+
+@app.command()
+def demo(
+    *,
+    leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of keeping up.")] = False,
+) -> None:
+    """Start everything, run the demo study on this machine and show where its results are."""
+    settings = load_settings()
+    published = False
+    with stopped_by_signal(), supervisor.running(settings) as services:
+        published = demos.run_demo(settings, services.tend)
+        if not leave:
+            _tend_for_ever(services)
+    raise SystemExit(0 if published or not leave else 1)
+
+
+@app.command()
+def submit(
+    file: Annotated[Path, typer.Argument(help="A study in TOML or JSON; - reads TOML from standard input.")],
+    *,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit status 1 if it failed.")] = False,
+    priority: Annotated[int, typer.Option(help="Higher runs earlier.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Put a study into the queue."""
+    settings = load_settings()
+    job_id = queue.submit(settings, _read_study(file), priority=priority)
+    if as_json:
+        print_json({"job_id": job_id, "url": demos.results_url(settings, job_id)})
+    else:
+        print(f"{job_id} is queued; results: {demos.results_url(settings, job_id)}", flush=True)
+    if wait:
+        done = demos.follow(settings, job_id, tend=lambda: None)
+        raise SystemExit(0 if done.state == "done" and demos.all_runs_published(settings, done) else 1)
+
+
+@app.command()
+def jobs(*, as_json: AsJson = False) -> None:
+    """List the queue and what ran before."""
+    found = queue.jobs(database.app_engine(load_settings()))
+    if as_json:
+        print_json([_job_as_dict(job) for job in found])
+    else:
+        jobs_table(found)
+
+
+@app.command()
+def cancel(job_id: str) -> None:
+    """Stop a job; the runs it has finished are kept."""
+    queue.cancel(database.app_engine(load_settings()), job_id)
+    print(f"{job_id}: cancel requested")
+
+
+@app.command()
+def retry(job_id: str) -> None:
+    """Put an ended job back into the queue; only its missing and failed runs are measured again."""
+    settings = load_settings()
+    queue.retry(settings, job_id)
+    print(f"{job_id} is queued again")
+
+
+@app.command()
+def logs(job_id: str, *, lines: Annotated[int, typer.Option(help="How many lines of its end.")] = 200) -> None:
+    """Show the engine's log of a job."""
+    print(queue.log_tail(load_settings(), job_id, lines))
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help='One statement, for example "select * from results".')],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Ask the published warehouse; nothing can be changed by it."""
+    answer = sandbox.run_sql(load_settings(), query)
+    if as_json:
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+    else:
+        print_table(answer.columns, answer.rows)
+
+
+@app.command()
+def rebuild() -> None:
+    """Make the warehouse anew from the bundles alone."""
+    settings = load_settings()
+    print(f"{ingest.rebuild(settings)} runs in {settings.warehouse_file}")
+
+
+@app.command()
+def migrate() -> None:
+    """Bring both databases to the revision of this Drafthouse; safe to repeat."""
+    settings = load_settings()
+    database.migrate(settings)
+    print(f"both databases of {settings.home.absolute()} are up to date")
+
+
+@app.command()
+def doctor(*, as_json: AsJson = False) -> None:
+    """Say what is installed and what is missing, with what to do; exit status 1 when something is."""
+    findings = doctors.examine(load_settings())
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        rows = [("ok" if f.ok else "MISSING", f.what, f.found, f.remedy) for f in findings]
+        print_table(("", "what", "found", "what to do"), rows)
+    raise SystemExit(0 if all(finding.ok for finding in findings) else 1)
+
+
+@app.command()
+def worker() -> None:
+    """Run one worker in the foreground: what a GPU host starts."""
+    load_settings()
+    _become(supervisor.worker_command())
+
+
+@app.command()
+def ingester() -> None:
+    """Run the ingester in the foreground: one per warehouse."""
+    load_settings()
+    _become(supervisor.ingester_command())
+
+
+@app.command()
+def web() -> None:
+    """Run the page in the foreground."""
+    load_settings()
+    _become(supervisor.web_command())
+
+
+def _tend_for_ever(services: supervisor.Services) -> None:
+    """Until a signal ends it."""
+    while True:
+        services.tend()
+        time.sleep(_TEND_EVERY_S)
+
+
+def _become(command: tuple[str, ...]) -> None:
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own
+
+
+def _read_study(file: Path) -> Any:
+    try:
+        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read as a study: {error}") from None
+    return study_from_json(text) if file.suffix == ".json" else study_from_toml(text)
+
+
+def _job_as_dict(job: queue.Job) -> dict[str, Any]:
+    row = asdict(job)
+    row["study"] = job.study.model_dump(mode="json")
+    row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")
+    return row

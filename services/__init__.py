@@ -1,0 +1,1 @@
+"""Starts, watches and stops the processes that make up Drafthouse on one machine."""

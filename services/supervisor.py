@@ -1,0 +1,158 @@
+"""`drafthouse up`: migrate, start every service in order, keep them alive, stop them all."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lab.errors import UserError
+from services import valkey
+from services.process import Process
+from warehouse.database import migrate
+from warehouse.settings import Settings
+
+_READY_TIMEOUT_S = 60.0
+
+
+class Services:
+    """All services of one home. `tend` is to be called a few times a second."""
+
+    def __init__(self, processes: tuple[Process, ...]) -> None:
+        self.processes = processes
+
+    def start(self) -> None:
+        for process in self.processes:
+            process.start()
+            _wait_ready(process)
+
+    def tend(self) -> None:
+        for process in self.processes:
+            process.tend()
+
+    def stop(self) -> None:
+        """The broker last: until then a worker can still say goodbye."""
+        for process in reversed(self.processes[1:]):
+            process.terminate()
+        for process in reversed(self.processes):
+            process.terminate()
+            process.wait_stopped()
+
+
+@contextlib.contextmanager
+def running(settings: Settings) -> Iterator[Services]:
+    """Everything up inside the block, everything down after it, however it ends."""
+    with _only_one(settings):
+        if not valkey.port_is_free(settings.web_host, settings.web_port):
+            raise UserError(
+                f"port {settings.web_port} on {settings.web_host} is taken by another program: stop that one, "
+                "or set DRAFTHOUSE_WEB_PORT to a free port"
+            )
+        migrate(settings)
+        services = Services(_processes(settings))
+        try:
+            services.start()
+            yield services
+        finally:
+            services.stop()
+
+
+def is_up(settings: Settings) -> bool:
+    """Whether a `drafthouse up` holds this home."""
+    lock = settings.home / "up.lock"
+    if not lock.exists():
+        return False
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def page_answers(settings: Settings) -> bool:
+    """Whether the page says it is healthy."""
+    try:
+        with urllib.request.urlopen(f"{page_url(settings)}/healthz", timeout=1) as answer:  # noqa: S310 - our own http address
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def page_url(settings: Settings) -> str:
+    """Where a browser on this machine finds the page."""
+    host = "127.0.0.1" if settings.web_host in ("0.0.0.0", "::") else settings.web_host  # noqa: S104 - compared, not bound
+    return f"http://{host}:{settings.web_port}"
+
+
+def worker_command() -> tuple[str, ...]:
+    """One job at a time in one process: the solo pool, and no chatter between workers."""
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    return (sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool", "solo", "-l", "INFO", *quiet)
+
+
+def ingester_command() -> tuple[str, ...]:
+    return (sys.executable, "-m", "warehouse.ingest")
+
+
+def web_command() -> tuple[str, ...]:
+    return (sys.executable, "-m", "webapp")
+
+
+def _processes(settings: Settings) -> tuple[Process, ...]:
+    def process(name: str, command: tuple[str, ...], is_ready: Callable[[], bool]) -> Process:
+        return Process(name, command, settings.logs_dir / f"{name}.log", is_ready)
+
+    ours = (
+        process("ingester", ingester_command(), settings.warehouse_file.exists),
+        process("worker", worker_command(), lambda: True),
+        process("web", web_command(), lambda: page_answers(settings)),
+    )
+    if settings.broker_url is not None:
+        return ours
+    command = valkey.prepare(settings)
+    url = settings.broker_file.read_text(encoding="utf-8").strip()
+    return (process("valkey", command, lambda: valkey.answers(url)), *ours)
+
+
+def _wait_ready(process: Process) -> None:
+    deadline_s = time.monotonic() + _READY_TIMEOUT_S
+    while not process.is_ready():
+        if process.exit_status is not None or time.monotonic() > deadline_s:
+            raise UserError(f"the {process.name} did not start; its log {process.log} ends:\n{process.last_words()}")
+        time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def _only_one(settings: Settings) -> Iterator[None]:
+    lock = _lock_file(settings.home)
+    with lock.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(
+                f"Drafthouse is already up in {settings.home} (process {file.read().strip()}): use it at "
+                f"{page_url(settings)}, or set DRAFTHOUSE_HOME and DRAFTHOUSE_WEB_PORT for a second one"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def _lock_file(home: Path) -> Path:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        lock = home / "up.lock"
+        lock.touch()
+    except OSError as error:
+        raise UserError(
+            f"the home {home} cannot be written ({error.strerror}): set DRAFTHOUSE_HOME to a folder of yours"
+        ) from None
+    return lock

