@@ -1,0 +1,52 @@
+"""From a study to launches and runs."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from lab.plan import estimate_s, plan
+from lab.study import Study
+from tests.lab.studies import study
+from tests.lab.test_study import studies
+
+
+@given(studies)
+def test_every_cell_is_run_once_per_repeat(planned: Study) -> None:
+    runs = [run for launch in plan(planned) for run in launch.runs]
+    keys = {run.key("job") for run in runs}
+    cells = len(planned.arms) * len(planned.workloads) * len(planned.loads)
+    assert len(runs) == len(keys) == cells * planned.repeats
+
+
+@given(studies)
+def test_an_engine_starts_once_per_arm_and_repeat(planned: Study) -> None:
+    launches = plan(planned)
+    assert [launch.index for launch in launches] == list(range(len(planned.arms) * planned.repeats))
+    assert all(run.arm == launch.arm for launch in launches for run in launch.runs)
+
+
+@given(studies)
+def test_all_arms_run_the_same_workloads_and_loads_in_the_same_order(planned: Study) -> None:
+    orders = {tuple((run.workload, run.load) for run in launch.runs) for launch in plan(planned)}
+    assert len(orders) == 1
+
+
+def test_repeats_take_the_arms_in_the_order_a_b_b_a() -> None:
+    assert [launch.arm.name for launch in plan(study(repeats=2))] == ["no draft", "draft", "draft", "no draft"]
+
+
+def test_a_run_has_another_key_in_another_job() -> None:
+    run = plan(study())[0].runs[0]
+    assert run.key("one") != run.key("two")
+
+
+@given(studies)
+def test_the_estimate_is_at_least_the_time_the_arrivals_take(planned: Study) -> None:
+    launches = plan(planned)
+    arriving_s = sum(
+        run.load.num_prompts / run.load.request_rate_rps
+        for launch in launches
+        for run in launch.runs
+        if run.load.request_rate_rps
+    )
+    assert estimate_s(launches) >= arriving_s

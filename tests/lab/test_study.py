@@ -1,0 +1,76 @@
+"""What a study means."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Workload
+from lab.study_text import study_from_json, study_from_toml, study_to_toml
+from tests.lab.studies import study, study_dict
+
+names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30).filter(
+    str.strip
+)
+positive = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
+loads = st.builds(
+    lambda concurrency, more, rate: Load(
+        max_concurrency=concurrency, num_prompts=concurrency + more, request_rate_rps=rate
+    ),
+    st.integers(1, 512),
+    st.integers(0, 1000),
+    st.none() | positive,
+)
+speculations = st.builds(
+    Speculation,
+    method=st.sampled_from(["draft_model", "eagle3"]),
+    model=names,
+    num_speculative_tokens=st.integers(1, 9),
+)
+flags = st.dictionaries(names, st.booleans() | st.integers(-5, 5) | names, max_size=3)
+studies = st.builds(
+    lambda name, target, arm, others, workloads, loads, **rest: Study(
+        name=name, target=target, arms=(arm, *others), workloads=workloads, loads=loads, **rest
+    ),
+    names,
+    names,
+    st.builds(Arm, name=names.map(lambda name: f"baseline {name}"), baseline=st.just(value=True), flags=flags),
+    st.lists(st.builds(Arm, name=names, speculation=speculations), max_size=3, unique_by=lambda arm: arm.name),
+    st.lists(st.builds(Workload, category=st.none() | names), min_size=1, max_size=2, unique_by=lambda w: w.name),
+    st.lists(loads, min_size=1, max_size=3, unique_by=lambda load: load.name),
+    repeats=st.integers(1, 5),
+    sampling=st.builds(Sampling, temperature=st.floats(0, 2)),
+    slo=st.builds(Slo, ttft_ms=st.none() | positive),
+    price_usd_per_hour=st.none() | positive,
+)
+
+
+@given(studies)
+def test_a_study_survives_toml_and_json_unchanged(original: Study) -> None:
+    assert study_from_toml(study_to_toml(original)) == original
+    assert study_from_json(original.model_dump_json()) == original
+
+
+@given(studies)
+def test_the_digest_depends_on_the_content_alone(original: Study) -> None:
+    assert study_from_toml(study_to_toml(original)).digest() == original.digest()
+    assert original.model_copy(update={"repeats": original.repeats + 1}).digest() != original.digest()
+
+
+def test_the_only_arm_without_speculation_is_the_baseline() -> None:
+    assert study().baseline.name == "no draft"
+
+
+def test_a_marked_arm_is_the_baseline_even_if_it_speculates() -> None:
+    arms = study_dict()["arms"]
+    arms[1]["baseline"] = True
+    assert study(arms=arms).baseline.name == "draft"
+
+
+@pytest.mark.parametrize("rate", ["inf", math.inf, None])
+def test_an_infinite_rate_is_a_closed_loop(rate: object) -> None:
+    load = Load.model_validate({"max_concurrency": 1, "num_prompts": 2, "request_rate_rps": rate})
+    assert load.request_rate_rps is None

@@ -1,0 +1,96 @@
+"""A supervised process is kept alive, and stopped with everything it started."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from services.process import Process
+
+PARENT_AND_CHILD = """
+import subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print(child.pid, flush=True)
+time.sleep(600)
+"""
+
+SUPERVISOR = """
+import sys, time
+from pathlib import Path
+from services.process import Process
+it = Process("inner", (sys.executable, "-c", "import time; time.sleep(600)"), Path({log!r}), lambda: True)
+it.start()
+print(it.pid)
+time.sleep(600)
+"""
+
+
+def eventually(condition: Callable[[], bool], within_s: float = 10) -> None:
+    deadline_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "did not happen in time"
+        time.sleep(0.02)
+
+
+def process(tmp_path: Path, code: str, stop_s: float = 5.0) -> Process:
+    return Process("it", (sys.executable, "-u", "-c", code), tmp_path / "it.log", lambda: True, stop_s=stop_s)
+
+
+def stopped(it: Process) -> None:
+    it.terminate()
+    it.wait_stopped()
+
+
+def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
+    it = process(tmp_path, "import time; time.sleep(600)")
+    it.start()
+    first = it.pid
+    assert first is not None
+    psutil.Process(first).kill()
+
+    def tended() -> bool:
+        it.tend()
+        return it.pid != first and it.exit_status is None
+
+    eventually(tended)
+    assert it.restarts == 1
+    stopped(it)
+
+
+def test_stopping_a_service_stops_what_it_started(tmp_path: Path) -> None:
+    it = process(tmp_path, PARENT_AND_CHILD)
+    it.start()
+    eventually(lambda: it.last_words() != "")
+    child = psutil.Process(int(it.last_words()))
+    stopped(it)
+    eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
+    it = process(
+        tmp_path,
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(600)",
+        stop_s=0.2,
+    )
+    it.start()
+    eventually(lambda: it.last_words() == "deaf")
+    pid = it.pid
+    assert pid is not None
+    stopped(it)
+    assert not psutil.pid_exists(pid)
+
+
+def test_a_service_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
+    supervisor = process(tmp_path, SUPERVISOR.format(log=str(tmp_path / "inner.log")))
+    supervisor.start()
+    eventually(lambda: supervisor.last_words() != "")
+    inner = psutil.Process(int(supervisor.last_words()))
+    assert supervisor.pid is not None
+    psutil.Process(supervisor.pid).send_signal(signal.SIGKILL)
+    eventually(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)
+    stopped(supervisor)

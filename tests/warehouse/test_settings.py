@@ -1,0 +1,65 @@
+"""Settings come from the environment and drafthouse.toml; wrong ones are refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import SettingsError
+from warehouse.settings import Settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A working directory without a drafthouse.toml, an environment without our variables."""
+    monkeypatch.chdir(tmp_path)
+    for name in Settings.model_fields:
+        monkeypatch.delenv(f"DRAFTHOUSE_{name.upper()}", raising=False)
+
+
+def test_all_state_lies_under_the_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_HOME", str(tmp_path / "other"))
+    settings = load_settings()
+    places = (settings.master_file, settings.warehouse_file, settings.bundles, settings.models_dir, settings.logs_dir)
+    assert all(place.is_relative_to(tmp_path / "other") for place in (*places, settings.broker_file))
+    assert str(tmp_path / "other") in settings.app_database_url
+
+
+def test_the_environment_wins_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("drafthouse.toml").write_text('web_port = 1234\nhome = "there"\n')
+    monkeypatch.setenv("DRAFTHOUSE_WEB_PORT", "4321")
+    assert (load_settings().web_port, load_settings().home) == (4321, Path("there"))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("DRAFTHOUSE_WEB_PORT", "web", "DRAFTHOUSE_WEB_PORT (or web_port in drafthouse.toml)"),
+        ("DRAFTHOUSE_WEB_PORT", "99999", "less than or equal to 65535"),
+        ("DRAFTHOUSE_LEASE_S", "0", "greater than or equal to 2"),
+        ("DRAFTHOUSE_HOEM", "x", "DRAFTHOUSE_HOEM: no such setting"),
+    ],
+)
+def test_a_wrong_variable_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, sentence: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hoem = 1", "hoem in drafthouse.toml is no setting"),
+        ("web_port = ", "not valid TOML"),
+        ("web_port = [1]", "web_port"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_is_wrong(text: str, sentence: str) -> None:
+    Path("drafthouse.toml").write_text(text)
+    with pytest.raises(SettingsError) as caught:
+        load_settings()
+    assert sentence in str(caught.value)
