@@ -1,0 +1,93 @@
+"""`drafthouse up`, as a user starts it."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import psutil
+import pytest
+
+from tests.services.homes import Home, new_home, services_of, up
+from tests.services.test_process import eventually
+
+MEMORY_LIMIT_BYTES = 700 * 10**6
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    return new_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="module")
+def running(home: Home) -> Iterator[subprocess.Popen[str]]:
+    with up(home) as process:
+        yield process
+
+
+def service(running: subprocess.Popen[str], word: str) -> psutil.Process:
+    return next(p for p in services_of(running)[1:] if word in " ".join(p.cmdline()))
+
+
+def test_all_services_together_stay_under_700_megabytes(running: subprocess.Popen[str]) -> None:
+    shares = {" ".join(p.cmdline()[-3:]): p.memory_full_info().pss for p in services_of(running)}
+    assert sum(shares.values()) < MEMORY_LIMIT_BYTES, shares
+
+
+def test_every_service_listens_on_loopback_only(running: subprocess.Popen[str]) -> None:
+    listening = {
+        connection.laddr.ip
+        for process in services_of(running)
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
+    assert listening == {"127.0.0.1"}
+
+
+def test_an_empty_warehouse_can_be_asked_by_any_duckdb(home: Home, running: subprocess.Popen[str]) -> None:
+    with duckdb.connect(str(home.folder / "warehouse.duckdb"), read_only=True) as connection:
+        assert connection.execute("select count(*) from results").fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize("word", ["warehouse.ingest", "workers.app", "webapp", "valkey"])
+def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word: str) -> None:
+    before = service(running, word)
+    before.kill()
+
+    def back() -> bool:
+        return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
+
+    eventually(back, within_s=20)
+
+
+def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subprocess.Popen[str]) -> None:
+    second = home.run("up")
+    assert second.returncode == 2
+    assert "already up" in second.stderr
+    assert str(running.pid) in second.stderr
+
+
+def test_a_taken_port_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    taken = new_home(tmp_path / "home")
+    with socket.create_server(("127.0.0.1", taken.port)):
+        refused = taken.run("up")
+    assert refused.returncode == 2
+    assert f"port {taken.port} on 127.0.0.1 is taken" in refused.stderr
+    assert "DRAFTHOUSE_WEB_PORT" in refused.stderr
+
+
+def test_a_home_that_cannot_be_written_is_refused_with_what_to_do() -> None:
+    refused = new_home(Path("/proc/drafthouse")).run("up")
+    assert refused.returncode == 2
+    assert "cannot be written" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_ctrl_c_stops_everything_it_started(tmp_path: Path) -> None:
+    with up(new_home(tmp_path / "home")) as process:
+        started = services_of(process)
+    assert process.returncode == 0
+    assert not [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
