@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,38 +26,36 @@ from lab.records import BUNDLE_FORMAT_VERSION, RequestRecord, RunRecord, Telemet
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
 
-REQUESTS_SCHEMA = pa.schema(
-    [
-        pa.field("index", pa.int32(), nullable=False),
-        pa.field("prompt_id", pa.string(), nullable=False),
-        pa.field("category", pa.string()),
-        pa.field("prompt", pa.string(), nullable=False),
-        pa.field("requested_output_tokens", pa.int32(), nullable=False),
-        pa.field("intended_send_s", pa.float64(), nullable=False),
-        pa.field("sent_s", pa.float64()),
-        pa.field("first_token_s", pa.float64()),
-        pa.field("end_s", pa.float64()),
-        pa.field("chunk_s", pa.list_(pa.float64()), nullable=False),
-        pa.field("chunk_tokens", pa.list_(pa.int32())),
-        pa.field("prompt_tokens", pa.int32()),
-        pa.field("completion_tokens", pa.int32()),
-        pa.field("finish_reason", pa.string()),
-        pa.field("error", pa.string()),
-        pa.field("output_text", pa.string(), nullable=False),
-        pa.field("spec_drafts", pa.int32()),
-        pa.field("spec_draft_tokens", pa.int32()),
-        pa.field("spec_accepted_tokens", pa.int32()),
-    ]
-)
-TELEMETRY_SCHEMA = pa.schema(
-    [
-        pa.field("t_s", pa.float64(), nullable=False),
-        pa.field("loop_lag_ms", pa.float64(), nullable=False),
-        pa.field("requests_in_flight", pa.int32(), nullable=False),
-        pa.field("requests_done", pa.int32(), nullable=False),
-        pa.field("chunks_received", pa.int32(), nullable=False),
-    ]
-)
+_REQUEST_FIELDS: list[pa.Field[Any]] = [
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("prompt_id", pa.string(), nullable=False),
+    pa.field("category", pa.string()),
+    pa.field("prompt", pa.string(), nullable=False),
+    pa.field("requested_output_tokens", pa.int32(), nullable=False),
+    pa.field("intended_send_s", pa.float64(), nullable=False),
+    pa.field("sent_s", pa.float64()),
+    pa.field("first_token_s", pa.float64()),
+    pa.field("end_s", pa.float64()),
+    pa.field("chunk_s", pa.list_(pa.float64()), nullable=False),
+    pa.field("chunk_tokens", pa.list_(pa.int32())),
+    pa.field("prompt_tokens", pa.int32()),
+    pa.field("completion_tokens", pa.int32()),
+    pa.field("finish_reason", pa.string()),
+    pa.field("error", pa.string()),
+    pa.field("output_text", pa.string(), nullable=False),
+    pa.field("spec_drafts", pa.int32()),
+    pa.field("spec_draft_tokens", pa.int32()),
+    pa.field("spec_accepted_tokens", pa.int32()),
+]
+_TELEMETRY_FIELDS: list[pa.Field[Any]] = [
+    pa.field("t_s", pa.float64(), nullable=False),
+    pa.field("loop_lag_ms", pa.float64(), nullable=False),
+    pa.field("requests_in_flight", pa.int32(), nullable=False),
+    pa.field("requests_done", pa.int32(), nullable=False),
+    pa.field("chunks_received", pa.int32(), nullable=False),
+]
+REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS)
+TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS)
 
 
 @dataclass(frozen=True)
@@ -142,14 +141,14 @@ def _read_telemetry(folder: Path) -> tuple[TelemetrySample, ...]:
     return tuple(TelemetrySample(**row) for row in _read_table(folder / TELEMETRY_FILE, TELEMETRY_SCHEMA))
 
 
-def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, object]]:
+def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
     try:
         return list(pq.read_table(path, schema=schema).to_pylist())
     except (OSError, pa.ArrowException) as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
 
 
-def _frozen(value: object) -> object:
+def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -33,6 +33,9 @@ class Settings(BaseSettings):
     database_url: str | None = Field(default=None, description="the app database; default: SQLite under home")
     broker_url: str | None = Field(default=None, description="Celery's broker; default: a Valkey of our own under home")
     bundles_dir: Path | None = Field(default=None, description="where runs are kept; default: bundles under home")
+    workers_elsewhere: bool = Field(
+        default=False, description="engines and models are on other hosts: a study is not refused for missing them here"
+    )
     web_host: str = Field(default="127.0.0.1", description="address the page listens on")
     web_port: int = Field(default=8501, ge=1, le=65535, description="port the page listens on")
     lease_s: float = Field(default=30.0, ge=2, le=3600, description="a worker silent for this long has lost its job")
@@ -44,9 +47,14 @@ class Settings(BaseSettings):
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], **sources: PydanticBaseSettingsSource
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - likewise
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return sources["init_settings"], sources["env_settings"], TomlConfigSettingsSource(settings_cls)
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
 
     @property
     def bundles(self) -> Path:

@@ -1,0 +1,64 @@
+"""Histograms on a logarithmic scale: small, exact to half a per cent, and the sum of two is that of the pooled values.
+
+Averages of percentiles are not percentiles; of these counts they can be taken over any selection of runs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: The largest relative error of a value read back.
+RELATIVE_ERROR = 0.005
+#: Each bucket reaches up to this times its lower bound.
+GROWTH = (1 + RELATIVE_ERROR) / (1 - RELATIVE_ERROR)
+#: Smaller values (a nanosecond, in ms) count as zero, in a bucket of their own.
+SMALLEST = 1e-6
+ZERO_BUCKET = -10_000
+
+#: How a value is read back, as text for the data dictionary. Bucket b holds GROWTH^(b-1) < value <= GROWTH^b.
+VALUE_FORMULA = f"2 * pow({GROWTH!r}, bucket) / {GROWTH + 1!r}, or 0 for bucket {ZERO_BUCKET}"
+
+Counts = Mapping[int, int]
+
+
+def histogram(values: NDArray[np.float64]) -> dict[int, int]:
+    """Count `values` (finite, not negative) by bucket. Raises ValueError for others."""
+    if values.size and not (np.isfinite(values).all() and values.min() >= 0):
+        raise ValueError("a histogram takes finite values that are not negative")
+    buckets = np.full(values.shape, ZERO_BUCKET, dtype=np.int64)
+    positive = values >= SMALLEST
+    buckets[positive] = np.ceil(np.log(values[positive]) / math.log(GROWTH))
+    found, counts = np.unique(buckets, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+
+
+def merge(*histograms: Counts) -> dict[int, int]:
+    """The histogram of all values together."""
+    total: dict[int, int] = {}
+    for one in histograms:
+        for bucket, count in one.items():
+            total[bucket] = total.get(bucket, 0) + count
+    return total
+
+
+def quantile(counts: Counts, q: float) -> float | None:
+    """The `q` quantile (0 to 1), linear between neighbours as numpy's is; None of nothing."""
+    buckets = sorted(counts)
+    reached = np.cumsum([counts[bucket] for bucket in buckets])
+    if not buckets:
+        return None
+    rank = q * float(reached[-1] - 1)
+    below, above = (
+        bucket_value(buckets[int(np.searchsorted(reached, place, side="right"))])
+        for place in (math.floor(rank), math.ceil(rank))
+    )
+    return below + (above - below) * (rank - math.floor(rank))
+
+
+def bucket_value(bucket: int) -> float:
+    """What stands for every value of the bucket; off by at most RELATIVE_ERROR."""
+    return 0.0 if bucket == ZERO_BUCKET else float(2 * GROWTH**bucket / (GROWTH + 1))

@@ -1,0 +1,25 @@
+"""A home with both databases, made by the migrations once and copied for each test."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from warehouse.database import migrate
+from warehouse.settings import Settings
+
+
+@pytest.fixture(scope="session")
+def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("template") / "home"
+    migrate(Settings(home=home))
+    return home
+
+
+@pytest.fixture
+def settings(migrated_home: Path, tmp_path: Path) -> Settings:
+    home = tmp_path / "home"
+    shutil.copytree(migrated_home, home)
+    return Settings(home=home, ingest_every_s=0.05)

@@ -1,0 +1,138 @@
+"""Each question's answer, computed by hand from a small job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from lab.errors import QueryError
+from lab.histogram import quantile
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, counters, request, write_run
+from warehouse import queries
+from warehouse.database import open_warehouse
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
+
+
+def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
+    """A run of one request that takes a second."""
+    tokens = round(tokens_per_s)
+    only = request(sent_s=0.0, first_token_s=0.1, chunk_s=(0.1, 1.0), end_s=1.0, completion_tokens=tokens)
+    write_run(
+        settings.bundles,
+        (only,),
+        **{
+            "run_id": f"{arm}-{repeat}",
+            "arm": BASELINE_ARM if arm == "base" else DRAFT_ARM,
+            "is_baseline": arm == "base",
+            "repeat": repeat,
+            **changes,
+        },
+    )
+
+
+@pytest.fixture
+def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
+    after = {
+        "num_draft_tokens": 30,
+        "num_accepted_tokens": 15,
+        "num_drafts": 10,
+        "num_accepted_tokens_per_position": (9, 4, 2),
+    }
+    later = {
+        "num_draft_tokens": 90,
+        "num_accepted_tokens": 30,
+        "num_drafts": 30,
+        "num_accepted_tokens_per_position": (15, 9, 6),
+    }
+    write(settings, "base", 0, 40)
+    write(settings, "base", 1, 50)
+    write(settings, "draft", 0, 60, counters_before=counters(), counters_after=counters(**after))
+    write(settings, "draft", 1, 50, counters_before=counters(), counters_after=counters(**later))
+    write(settings, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
+    write(settings, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        yield connection
+
+
+def test_the_speedup_is_the_mean_of_the_ratios_within_each_repeat(con: duckdb.DuckDBPyConnection) -> None:
+    base, draft = queries.speedup(con, "job-1").to_dict("records")
+    assert (base["arm"], base["is_baseline"], base["value"], base["ratio"]) == ("no draft", True, 45.0, 1.0)
+    assert (draft["arm"], draft["method"], draft["num_speculative_tokens"]) == ("draft", "draft_model", 3)
+    assert (draft["value"], draft["value_min"], draft["value_max"]) == (55.0, 50.0, 60.0)
+    assert (draft["ratio"], draft["ratio_min"], draft["ratio_max"]) == (1.25, 1.0, 1.5)
+    assert (draft["repeats"], draft["paired_repeats"], draft["concurrency"]) == (2, 2, 1)
+
+
+def test_a_repeat_without_its_baseline_has_a_value_and_no_ratio(settings: Settings) -> None:
+    write(settings, "draft", 0, 60)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        [row] = queries.speedup(con, "job-1").to_dict("records")
+    assert (row["value"], row["repeats"], row["paired_repeats"]) == (60.0, 1, 0)
+    assert math.isnan(row["ratio"])
+
+
+def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
+    write(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
+    write(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        assert queries.speedup(con, "job-1")["value"].tolist() == [60.0]
+
+
+@pytest.mark.parametrize("metric", ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs'])
+def test_a_metric_that_is_none_is_refused(con: duckdb.DuckDBPyConnection, metric: str) -> None:
+    with pytest.raises(QueryError, match="is no metric to compare: use one of requests_completed"):
+        queries.speedup(con, "job-1", metric)
+
+
+@pytest.mark.parametrize("metric", queries.COMPARABLE)
+def test_every_number_of_a_run_can_be_compared(con: duckdb.DuckDBPyConnection, metric: str) -> None:
+    assert len(queries.speedup(con, "job-1", metric)) == 2
+
+
+def test_acceptance_per_position_is_pooled_by_drafts(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.acceptance_per_position(con, "job-1")
+    assert found["position"].tolist() == [1, 2, 3]
+    assert found["acceptance"].tolist() == pytest.approx([24 / 40, 13 / 40, 8 / 40])
+    assert found["num_drafts"].tolist() == [40, 40, 40]
+
+
+def test_jobs_with_results_are_counted_newest_first(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.jobs_with_results(con)
+    assert found["job_id"].tolist() == ["job-1", "job-0"]
+    assert found["runs_completed"].tolist() == [4, 1]
+    assert found["runs_failed"].tolist() == [1, 0]
+    assert found["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
+
+
+def test_results_are_those_of_one_job(con: duckdb.DuckDBPyConnection) -> None:
+    assert len(queries.results(con, "job-1")) == 5
+    assert queries.results(con, "'; drop table runs; --").empty
+
+
+def test_a_failed_run_has_its_reason_and_unknown_numbers(con: duckdb.DuckDBPyConnection) -> None:
+    assert queries.failed_runs(con, "job-1")["error"].tolist() == ["the engine died"]
+    found = queries.results(con, "job-1").set_index("run_id").loc["broken"]
+    assert found[["output_tok_per_s", "ttft_p50_ms", "acceptance_rate"]].isna().all()
+
+
+def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.run_seconds(con)
+    assert found["runs"].sum() == 5
+    assert set(found["run_s"]) == {2.0}
+
+
+def test_histograms_of_repeats_are_pooled(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.histogram_counts(con, "job-1", "ttft")
+    draft = found[found["arm"] == "draft"]
+    counts = dict(zip(draft["bucket"].tolist(), draft["count"].tolist(), strict=True))
+    assert sum(counts.values()) == 2
+    assert quantile(counts, 0.5) == pytest.approx(100, rel=0.005)

@@ -1,0 +1,144 @@
+"""The questions that pages and the command line ask: one function each, on a connection of `open_warehouse`.
+
+Each gives a data frame with the columns named in its docstring; null (NaN, None) means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from lab.errors import QueryError
+from lab.metrics import METRICS
+
+#: What `speedup` can compare: the numbers of a run that are one number.
+COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")
+
+
+def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:
+    """Through Arrow, because duckdb's own way to pandas warns about every column of moments (pandas 3.1)."""
+    return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
+
+
+def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """job_id, study_name, target, hardware, submitted_at, runs_completed, runs_failed; newest first.
+
+    Where the app database does not know the job (a bundle from another home), submitted_at is its first run's start.
+    """
+    return frame(
+        con,
+        """
+        SELECT r.job_id, any_value(r.study_name) AS study_name, any_value(r.target) AS target,
+            string_agg(DISTINCT r.hardware, ', ' ORDER BY r.hardware) AS hardware,
+            coalesce(any_value(j.submitted_at), min(r.started_at)) AS submitted_at,
+            count(*) FILTER (r.status = 'completed') AS runs_completed,
+            count(*) FILTER (r.status = 'failed') AS runs_failed
+        FROM runs AS r LEFT JOIN jobs AS j USING (job_id)
+        GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
+        """,
+    )
+
+
+def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """All columns of the view `results`, one row a run of the job, in the order of measuring."""
+    return frame(con, "SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
+
+
+def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_tok_per_s") -> pd.DataFrame:
+    """Every arm beside the baseline, one row per arm x dataset x category x output length x pattern.
+
+    arm, method, draft_model, num_speculative_tokens, is_baseline, dataset, category, requested_output_tokens, pattern,
+    concurrency, value (mean over repeats), value_min, value_max, ratio (mean of the ratios to the baseline of the same
+    repeat), ratio_min, ratio_max, repeats (with a value), paired_repeats (with a ratio).
+    Raises QueryError for a metric that is not one of COMPARABLE.
+    """
+    if metric not in COMPARABLE:
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(COMPARABLE)}")
+    return frame(con, _SPEEDUP.format(metric=metric), [job_id])
+
+
+#: Of attempts at the same cell the last completed one counts.
+_SPEEDUP = """
+    WITH cell AS (
+        SELECT *, "{metric}" AS number FROM results
+        WHERE job_id = ? AND status = 'completed'
+        QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC, started_at DESC) = 1
+    ), paired AS (
+        SELECT c.*, c.number / nullif(b.number, 0) AS ratio
+        FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
+            AND b.requested_output_tokens = c.requested_output_tokens AND b.pattern = c.pattern
+            AND b.repeat = c.repeat
+    )
+    SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, dataset, category, requested_output_tokens,
+        pattern, concurrency, avg(number) AS value, min(number) AS value_min, max(number) AS value_max,
+        avg(ratio) AS ratio, min(ratio) AS ratio_min, max(ratio) AS ratio_max,
+        count(number) AS repeats, count(ratio) AS paired_repeats
+    FROM paired GROUP BY ALL
+    ORDER BY is_baseline DESC, arm, dataset, category, requested_output_tokens, concurrency, pattern
+"""
+
+
+def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """arm, category, concurrency, position (from 1), acceptance (pooled: weighted by drafts), num_drafts."""
+    return frame(
+        con,
+        """
+        WITH position AS (
+            SELECT arm, category, concurrency, num_drafts, unnest(acceptance_per_position) AS rate,
+                unnest(range(1, len(acceptance_per_position) + 1)) AS position
+            FROM results
+            WHERE job_id = ? AND status = 'completed' AND num_drafts > 0 AND acceptance_per_position IS NOT NULL
+        )
+        SELECT arm, category, concurrency, position, sum(rate * num_drafts) / sum(num_drafts) AS acceptance,
+            sum(num_drafts)::BIGINT AS num_drafts
+        FROM position GROUP BY ALL ORDER BY arm, category, concurrency, position
+        """,
+        [job_id],
+    )
+
+
+def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """run_id, arm, dataset, category, pattern, concurrency, repeat, attempt, started_at, error; oldest first."""
+    return frame(
+        con,
+        """
+        SELECT run_id, arm, dataset, category, pattern, concurrency, repeat, attempt, started_at, error
+        FROM runs WHERE job_id = ? AND status = 'failed' ORDER BY started_at, run_id
+        """,
+        [job_id],
+    )
+
+
+def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """What earlier runs took, to estimate the next ones by.
+
+    host, hardware, engine, target, method, dataset, requested_output_tokens, concurrency, num_prompts, runs, run_s (the
+    median of warm-up and window together), engine_start_s (median).
+    """
+    return frame(
+        con,
+        """
+        SELECT host, hardware, engine, target, method, dataset, requested_output_tokens, concurrency, num_prompts,
+            count(*) AS runs, median(window_s + coalesce(warmup_s, 0)) AS run_s,
+            median(engine_start_s) AS engine_start_s
+        FROM runs WHERE status = 'completed' AND window_s IS NOT NULL GROUP BY ALL ORDER BY ALL
+        """,
+    )
+
+
+def histogram_counts(con: duckdb.DuckDBPyConnection, job_id: str, latency: str) -> pd.DataFrame:
+    """arm, category, concurrency, bucket, count: each arm's histogram of one of lab.latency.LATENCIES, repeats pooled.
+
+    Percentiles of it: `lab.histogram.quantile`.
+    """
+    return frame(
+        con,
+        """
+        SELECT arm, category, concurrency, bucket, sum(count)::BIGINT AS count
+        FROM histograms JOIN runs USING (run_id) WHERE job_id = ? AND metric = ? GROUP BY ALL ORDER BY ALL
+        """,
+        [job_id, latency],
+    )

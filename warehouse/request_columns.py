@@ -1,0 +1,56 @@
+"""The columns of `request_records` and `telemetry`: each reads from a RequestRecord or a TelemetrySample.
+
+`run_id` stands before them; the ingester adds it.
+"""
+
+from __future__ import annotations
+
+from lab import latency
+from warehouse.columns import Column, column
+
+_RECORDED = (
+    column("index", "int", "place in the order of sending, from 0"),
+    column("prompt_id", "text", "the same prompt has the same id in every arm"),
+    column("category", "text?", "kind of text"),
+    column("prompt", "text", "what was sent"),
+    column("requested_output_tokens", "int", "tokens that it may generate at most"),
+    column(
+        "intended_send_s", "double", "when the load asked for it; seconds since the window began, as all times here"
+    ),
+    column("sent_s", "double?", "when it left the client"),
+    column("first_token_s", "double?", "when the first output arrived"),
+    column("end_s", "double?", "last byte, or the moment of failure"),
+    column("chunk_s", "doubles", "arrival of each streamed chunk that carried output"),
+    column("chunk_tokens", "ints?", "tokens in each of those chunks; null where the server does not count them"),
+    column("prompt_tokens", "int?", "from the server's usage"),
+    column("completion_tokens", "int?", "from the server's usage"),
+    column("finish_reason", "text?", "why the output ended, in the server's words"),
+    column("error", "text?", "why the request failed; null where it did not"),
+    column("output_text", "text", "what came back"),
+    column("spec_drafts", "int?", "verification rounds of this request, as the server says"),
+    column("spec_draft_tokens", "int?", "tokens drafted for this request"),
+    column("spec_accepted_tokens", "int?", "drafted tokens accepted for this request"),
+)
+_COMPUTED = (
+    column("is_completed", "bool", "ended without an error", latency.is_completed),
+    column("send_delay_ms", "double?", "sent - intended_send", latency.send_delay_ms),
+    column("ttft_ms", "double?", "time to first token: first_token - sent", latency.ttft_ms),
+    column(
+        "ttft_from_intended_ms",
+        "double?",
+        "first_token - intended_send: the wait in the client counts too",
+        latency.ttft_from_intended_ms,
+    ),
+    column("tpot_ms", "double?", "(last chunk - first_token) / (completion_tokens - 1)", latency.tpot_ms),
+    column("e2e_ms", "double?", "end - sent", latency.e2e_ms),
+)
+
+REQUEST_COLUMNS: tuple[Column, ...] = (*_RECORDED, *_COMPUTED)
+
+TELEMETRY_COLUMNS: tuple[Column, ...] = (
+    column("t_s", "double", "seconds since the window began"),
+    column("loop_lag_ms", "double", "worst lag of the client's event loop in this second"),
+    column("requests_in_flight", "int", "requests sent and not answered in full"),
+    column("requests_done", "int", "requests ended since the window began"),
+    column("chunks_received", "int", "streamed chunks received since the window began"),
+)

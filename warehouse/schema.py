@@ -1,0 +1,105 @@
+"""The warehouse's tables (DuckDB), each with what it means. Its views stand in `views`.
+
+Tables are made by migrations/warehouse. None has a foreign key, and only `runs` an index, because DuckDB refuses most
+changes to a table that has one.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from lab import histogram
+from lab.metrics import METRICS, Metric
+from warehouse.columns import Column, column, table
+from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.run_columns import RUN_COLUMNS
+
+WAREHOUSE = sa.MetaData()
+_RUN_ID = column("run_id", "text", "the run")
+
+
+def _metric_column(metric: Metric) -> Column:
+    """Counts are BIGINT; everything else that is one number is DOUBLE."""
+    kind = "bigint?" if metric.unit in ("requests", "tokens", "rounds") else "double?"
+    kind = "doubles?" if metric.name == "acceptance_per_position" else kind
+    return column(metric.name, kind, metric.comment, lambda values: values[metric.name])
+
+
+METRIC_COLUMNS: tuple[Column, ...] = tuple(map(_metric_column, METRICS))
+STUDY_COLUMNS: tuple[Column, ...] = (
+    column("study_id", "text", "SHA-256 of the study's content: the same study has the same id everywhere"),
+    column("name", "text", "the name its author gave it"),
+    column("toml", "text", "the study as TOML"),
+    column("json", "text", "the study as JSON"),
+    column("created_at", "moment", "when it was first submitted"),
+)
+JOB_COLUMNS: tuple[Column, ...] = (
+    column("job_id", "text", "names the job"),
+    column("study_id", "text", "the study it runs"),
+    column("name", "text", "the study's name"),
+    column("state", "text", "queued, running, done, failed or cancelled"),
+    column("priority", "int", "higher runs first"),
+    column("submitted_at", "moment", "when a user submitted it"),
+    column("started_at", "moment?", "when a worker first claimed it"),
+    column("finished_at", "moment?", "when it was done, failed or cancelled"),
+    column("worker", "text?", "the worker that has or had it"),
+    column("tries", "int", "how often a user asked for it again"),
+    column("error", "text?", "why it failed"),
+)
+_HISTOGRAM_COLUMNS = (
+    _RUN_ID,
+    column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
+    column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
+    column("count", "bigint", "how many values fell into it"),
+)
+_REJECTED_COLUMNS = (
+    column("path", "text", "the folder, relative to the bundles"),
+    column("error", "text", "why it was rejected"),
+    column("rejected_at", "moment", "when it was tried"),
+)
+
+studies = table(WAREHOUSE, "studies", "What users submitted, mirrored from the app database", STUDY_COLUMNS)
+jobs = table(
+    WAREHOUSE,
+    "jobs",
+    "Studies on their way through the queue, mirrored from the app database; no measurement depends on it",
+    JOB_COLUMNS,
+)
+runs = table(
+    WAREHOUSE,
+    "runs",
+    "One row a run: what was run, its circumstances and how it went. The view results adds its numbers",
+    RUN_COLUMNS,
+)
+sa.Index("ix_runs_run_id", runs.c.run_id, unique=True)
+run_metrics = table(
+    WAREHOUSE,
+    "run_metrics",
+    "The numbers of each run, computed once from its bundle; null means unknown, never zero",
+    (_RUN_ID, *METRIC_COLUMNS),
+)
+request_records = table(
+    WAREHOUSE,
+    "request_records",
+    "One row a request, as measured, with its own latencies. The view requests adds what its run was",
+    (_RUN_ID, *REQUEST_COLUMNS),
+)
+telemetry = table(
+    WAREHOUSE,
+    "telemetry",
+    "One row a second of a run's measured window, seen from the measuring client",
+    (_RUN_ID, *TELEMETRY_COLUMNS),
+)
+histograms = table(
+    WAREHOUSE,
+    "histograms",
+    "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: percentiles "
+    f"of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}",
+    _HISTOGRAM_COLUMNS,
+)
+rejected_bundles = table(
+    WAREHOUSE,
+    "rejected_bundles",
+    "Run folders that could not be read; each is tried again when the ingester starts",
+    _REJECTED_COLUMNS,
+)
