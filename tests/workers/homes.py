@@ -1,0 +1,142 @@
+"""A home of its own for a test: migrated databases, a stand-in engine, a model folder, prompts."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import sqlalchemy as sa
+
+from lab.records import RunRecord
+from lab.study import Study
+from lab.study_text import study_from_dict
+from warehouse.bundles import find_bundles, read_run
+from warehouse.database import app_engine
+from warehouse.settings import Settings
+from workers import queue
+from workers.engines.process import MARK
+
+REPOSITORY = Path(__file__).parents[2]
+STAND_IN = Path(__file__).with_name("stand_in_engine.py")
+PATIENCE_S = 60.0  # far above what anything here takes; the test's own time limit is 120 s
+ENGINES_TOML = f"""
+[vllm]
+kind = "vllm"
+command = ["{sys.executable}", "{STAND_IN}"]
+[absent]
+kind = "vllm"
+command = ["{{engines}}/absent/bin/vllm", "serve"]
+"""
+
+
+@dataclass(frozen=True)
+class Home:
+    settings: Settings
+    database: sa.Engine
+    folder: Path
+
+    @property
+    def prompts(self) -> dict[str, Any]:
+        """The dataset of a workload."""
+        return {"dataset": str(self.folder / "prompts.jsonl")}
+
+    def study(self, **changes: Any) -> Study:
+        """Two arms, one workload, two loads, one repeat: four runs on two launches."""
+        data = {
+            "name": "test study",
+            "target": str(self.folder / "model"),
+            "arms": [{"name": "plain"}, {"name": "drafted", "speculation": NGRAM}],
+            "workloads": [{"output_tokens": 8} | self.prompts],
+            "loads": [{"max_concurrency": 1, "num_prompts": 4}, {"max_concurrency": 2, "num_prompts": 4}],
+        }
+        return study_from_dict(data | changes)
+
+    def submit(self, **changes: Any) -> str:
+        return queue.submit(self.settings, self.study(**changes))
+
+    def job(self, job_id: str) -> queue.Job:
+        return queue.job(self.database, job_id)
+
+    def runs(self) -> list[RunRecord]:
+        return [read_run(folder) for folder in find_bundles(self.settings.bundles)]
+
+    def event_kinds(self, job_id: str) -> list[str]:
+        return [event.kind for event in queue.events(self.database, job_id)]
+
+    def engine_processes(self) -> list[psutil.Process]:
+        """Every process that an engine of this home has left or is running, and its guards."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        with contextlib.suppress(psutil.Error, OSError):
+            environment = process.environ()
+            return MARK in environment and environment.get("HOME_OF_TEST") == str(self.folder)
+        return False
+
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+
+
+@contextlib.contextmanager
+def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
+    """`migrated`: a home with databases to copy, because making them takes a second."""
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text("{}")
+    (folder / "model" / "model.safetensors").write_bytes(b"weights")
+    rows = ({"prompt": f"Prompt number {number}: count on.", "category": "count"} for number in range(64))
+    (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "engines.toml").write_text(ENGINES_TOML + f'[vllm.environment]\nHOME_OF_TEST = "{folder}"\n')
+    ours = {"engines_file": folder / "engines.toml", "lease_s": 2.0}
+    made = Settings(home=folder / "home", **{**ours, **settings})
+    shutil.copytree(migrated, made.home)
+    database = app_engine(made)
+    try:
+        yield Home(made, database, folder)
+    finally:
+        database.dispose()
+
+
+def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> float:
+    """Wait for it; returns the seconds it took."""
+    began_s = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began_s < within_s, f"not within {within_s} s: {what}"
+        time.sleep(0.02)
+    return time.monotonic() - began_s
+
+
+def worker_environment(home: Home) -> dict[str, str]:
+    """Its settings for a process of its own; what the process starts can be told by HOME_OF_TEST."""
+    settings = home.settings
+    told = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    told["HOME_OF_TEST"] = str(home.folder)
+    for name in ("home", "engines_file", "engines_dir", "lease_s", "broker_url", "database_url"):
+        value = getattr(settings, name)
+        told |= {} if value is None else {f"DRAFTHOUSE_{name.upper()}": str(value)}
+    return told
+
+
+@contextlib.contextmanager
+def celery_worker(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+    """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
+    quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
+    command = (sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool", "solo", "-l", "INFO", *quiet)
+    with (home.folder / "worker.log").open("ab") as log:
+        process = subprocess.Popen(
+            command, cwd=REPOSITORY, env=worker_environment(home), stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,15 @@
+"""Valid objects with small overrides."""
+
+from __future__ import annotations
+
+from lab.study import Sampling
+from workers.load.client import Ask
+from workers.workloads import Prompt
+
+
+def ask(output_tokens: int = 9, timeout_s: float = 10.0, *, ignore_eos: bool = True) -> Ask:
+    return Ask(Sampling(), output_tokens, ignore_eos, timeout_s)
+
+
+def prompts(count: int) -> tuple[Prompt, ...]:
+    return tuple(Prompt(f"p{place}", "prose", f"Tell me tale number {place}") for place in range(count))

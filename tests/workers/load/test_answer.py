@@ -1,0 +1,91 @@
+"""Whatever a server puts into its events, an answer comes out that can be stored, and nothing is made up."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workers.load.openai_server import usage
+from workers.load.answer import DONE, Answer
+
+KEYS = (
+    "choices", "text", "delta", "content", "reasoning", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
+    "metrics", "speculative_decoding", "num_spec_steps", "error", "object", "message",
+)  # fmt: skip
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+
+
+def answered(*events: object) -> Answer:
+    answer = Answer()
+    for place, event in enumerate(events):
+        answer.take(float(place), event if isinstance(event, bytes) else json.dumps(event).encode())
+    return answer
+
+
+def token(text: object, count: int | None, finish: object = None) -> dict[str, object]:
+    event: dict[str, object] = {"choices": [{"text": text, "finish_reason": finish}]}
+    return event if count is None else event | {"usage": usage(count)}
+
+
+@given(st.lists(json_values | st.binary(max_size=20), max_size=6))
+def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object]) -> None:
+    answer = answered(*events)
+    assert answer.problem() is None or answer.problem() != ""
+    answer.text.encode()
+    assert all(isinstance(count, int | None) for count in (answer.prompt_tokens, answer.completion_tokens))
+    assert answer.chunk_tokens is None or min(answer.chunk_tokens) >= 0
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
+def test_tokens_of_the_chunks_add_up_to_the_servers_count(sizes: list[int]) -> None:
+    events = [token("x", sum(sizes[: place + 1])) for place in range(len(sizes))]
+    answer = answered(*events, token("", sum(sizes), "length"), DONE)
+    assert answer.problem() is None
+    assert answer.chunk_tokens == tuple(sizes)
+    assert answer.completion_tokens == sum(sizes)
+
+
+def test_counts_that_do_not_reach_the_total_are_unknown_per_chunk() -> None:
+    answer = answered(token("a", 1), token("b", 1), {"choices": [], "usage": usage(9)}, DONE)
+    assert (answer.completion_tokens, answer.chunk_tokens) == (9, None)
+
+
+def test_usage_that_comes_only_with_the_finish_reason_is_no_chunk_of_output() -> None:
+    answer = answered(token("a", None), token("b", None), token("", 2, "stop"), DONE)
+    assert answer.problem() is None
+    assert answer.chunk_s == [0.0, 1.0]
+    assert answer.chunk_tokens is None
+
+
+def test_the_first_error_is_the_one_that_is_told() -> None:
+    answer = answered({"error": {"message": "out of memory"}}, {"error": "later"}, DONE)
+    assert answer.problem() == "error event in the stream: out of memory"
+
+
+def test_an_error_without_the_usual_shape_is_told_as_it_is() -> None:
+    assert answered({"error": "no"}).problem() == "error event in the stream: no"
+    assert answered({"object": "error", "message": "old style"}).problem() == "error event in the stream: old style"
+
+
+def test_a_character_in_two_halves_is_put_together() -> None:
+    whole = answered(token("\ud83d", 1), token("\ude00", 2))
+    assert whole.text == "\U0001f600"
+    assert answered(token("\ud83d", 1)).text == "\ufffd"
+
+
+def test_two_values_in_one_event_are_an_error() -> None:
+    assert "more than one JSON value" in (answered(b'{"choices": []} {"choices": []}').problem() or "")
+
+
+def test_a_wrong_type_is_an_error_that_shows_it() -> None:
+    assert "['a'] is no text" in (answered(token(["a"], 1)).problem() or "")
+    assert "{'type': 'stop'} is no text" in (answered(token("a", 1, {"type": "stop"})).problem() or "")
+    assert "'7' is no number of tokens" in (
+        answered({"choices": [], "usage": {"completion_tokens": "7", "prompt_tokens": 1}}).problem() or ""
+    )

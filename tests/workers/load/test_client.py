@@ -1,0 +1,180 @@
+"""One request: what is recorded of a good answer, and why each bad one is an error."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+import aiohttp
+import pytest
+
+from lab.records import RequestRecord
+from lab.study import Sampling
+from tests.workers.load.behaviours import WORDS
+from tests.workers.load.builders import ask, prompts
+from tests.workers.load.openai_server import PROMPT_TOKENS, Server
+from workers.load.client import Ask, Endpoint, send
+
+ROOT = Path(__file__).parents[3]
+(PROMPT,) = prompts(1)
+
+
+async def sent(
+    session: aiohttp.ClientSession,
+    base_url: str,
+    behaviour: str,
+    kind: Literal["completions", "chat"] = "completions",
+    *,
+    asked: Ask | None = None,
+) -> RequestRecord:
+    target = Endpoint(base_url, behaviour, kind, per_request_spec_metrics=True)
+    return await send(session, target, PROMPT, asked or ask(), time.perf_counter)
+
+
+@pytest.mark.parametrize("kind", ["completions", "chat"])
+async def test_a_good_answer_is_recorded_whole(
+    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"]
+) -> None:
+    record = await sent(session, server.base_url, "normal", kind)
+    assert record.error is None
+    assert (record.prompt_id, record.category, record.prompt) == ("p0", "prose", PROMPT.text)
+    assert record.output_text == "".join(WORDS)
+    assert (record.prompt_tokens, record.completion_tokens) == (PROMPT_TOKENS, 9)
+    assert record.finish_reason == "length"
+    assert record.chunk_tokens == (1,) * 9
+    assert (record.spec_drafts, record.spec_draft_tokens, record.spec_accepted_tokens) == (3, 9, 6)
+
+
+async def test_times_are_in_order(session: aiohttp.ClientSession, server: Server) -> None:
+    record = await sent(session, server.base_url, "normal")
+    assert record.sent_s is not None
+    assert record.end_s is not None
+    moments = [record.sent_s, *record.chunk_s, record.end_s]
+    assert moments == sorted(moments)
+    assert record.first_token_s == record.chunk_s[0]
+
+
+async def test_a_chunk_may_carry_several_tokens(session: aiohttp.ClientSession, server: Server) -> None:
+    record = await sent(session, server.base_url, "several_tokens")
+    assert record.chunk_tokens == (4, 4, 1)
+    assert len(record.chunk_s) == 3
+    assert record.completion_tokens == 9
+
+
+@pytest.mark.parametrize("behaviour", ["one_write", "byte_by_byte"])
+async def test_the_packets_do_not_change_the_answer(
+    session: aiohttp.ClientSession, server: Server, behaviour: str
+) -> None:
+    record = await sent(session, server.base_url, behaviour)
+    assert (record.error, record.output_text) == (None, "".join(WORDS))
+    assert record.chunk_tokens == (1,) * len(WORDS)
+
+
+async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    record = await sent(session, server.base_url, "usage_at_the_end")
+    assert record.error is None
+    assert record.chunk_tokens is None
+    assert len(record.chunk_s) == len(WORDS)
+    assert record.completion_tokens == len(WORDS) + 3
+
+
+async def test_a_counted_token_without_text_is_output_and_an_uncounted_chunk_is_not(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    record = await sent(session, server.base_url, "silent_token")
+    assert record.error is None
+    assert record.chunk_tokens == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["completions", "chat"])
+async def test_sampling_is_always_sent(
+    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"]
+) -> None:
+    await sent(session, server.base_url, "normal", kind, asked=Ask(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10))
+    (body,) = server.bodies
+    assert (body["temperature"], body["top_p"], body["seed"]) == (0.0, 1.0, 5)
+    assert (body["max_tokens"], body["ignore_eos"]) == (9, True)
+    assert body["stream_options"] == {"include_usage": True, "continuous_usage_stats": True}
+    assert body.get("prompt") == (PROMPT.text if kind == "completions" else None)
+    assert body.get("messages") == ([{"role": "user", "content": PROMPT.text}] if kind == "chat" else None)
+
+
+async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    await sent(session, server.base_url, "normal", asked=ask(ignore_eos=False))
+    assert "ignore_eos" not in server.bodies[0]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "words", "chunks"),
+    [
+        ("http_error", "HTTP 503: .*the model is overloaded", 0),
+        ("error_event", "error event in the stream: EngineCore died", 1),
+        ("dies", "the connection broke", 2),
+        ("reset", "the connection broke", 0),
+        ("cut_short", "ended without a finish_reason", 1),
+        ("no_done", r"ended without \[DONE\]", 1),
+        ("aborted", "gave up on the request .*abort", 1),
+        ("no_usage", "gave no usage", len(WORDS)),
+        ("no_output", "carried no output", 0),
+        ("not_json", "unreadable event.*half", 0),
+        ("wrong_shape", "unreadable event", 0),
+    ],
+)
+async def test_a_bad_answer_is_an_error_that_says_why(
+    session: aiohttp.ClientSession, server: Server, behaviour: str, words: str, chunks: int
+) -> None:
+    record = await sent(session, server.base_url, behaviour)
+    assert record.error is not None
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError(record.error)
+    assert len(record.chunk_s) == chunks
+    assert record.end_s is not None
+
+
+async def test_tokens_are_not_guessed_without_usage(session: aiohttp.ClientSession, server: Server) -> None:
+    record = await sent(session, server.base_url, "no_usage")
+    assert (record.prompt_tokens, record.completion_tokens, record.chunk_tokens) == (None, None, None)
+    assert record.output_text == "".join(WORDS)
+
+
+async def test_an_answer_that_takes_too_long_is_an_error(session: aiohttp.ClientSession, server: Server) -> None:
+    record = await sent(session, server.base_url, "half", asked=ask(timeout_s=1.0))
+    assert record.error == "no complete answer within 1 s"
+    assert record.output_text == "Once"
+
+
+async def test_nobody_listening_is_an_error(session: aiohttp.ClientSession, unused_tcp_port: int) -> None:
+    record = await sent(session, f"http://127.0.0.1:{unused_tcp_port}", "normal")
+    assert record.error is not None
+    assert record.error.startswith("could not connect: ")
+    assert (record.first_token_s, record.completion_tokens) == (None, None)
+
+
+async def test_a_server_killed_mid_stream_is_an_error(session: aiohttp.ClientSession) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.workers.load.mortal_server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    base_url = (await process.stdout.readline()).decode().strip()
+
+    async def kill_after_the_first_token() -> None:
+        async with session.post(base_url + "/v1/completions", json={"model": "half"}) as response:
+            await response.content.readuntil(b"\n\n")  # another request has got its token, so the server is at work
+        os.kill(process.pid, signal.SIGKILL)
+
+    record, _ = await asyncio.gather(sent(session, base_url, "half"), kill_after_the_first_token())
+    await process.wait()
+    assert record.error is not None
+    assert record.error.startswith(("the connection broke", "could not connect"))
+    after = await sent(session, base_url, "normal")
+    assert after.error is not None
+    assert "could not connect" in after.error

@@ -1,0 +1,210 @@
+"""The measured window: who is sent when, what is watched meanwhile, and how it ends early."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+import numpy as np
+import pytest
+
+from lab.errors import CancelledError
+from lab.study import Load
+from tests.workers.load.builders import ask, prompts
+from tests.workers.load.openai_server import Server
+from workers.load.arrivals import intended_send_s
+from workers.load.client import Endpoint
+from workers.load.driver import LoadResult, drive, warm_up
+from workers.load.window import LoadProgress
+
+
+async def driven(session: aiohttp.ClientSession, server: Server, load: Load, behaviour: str = "normal") -> LoadResult:
+    target = Endpoint(server.base_url, behaviour)
+    return await drive(session, target, prompts(load.num_prompts), load=load, ask=ask(), seed=0)
+
+
+async def test_every_prompt_is_sent_once_and_in_order(session: aiohttp.ClientSession, server: Server) -> None:
+    result = await driven(session, server, Load(max_concurrency=3, num_prompts=10))
+    assert [record.index for record in result.requests] == list(range(10))
+    assert [record.prompt_id for record in result.requests] == [f"p{place}" for place in range(10)]
+    assert [body["prompt"] for body in server.bodies] == [prompt.text for prompt in prompts(10)]
+    assert all(record.error is None for record in result.requests)
+
+
+async def test_a_closed_loop_keeps_exactly_its_concurrency(session: aiohttp.ClientSession, server: Server) -> None:
+    load = Load(max_concurrency=4, num_prompts=9)
+    running = asyncio.create_task(driven(session, server, load, "gated"))
+    await server.requests_arrived(4)
+    server.gate.set()
+    result = await running
+    assert server.most_in_flight == 4
+    assert len(result.requests) == 9
+
+
+async def test_in_a_closed_loop_a_request_is_due_when_a_stream_is_free(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    result = await driven(session, server, Load(max_concurrency=1, num_prompts=5))
+    ends = [0.0, *(record.end_s or 0.0 for record in result.requests)]
+    for record, end_before_s in zip(result.requests, ends, strict=False):
+        assert record.sent_s is not None
+        assert end_before_s <= record.intended_send_s <= record.sent_s
+
+
+async def test_arrivals_leave_when_they_were_meant_to(session: aiohttp.ClientSession, server: Server) -> None:
+    load = Load(max_concurrency=50, num_prompts=50, request_rate_rps=100)
+    result = await driven(session, server, load)
+    assert [record.intended_send_s for record in result.requests] == intended_send_s(load, 0).tolist()
+    late_s = [(record.sent_s or 0.0) - record.intended_send_s for record in result.requests]
+    assert min(late_s) >= 0
+    assert result.client.late_send_max_ms == pytest.approx(max(late_s) * 1000)
+
+
+async def test_waiting_for_a_free_stream_shows_in_the_times_but_is_not_the_clients_lateness(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=1, num_prompts=3, request_rate_rps=1000)
+    running = asyncio.create_task(driven(session, server, load, "gated"))
+    await server.requests_arrived(1)
+    await asyncio.sleep(0.3)
+    server.gate.set()
+    result = await running
+    waited_ms = [((record.sent_s or 0.0) - record.intended_send_s) * 1000 for record in result.requests]
+    assert waited_ms[1] > 250
+    assert result.client.late_send_max_ms is not None
+    assert result.client.late_send_max_ms < waited_ms[1]
+
+
+async def test_a_failed_request_does_not_stop_the_window(session: aiohttp.ClientSession, server: Server) -> None:
+    result = await driven(session, server, Load(max_concurrency=2, num_prompts=6), "dies")
+    assert len(result.requests) == 6
+    assert all(record.error for record in result.requests)
+
+
+async def test_each_second_is_sampled_and_nothing_is_counted_twice(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=8, num_prompts=26, request_rate_rps=10)
+    result = await driven(session, server, load)
+    times = [sample.t_s for sample in result.telemetry]
+    assert len(times) >= 3
+    assert np.diff(times).max() < 2
+    assert sum(sample.requests_done for sample in result.telemetry) == 26
+    assert sum(sample.chunks_received for sample in result.telemetry) == sum(len(r.chunk_s) for r in result.requests)
+    assert result.telemetry[-1].requests_in_flight == 0
+    assert result.duration_s == max(record.end_s or 0.0 for record in result.requests)
+    assert result.client.cpu_s > 0
+
+
+async def test_progress_is_told_each_second_and_at_the_end(session: aiohttp.ClientSession, server: Server) -> None:
+    told: list[LoadProgress] = []
+    load = Load(max_concurrency=8, num_prompts=22, request_rate_rps=10)
+    target = Endpoint(server.base_url, "normal")
+    await drive(session, target, prompts(22), load=load, ask=ask(), seed=0, on_progress=told.append)
+    assert len(told) >= 3
+    done = [progress.requests_done for progress in told]
+    assert done == sorted(done)
+    assert (done[0] < 22, done[-1]) == (True, 22)
+    assert {progress.requests_total for progress in told} == {22}
+    assert told[-1].output_tok_per_s == pytest.approx(22 * 9 / told[-1].elapsed_s)
+    assert told[-1].ttft_ms is not None
+
+
+async def test_what_the_progress_callback_raises_ends_the_window(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    class LeaseLostError(Exception):
+        pass
+
+    def report(progress: LoadProgress) -> None:
+        raise LeaseLostError
+
+    load, target = Load(max_concurrency=1, num_prompts=2), Endpoint(server.base_url, "gated")
+    with pytest.raises(LeaseLostError):
+        await drive(session, target, prompts(2), load=load, ask=ask(), seed=0, on_progress=report)
+
+
+async def cancelled_by_event(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
+    cancel.set()
+    with pytest.raises(CancelledError):
+        await running
+
+
+async def cancelled_by_task(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+@pytest.mark.parametrize("how", [cancelled_by_event, cancelled_by_task])
+async def test_cancelling_stops_at_once(
+    session: aiohttp.ClientSession,
+    server: Server,
+    how: Callable[[asyncio.Task[LoadResult], asyncio.Event], Awaitable[None]],
+) -> None:
+    cancel = asyncio.Event()
+    load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
+    running = asyncio.create_task(drive(session, target, prompts(100), load=load, ask=ask(), seed=0, cancel=cancel))
+    await server.requests_arrived(4)
+    start_s = time.perf_counter()
+    await how(running, cancel)
+    assert time.perf_counter() - start_s < 0.5
+    assert len(server.bodies) == 4
+
+
+async def test_after_the_servers_end_nothing_is_sent_and_every_request_is_accounted_for(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    end = asyncio.Event()
+    load, target = Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.01), Endpoint(server.base_url, "normal")
+    running = asyncio.create_task(drive(session, target, prompts(8), load=load, ask=ask(), seed=0, end=end))
+    await asyncio.sleep(0)
+    end.set()
+    result = await running
+    assert server.bodies == []
+    assert [record.index for record in result.requests] == list(range(8))
+    assert {(record.sent_s, record.error) for record in result.requests} == {
+        (None, "not sent: the server had ended before its turn came")
+    }
+    assert result.client.late_send_max_ms is None
+
+
+async def test_a_loop_that_stood_still_is_seen(session: aiohttp.ClientSession, server: Server) -> None:
+    running = asyncio.create_task(driven(session, server, Load(max_concurrency=1, num_prompts=1), "gated"))
+    await server.requests_arrived(1)
+    await asyncio.sleep(0.05)
+    time.sleep(0.2)  # noqa: ASYNC251 -- standing still is what this test is about
+    server.gate.set()
+    result = await running
+    assert result.client.loop_lag_max_ms > 150
+    assert max(sample.loop_lag_ms for sample in result.telemetry) == result.client.loop_lag_max_ms
+
+
+async def test_the_warm_up_runs_at_the_same_concurrency_and_keeps_its_errors(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=3, num_prompts=50, request_rate_rps=0.01)
+    running = asyncio.create_task(
+        warm_up(session, Endpoint(server.base_url, "gated"), prompts(6), load=load, ask=ask())
+    )
+    await server.requests_arrived(3)
+    server.gate.set()
+    warm = await running
+    assert (warm.requests, warm.errors) == (6, ())
+    assert server.most_in_flight == 3
+    failed = await warm_up(session, Endpoint(server.base_url, "no_done"), prompts(2), load=load, ask=ask())
+    assert failed.errors == ("the stream ended without [DONE]",) * 2
+
+
+async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSession) -> None:
+    with pytest.raises(ValueError, match="3 prompts for a load of 2"):
+        await drive(
+            session,
+            Endpoint("http://127.0.0.1:1", "normal"),
+            prompts(3),
+            load=Load(max_concurrency=1, num_prompts=2),
+            ask=ask(),
+            seed=0,
+        )

@@ -1,0 +1,60 @@
+"""A server's counters as it prints them; what it does not print is None, never 0."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.errors import EngineError
+from lab.records import ServerCounters
+from tests.workers.load.behaviours import BEHAVIOURS
+from tests.workers.load.openai_server import serve
+from workers.load.client import open_session
+from workers.probes.counters import parse_counters, read_counters
+
+METRICS = """\
+# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="a } \\"b\\" {"} 120.0
+vllm:prompt_tokens_total{engine="1",model_name="a"} 1.5e+06
+vllm:generation_tokens_total{engine="0",model_name="a"} 64.0 1763697000000
+vllm:generation_tokens_created{engine="0"} 1.7e+09
+vllm:spec_decode_num_drafts_total{engine="0"} 10
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 3.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 7.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="10"} 1.0
+vllm:num_preemptions_total NaN
+vllm:time_to_first_token_seconds_bucket{le="+Inf"} 5.0
+"""
+
+
+def test_counters_are_summed_over_their_labels() -> None:
+    counters = parse_counters(METRICS)
+    assert counters.prompt_tokens == 1_500_120.0
+    assert counters.generation_tokens == 64.0
+    assert counters.num_drafts == 10.0
+
+
+def test_positions_are_in_the_order_of_their_numbers() -> None:
+    assert parse_counters(METRICS).num_accepted_tokens_per_position == (7.0, 3.0, 1.0)
+
+
+def test_what_is_absent_or_not_a_number_is_unknown() -> None:
+    counters = parse_counters(METRICS)
+    assert (counters.num_draft_tokens, counters.prefix_cache_hits, counters.num_preemptions) == (None, None, None)
+    assert parse_counters("") == ServerCounters()
+
+
+async def test_counters_are_read_from_a_running_server() -> None:
+    async with serve(BEHAVIOURS, METRICS) as server, open_session() as session:
+        assert await read_counters(session, server.base_url) == parse_counters(METRICS)
+
+
+async def test_a_server_without_metrics_has_unknown_counters() -> None:
+    async with serve(BEHAVIOURS) as server, open_session() as session:
+        assert await read_counters(session, server.base_url) == ServerCounters()
+
+
+async def test_a_server_that_is_gone_is_an_error_and_not_zeros(unused_tcp_port: int) -> None:
+    async with open_session() as session:
+        with pytest.raises(EngineError, match=r"/metrics cannot be read: ClientConnectorError"):
+            await read_counters(session, f"http://127.0.0.1:{unused_tcp_port}")

@@ -1,0 +1,191 @@
+"""kill -9, Ctrl-C and a broker that goes away: real worker processes, a real Valkey, a real engine process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import Counter
+
+import psutil
+import pytest
+
+from tests.workers.homes import Home, celery_worker, until
+from tests.workers.valkey import Broker
+from workers import queue
+from workers.engines.process import end_leftovers
+
+SLOW = {"token_s": 0.02}  # a run takes about a second
+LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two
+MANY_LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2, 3)]
+
+
+def in_phase(home: Home, job_id: str, phase: str) -> bool:
+    progress = home.job(job_id).progress
+    return progress is not None and progress.phase == phase
+
+
+def measuring(home: Home, job_id: str) -> bool:
+    return in_phase(home, job_id, "measuring")
+
+
+def ended(home: Home, job_id: str) -> bool:
+    return home.job(job_id).state in queue.FINISHED
+
+
+def assert_every_run_once(home: Home, count: int) -> None:
+    runs = home.runs()
+    assert Counter(run.cell_key for run in runs).most_common(1)[0][1] == 1
+    assert [run.status for run in runs] == ["completed"] * count
+
+
+def test_a_worker_killed_in_a_run_is_followed_by_one_that_runs_what_is_missing_and_nothing_twice(
+    woken_home: Home,
+) -> None:
+    home = woken_home
+    job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    with celery_worker(home) as first:
+        until(lambda: len(home.runs()) >= 1 and measuring(home, job_id), "a second run")
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        done = {run.run_id: run.started_at for run in home.runs()}
+    until(lambda: not home.engine_processes(), "the engine is gone with its worker", within_s=10)
+    killed_s = time.monotonic()
+    with celery_worker(home):
+        until(lambda: home.event_kinds(job_id).count("claimed") == 2, "the job is picked up")
+        print(f"kill to pick-up, the worker's own start included: {time.monotonic() - killed_s:.1f} s")
+        until(lambda: ended(home, job_id), "the job ends")
+    assert home.job(job_id).state == "done"
+    assert_every_run_once(home, 6)
+    assert done.items() <= {run.run_id: run.started_at for run in home.runs()}.items()
+
+
+def test_the_job_of_a_worker_on_another_host_is_picked_up_when_its_lease_runs_out_and_not_before(
+    woken_home: Home,
+) -> None:
+    home, lease_s = woken_home, 8.0
+    job_id = home.submit(loads=MANY_LOADS[:1])
+    queue.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
+    with celery_worker(home):
+        until(lambda: ended(home, job_id), "the job ends")
+    events = queue.events(home.database, job_id)
+    assert [event.kind for event in events] == ["submitted", "claimed", "requeued", "claimed", "done"]
+    assert (events[2].at - events[1].at).total_seconds() >= lease_s
+
+
+def test_engine_and_guard_killed_with_the_worker_leave_nothing_that_the_next_worker_does_not_end(
+    woken_home: Home,
+) -> None:
+    home = woken_home
+    job_id = home.submit(engine_flags=SLOW | {"stubborn_child": True}, loads=MANY_LOADS)
+    with celery_worker(home) as worker:
+        until(lambda: measuring(home, job_id), "a run")
+        guards = [
+            process for process in psutil.Process(worker.pid).children() if "guard" in " ".join(process.cmdline())
+        ]
+        assert guards
+        worker.send_signal(signal.SIGKILL)
+        for guard in guards:
+            guard.kill()
+        worker.wait()
+    until(lambda: len(home.engine_processes()) == 1, "only the deaf child is left: the engine died with its guard")
+    end_leftovers(home.settings.home / "engines")
+    assert home.engine_processes() == []
+    queue.cancel(home.database, job_id)
+
+
+def test_a_worker_told_to_stop_gives_its_job_back_at_once_and_leaves_no_engine(woken_home: Home) -> None:
+    home = woken_home
+    job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    with celery_worker(home) as worker:
+        until(lambda: measuring(home, job_id), "a run")
+        worker.send_signal(signal.SIGTERM)
+        took_s = until(lambda: worker.poll() is not None, "the worker ends", within_s=20)
+    print(f"TERM to end: {took_s:.1f} s")
+    assert home.job(job_id).state == "queued"
+    assert home.event_kinds(job_id)[-1] == "released"
+    assert home.engine_processes() == []
+    queue.cancel(home.database, job_id)
+
+
+@pytest.mark.parametrize("phase", ["starting engine", "measuring"])
+def test_a_cancelled_job_is_gone_within_two_seconds(woken_home: Home, phase: str) -> None:
+    home = woken_home
+    flags = {"stubborn_child": True, "token_s": 0.02, "start_s": 300.0 if phase == "starting engine" else 0.0}
+    with celery_worker(home):
+        job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
+        until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
+        queue.cancel(home.database, job_id)
+        took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
+        print(f"cancelled within {took_s:.2f} s while {phase}")
+        assert home.engine_processes() == []
+    assert took_s < 2.0
+
+
+def test_two_workers_share_a_queue_and_run_no_job_twice(woken_home: Home) -> None:
+    home = woken_home
+    ids = [home.submit(loads=MANY_LOADS[:1]) for _ in range(4)]
+    with celery_worker(home), celery_worker(home):
+        until(lambda: all(ended(home, job_id) for job_id in ids), "all jobs end")
+    assert [home.event_kinds(job_id) for job_id in ids] == [["submitted", "claimed", "done"]] * 4
+    assert_every_run_once(home, 8)
+
+
+def test_a_broker_gone_while_a_job_runs_does_not_disturb_it_and_later_jobs_run_when_it_is_back(
+    woken_home: Home, broker: Broker
+) -> None:
+    home = woken_home
+    first = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    with celery_worker(home):
+        until(lambda: measuring(home, first), "a run")
+        broker.stop()
+        second = home.submit(loads=MANY_LOADS[:1])
+        until(lambda: ended(home, first), "the first job ends")
+        broker.start()
+        until(lambda: ended(home, second), "the second job ends")
+    assert [home.job(job_id).state for job_id in (first, second)] == ["done", "done"]
+    assert home.event_kinds(first) == ["submitted", "claimed", "done"]
+    log = (home.folder / "worker.log").read_text()
+    assert log.count("the broker is away") <= 1
+
+
+def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
+    home = woken_home
+    job_id = home.submit(engine_flags={"token_s": 0.05}, loads=MANY_LOADS[:1])
+    seen: list[queue.Progress] = []
+
+    def look() -> bool:
+        job = home.job(job_id)
+        if job.progress is not None and job.progress not in seen[-1:]:
+            seen.append(job.progress)
+        return ended(home, job_id)
+
+    with celery_worker(home):
+        until(look, "the job ends")
+    assert {progress.phase for progress in seen} >= {"starting engine", "measuring"}
+    assert all(progress.remaining_s is not None for progress in seen)
+    assert any(progress.output_tok_per_s and progress.ttft_ms for progress in seen)
+
+
+def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:
+    home = woken_home
+    job_id = home.submit(engine_flags={"token_s": 0.02}, workloads=[LONG_ANSWERS | home.prompts])
+    with celery_worker(home) as worker:
+        until(lambda: measuring(home, job_id), "a run")
+        os.kill(worker.pid, signal.SIGSTOP)
+        until(lambda: queue.requeue_expired(home.database) == [job_id], "the lease runs out")
+        taken = queue.claim(home.database, "another", lease_s=300.0)
+        assert taken is not None
+        os.kill(worker.pid, signal.SIGCONT)
+        until(lambda: not home.engine_processes(), "the engine of the paused worker is stopped")
+        assert home.job(job_id).worker == "another"
+        assert home.runs() == []
+    queue.finish(home.database, job_id, "another", "cancelled")
+
+
+def test_a_worker_with_a_database_of_another_revision_says_so_and_ends(woken_home: Home) -> None:
+    (woken_home.settings.home / "app.sqlite").unlink()
+    with celery_worker(woken_home) as worker:
+        until(lambda: worker.poll() is not None, "the worker ends")
+    assert worker.returncode != 0
+    assert "drafthouse migrate" in (woken_home.folder / "worker.log").read_text()

@@ -1,0 +1,1 @@
+"""Engines: processes in their own environments, never imports."""

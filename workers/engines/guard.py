@@ -1,0 +1,147 @@
+"""The parent of every engine: whatever happens to the worker, no process of the engine is left behind.
+
+Run as a file with the engine's command as arguments, by the worker, which holds the other end of our standard input.
+A number on it asks us to stop the engine with so many seconds of grace. End of file means that the worker is gone, also
+by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_ORPHAN_GRACE_S = 2.0
+_GIVE_UP_S = 10.0  # after KILL; a process that the kernel will not end is not waited for for ever
+_LOOK_EVERY_S = 0.02
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def main(command: list[str]) -> int:
+    """Run the engine until it ends or is to be stopped; then end all it started. Returns its exit status."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    woken = _wake_on_signals()
+    engine = subprocess.Popen(  # its exit status is collected by _reap, with those of its orphans
+        command,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=_die_with_guard,  # noqa: PLW1509 - this process has no threads
+    )
+    status, grace_s = _until_over(engine.pid, woken)
+    _end_all(engine.pid, grace_s)
+    engine.returncode = 0  # or its destructor would warn: it cannot know that we collected it
+    return status
+
+
+def _wake_on_signals() -> int:
+    """The reading end of a pipe that becomes readable with every signal; its bytes are the signals' numbers."""
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing)
+    for number in (*_STOP_SIGNALS, signal.SIGCHLD):
+        signal.signal(number, lambda _number, _frame: None)
+    return reading
+
+
+def _until_over(engine: int, woken: int) -> tuple[int, float]:
+    """Wait for the engine's end or for an order to end it: its exit status so far, and the grace for what is left."""
+    while True:
+        if (status := _reap().get(engine)) is not None:
+            return status, _ORPHAN_GRACE_S
+        readable = select.select([0, woken], [], [])[0]
+        if 0 in readable:
+            words = os.read(0, 64).split()
+            return 0, float(words[0]) if words else _ORPHAN_GRACE_S
+        if set(os.read(woken, 512)) & set(_STOP_SIGNALS):
+            return 0, _ORPHAN_GRACE_S
+
+
+def _end_all(engine: int, grace_s: float) -> None:
+    """TERM to every descendant, KILL to those still there after the grace, until there is none.
+
+    What is left of an engine that has ended itself is not worth the whole grace.
+    """
+    kill_at_s = time.monotonic() + grace_s
+    give_up_at_s = kill_at_s + _GIVE_UP_S
+    _signal_all(signal.SIGTERM)
+    while True:
+        if engine in _reap():
+            kill_at_s = min(kill_at_s, time.monotonic() + _ORPHAN_GRACE_S)
+        if not _descendants() or time.monotonic() > give_up_at_s:
+            return
+        if time.monotonic() >= kill_at_s:
+            _signal_all(signal.SIGKILL)
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _signal_all(number: signal.Signals) -> None:
+    for pid in _descendants():
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _reap() -> dict[int, int]:
+    """Collect every ended child, adopted ones too: exit status by pid, a signal as 128 + its number."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        code = os.waitstatus_to_exitcode(status)
+        ended[pid] = code if code >= 0 else 128 - code
+
+
+def _descendants() -> list[int]:
+    """Everything below this process. On Linux orphans too, for we adopt them."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in _processes():
+        children.setdefault(parent, []).append(pid)
+    found, open_ends = [], [os.getpid()]
+    while open_ends:
+        below = children.get(open_ends.pop(), [])
+        found += below
+        open_ends += below
+    return found
+
+
+def _processes() -> list[tuple[int, int]]:
+    """(pid, parent) of every process."""
+    proc = Path("/proc")
+    if not (proc / "self" / "stat").exists():
+        table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
+        return [(int(pid), int(parent)) for pid, parent in (line.split() for line in table.splitlines())]
+    pairs = []
+    for folder in proc.iterdir():
+        if folder.name.isdecimal():
+            try:
+                stat = (folder / "stat").read_text()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it ended while we looked
+            pairs.append((int(folder.name), int(stat.rpartition(")")[2].split()[1])))
+    return pairs
+
+
+def _die_with_guard() -> None:
+    """Runs in the engine before its program: if even the guard is killed, the kernel ends the engine."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,41 @@
+"""Model names of a study -> what an engine is given: a folder, or a hub name that the engine fetches itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.errors import UserError
+from warehouse.settings import Settings
+
+#: The small models that come with Drafthouse, and their folders under `models` in the home.
+REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "reference-eagle3": "eagle3"}
+
+
+def model_path(settings: Settings, name: str) -> str:
+    """The absolute folder of a reference model or of a folder's name; a hub name as it is."""
+    folder = local_folder(settings, name)
+    return name if folder is None else str(folder)
+
+
+def local_folder(settings: Settings, name: str) -> Path | None:
+    """The folder a name means, there or not; None for a hub name."""
+    if name in REFERENCE_MODELS:
+        return (settings.models_dir / REFERENCE_MODELS[name]).absolute()
+    path = Path(name).expanduser()
+    if name.startswith((".", "/", "~")) or path.is_dir():
+        return path.absolute()
+    return None
+
+
+def check_model(settings: Settings, name: str) -> None:
+    """Raises UserError for a folder without a model. A hub name is not looked up: the engine says if it is wrong."""
+    folder = local_folder(settings, name)
+    if folder is None:
+        if name.count("/") > 1:
+            raise UserError(f"{name!r} is neither a folder here nor a hub name like owner/model")
+        return
+    if (folder / "config.json").is_file():
+        return
+    if name in REFERENCE_MODELS:
+        raise UserError(f"the model {name!r} is not prepared yet ({folder} has no config.json): run `make models`")
+    raise UserError(f"{folder} is no model: there is no config.json in it")

@@ -1,0 +1,1 @@
+"""The measuring client: when to send, one streaming request, and the window that holds them all."""

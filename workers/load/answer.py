@@ -1,0 +1,143 @@
+"""What one streamed answer of an OpenAI-compatible server says, event by event.
+
+Each event is read as it comes: with the standard library's json that is 5 of the 30 microseconds that aiohttp and the
+event loop spend on it anyway (orjson would save 2), and nothing piles up to be read when many answers end together.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+DONE = b"[DONE]"
+#: Finish reasons that mean the server gave up.
+_GAVE_UP = frozenset({"abort", "error"})
+_decode = json.JSONDecoder().raw_decode
+_SPECULATION = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
+
+
+class Answer:
+    """Collects the events of one answer. Counts come from the server's `usage` alone; what it does not say is None."""
+
+    __slots__ = (
+        "_counts",
+        "_texts",
+        "chunk_s",
+        "completion_tokens",
+        "done",
+        "error",
+        "finish_reason",
+        "last_event_s",
+        "prompt_tokens",
+        "speculation",
+    )
+
+    def __init__(self) -> None:
+        self.chunk_s: list[float] = []  # arrival of each event that carried output
+        self._counts: list[int | None] = []  # completion tokens so far, as the server counted at each of them
+        self._texts: list[str] = []
+        self.prompt_tokens: int | None = None
+        self.completion_tokens: int | None = None
+        self.finish_reason: str | None = None
+        self.speculation: dict[str, int] | None = None  # vLLM's `metrics.speculative_decoding`
+        self.error: str | None = None
+        self.done = False
+        self.last_event_s: float | None = None
+
+    def take(self, t_s: float, event: bytes) -> None:
+        """Read one event that arrived at `t_s`. An unreadable one is an error of this answer, never skipped."""
+        self.last_event_s = t_s
+        if event == DONE:
+            self.done = True
+            return
+        try:
+            self._take(t_s, _json(event.decode()))
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+            self._fail(f"unreadable event in the stream ({type(error).__name__}: {error}): {event[:200]!r}")
+
+    def _take(self, t_s: float, data: dict[str, Any]) -> None:
+        if "error" in data or data.get("object") == "error":
+            self._fail(f"error event in the stream: {_message(data)}")
+            return
+        usage = data.get("usage")
+        tokens = _count(usage["completion_tokens"]) if usage else None
+        for choice in data["choices"][:1]:
+            self._take_choice(t_s, choice, tokens)
+        if usage:
+            self.prompt_tokens, self.completion_tokens = _count(usage["prompt_tokens"]), tokens
+        if speculation := (data.get("metrics") or {}).get("speculative_decoding"):
+            self.speculation = {name: _count(speculation[name]) for name in _SPECULATION if name in speculation}
+
+    def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
+        """An event carries output when it has text, or when the server's running count grew (half a character, say)."""
+        text = _text(choice)
+        counted = self._counts[-1] if self._counts else 0
+        if text or (tokens is not None and counted is not None and tokens > counted):
+            self.chunk_s.append(t_s)
+            self._counts.append(tokens)
+            self._texts.append(text)
+        if reason := choice.get("finish_reason"):
+            self.finish_reason = _string(reason)
+
+    def _fail(self, error: str) -> None:
+        self.error = self.error or error  # what came first explains what follows
+
+    @property
+    def text(self) -> str:
+        """Halves of a character that came in two chunks are put together; a half without its other becomes U+FFFD."""
+        return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+    @property
+    def chunk_tokens(self) -> tuple[int, ...] | None:
+        """Tokens in each chunk; None unless the server counted at every chunk and the sum is its final count."""
+        counts = [count for count in self._counts if count is not None]
+        if len(counts) < len(self._counts) or not counts or counts[-1] != self.completion_tokens:
+            return None
+        tokens = tuple(after - before for before, after in zip([0, *counts], counts, strict=False))
+        return tokens if min(tokens) >= 0 else None
+
+    def problem(self) -> str | None:
+        """Why this answer is no success, in words; None for a whole one."""
+        problems = (
+            (self.finish_reason is None, "the stream ended without a finish_reason"),
+            (self.finish_reason in _GAVE_UP, f"the server gave up on the request (finish_reason {self.finish_reason})"),
+            (not self.done, "the stream ended without [DONE]"),
+            (self.completion_tokens is None, "the stream gave no usage: its tokens cannot be counted"),
+            (not self.chunk_s, "the stream carried no output"),
+        )
+        return self.error or next((text for wrong, text in problems if wrong), None)
+
+
+def _json(text: str) -> Any:
+    """`json.loads` for text without white space around it, in two thirds of the time."""
+    value, end = _decode(text)
+    if end != len(text):
+        raise ValueError("more than one JSON value")
+    return value
+
+
+def _text(choice: dict[str, Any]) -> str:
+    """The output in a choice of `/v1/completions` or of `/v1/chat/completions`, reasoning included."""
+    delta = choice.get("delta")
+    if delta is None:
+        return _string(choice.get("text") or "")
+    reasoning = delta.get("reasoning") or delta.get("reasoning_content") or ""
+    return _string(reasoning) + _string(delta.get("content") or "")
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is no text")
+    return value
+
+
+def _count(value: Any) -> int:
+    """A number of tokens, small enough for the column that it is stored in."""
+    if not isinstance(value, int) or not 0 <= value < 2**31:
+        raise TypeError(f"{value!r:.80} is no number of tokens")
+    return value
+
+
+def _message(data: dict[str, Any]) -> str:
+    error = data.get("error") or data
+    return str(error.get("message") or error) if isinstance(error, dict) else str(error)

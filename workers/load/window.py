@@ -1,0 +1,94 @@
+"""What is known while a measured window runs: the requests so far, and how the client keeps up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lab.records import ClientHealth, RequestRecord, TelemetrySample
+from workers.probes.loop_lag import LoopLag
+
+
+@dataclass(frozen=True)
+class LoadProgress:
+    """Where a window is. Throughput and TTFT are of the requests that ended well so far; None before the first."""
+
+    elapsed_s: float
+    requests_total: int
+    requests_done: int  # failed ones too
+    requests_failed: int
+    requests_in_flight: int
+    output_tok_per_s: float | None
+    ttft_ms: float | None  # mean
+
+
+class Window:
+    """Created inside the event loop at the moment the window begins."""
+
+    def __init__(self, requests_total: int) -> None:
+        self.requests_total = requests_total
+        self.records: list[RequestRecord] = []
+        self.in_flight = 0
+        self.lag = LoopLag()
+        self._failed = self._tokens = 0
+        self._ttft_sum_s = 0.0
+        self._late_max_s: float | None = None
+        self._samples: list[TelemetrySample] = []
+        self._sampled_requests = 0
+        self._start_s = time.perf_counter()
+
+    def clock(self) -> float:
+        """Seconds since the window began."""
+        return time.perf_counter() - self._start_s
+
+    def add(self, record: RequestRecord, due_s: float) -> None:
+        """A request ended. `due_s`: when it was to leave, or when a stream became free for it, the later of the two."""
+        self.records.append(record)
+        if record.sent_s is not None:
+            self._late_max_s = max(self._late_max_s or 0.0, record.sent_s - due_s)
+        if record.error is not None or record.sent_s is None or record.first_token_s is None:
+            self._failed += 1
+            return
+        self._tokens += record.completion_tokens or 0
+        self._ttft_sum_s += record.first_token_s - record.sent_s
+
+    def progress(self) -> LoadProgress:
+        elapsed_s, done = self.clock(), len(self.records)
+        well = done - self._failed
+        return LoadProgress(
+            elapsed_s=elapsed_s,
+            requests_total=self.requests_total,
+            requests_done=done,
+            requests_failed=self._failed,
+            requests_in_flight=self.in_flight,
+            output_tok_per_s=self._tokens / elapsed_s if well else None,
+            ttft_ms=self._ttft_sum_s / well * 1000 if well else None,
+        )
+
+    def sample(self) -> None:
+        """Close the current second; the chunks in it are counted afterwards, from the records."""
+        done = len(self.records) - self._sampled_requests
+        self._sampled_requests = len(self.records)
+        worst_ms = self.lag.worst_since_last_ms()
+        self._samples.append(TelemetrySample(self.clock(), worst_ms, self.in_flight, done, chunks_received=0))
+
+    def telemetry(self) -> tuple[TelemetrySample, ...]:
+        """One sample a second, and one for what was left at the end."""
+        self.lag.note()
+        self.sample()
+        ends = [sample.t_s for sample in self._samples]
+        chunks = np.zeros(len(ends), dtype=np.int64)
+        for record in self.records:
+            chunks += np.bincount(np.searchsorted(ends, record.chunk_s), minlength=len(ends))
+        return tuple(replace(sample, chunks_received=int(n)) for sample, n in zip(self._samples, chunks, strict=True))
+
+    def health(self, cpu_s: float) -> ClientHealth:
+        """Call after `telemetry`, which notes the last lag."""
+        return ClientHealth(
+            loop_lag_p99_ms=self.lag.p99_ms(),
+            loop_lag_max_ms=self.lag.max_ms(),
+            late_send_max_ms=None if self._late_max_s is None else self._late_max_s * 1000,
+            cpu_s=cpu_s,
+        )

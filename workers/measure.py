@@ -1,0 +1,142 @@
+"""One run: warm up, read the counters, load, read the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import aiohttp
+
+from lab.errors import EngineError
+from lab.plan import PlannedRun
+from lab.records import ClientHealth, RequestRecord, ServerCounters, TelemetrySample
+from lab.study import Study
+from workers.engines.launch import RunningEngine
+from workers.engines.ready import is_healthy
+from workers.load.client import Ask, open_session
+from workers.load.driver import OnProgress, drive, warm_up
+from workers.probes.counters import read_counters
+from workers.workloads import Prompt, warm_up_prompts
+
+#: The warm-up fills every stream at least once, with enough different prompts to compile what there is to compile.
+_MIN_WARMUP_REQUESTS = 4
+_MAX_WARMUP_TOKENS = 32
+#: A broken connection is seen at once, the end of the process behind it a little later.
+_DEATH_SHOWS_WITHIN_S = 5.0
+_LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was seen of one run; `error` says why it failed."""
+
+    started_at: str  # UTC, ISO 8601
+    warmup_began_s: float  # time.monotonic
+    ended_s: float | None = None  # time.monotonic, when the window ended
+    error: str | None = None
+    engine_died: bool = False
+    duration_s: float | None = None
+    warmup_requests: int = 0
+    warmup_s: float | None = None
+    counters_before: ServerCounters | None = None
+    counters_after: ServerCounters | None = None
+    requests: tuple[RequestRecord, ...] = ()
+    telemetry: tuple[TelemetrySample, ...] = ()
+    client: ClientHealth | None = None
+
+
+async def measure(
+    engine: RunningEngine,
+    run: PlannedRun,
+    study: Study,
+    prompts: Sequence[Prompt],
+    *,
+    request_timeout_s: float,
+    before_window: Callable[[], Awaitable[None]],
+    on_progress: OnProgress,
+) -> Measured:
+    """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
+
+    `before_window` is awaited between warm-up and window: nothing of ours may go on beside the measuring.
+    """
+    endpoint, load, workload = engine.command.endpoint, run.load, run.workload
+    ask = Ask(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
+    seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
+    try:
+        async with open_session() as session, _watching(engine) as gone:
+            warm_ask = replace(ask, output_tokens=min(ask.output_tokens, _MAX_WARMUP_TOKENS))
+            warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
+            warm = await warm_up(session, endpoint, warm_prompts, load=load, ask=warm_ask)
+            seen = replace(seen, warmup_requests=warm.requests, warmup_s=warm.duration_s)
+            await before_window()
+            await _reset_prefix_cache(session, endpoint.base_url)
+            before = await read_counters(session, endpoint.base_url)
+            seen = replace(seen, counters_before=before, started_at=_now())
+            done = await drive(
+                session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
+            )
+            seen = replace(seen, ended_s=time.monotonic(), duration_s=done.duration_s, requests=done.requests)
+            seen = replace(seen, telemetry=done.telemetry, client=done.client)
+            seen = replace(seen, counters_after=await read_counters(session, endpoint.base_url))
+    except EngineError as error:
+        seen = replace(seen, error=str(error))
+    return await _judged(engine, seen)
+
+
+async def _judged(engine: RunningEngine, seen: Measured) -> Measured:
+    """With the reason if it failed: the engine's death first, because everything else follows from it."""
+    seen = replace(seen, ended_s=seen.ended_s or time.monotonic())
+    errors = [record.error for record in seen.requests if record.error]
+    if seen.error or errors:
+        if (why := await _why_dead(engine)) is not None:
+            return replace(seen, error=why, engine_died=True)
+        if seen.error is None and len(errors) == len(seen.requests):
+            return replace(seen, error=f"all {len(errors)} requests failed, the first: {errors[0]}")
+    return seen
+
+
+async def _why_dead(engine: RunningEngine) -> str | None:
+    """Why the engine ended, or None where it lives; something went wrong, so it may be about to."""
+    give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
+    while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
+        if await is_healthy(engine.command.endpoint):
+            return None
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return why
+
+
+@contextlib.asynccontextmanager
+async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the engine's process has ended: no arrivals are waited for then."""
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        while engine.process.exit_status is None:  # noqa: ASYNC110 - another process sets no event of ours
+            await asyncio.sleep(_LOOK_EVERY_S)
+        gone.set()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield gone
+    finally:
+        watcher.cancel()
+
+
+async def _reset_prefix_cache(session: aiohttp.ClientSession, base_url: str) -> None:
+    """So that prompts sent in an earlier cell cost what they cost at first. An engine that has no such request answers
+    404; how much came from the cache is in the counters of every run.
+    """
+    try:
+        async with session.post(f"{base_url}/reset_prefix_cache") as response:
+            if response.status not in (200, 404):
+                raise EngineError(f"the prefix cache was not reset: HTTP {response.status}")
+    except (aiohttp.ClientError, OSError) as error:
+        raise EngineError(f"the prefix cache was not reset: {type(error).__name__}: {error}") from error
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

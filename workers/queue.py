@@ -1,0 +1,160 @@
+"""The job table for those who submit and watch: the only module of workers that the web page imports.
+
+The worker's side (claim, heartbeat, finish) is in workers.leases and offered here too.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from lab.errors import UserError
+from lab.study import Study
+from lab.study_text import study_to_toml
+from warehouse.app_schema import job_events, studies
+from warehouse.app_schema import jobs as jobs_table
+from warehouse.database import app_engine, reading
+from warehouse.settings import Settings
+from workers.broker import wake
+from workers.engine_logs import log_tail
+from workers.job_table import FINISHED, Event, Job, Progress, State, add_event, find, job_from_row
+from workers.leases import LeaseLost, claim, finish, heartbeat, release, requeue_expired
+from workers.submission import check_study
+
+__all__ = [
+    "FINISHED",
+    "Event",
+    "Job",
+    "LeaseLost",
+    "Progress",
+    "State",
+    "cancel",
+    "check_study",
+    "claim",
+    "events",
+    "finish",
+    "heartbeat",
+    "job",
+    "jobs",
+    "log_tail",
+    "release",
+    "requeue_expired",
+    "retry",
+    "submit",
+]
+
+
+def submit(settings: Settings, study: Study, priority: int = 0) -> str:
+    """Check the study against this host, store it as a job and wake a worker. Returns the job's id.
+
+    Raises StudyError for an engine or a model that is not there. A broker that is away is no error: the workers look
+    for queued jobs by themselves.
+    """
+    check_study(settings, study)
+    engine = app_engine(settings)
+    try:
+        job_id = _insert(engine, study, priority)
+    finally:
+        engine.dispose()
+    wake(settings)
+    return job_id
+
+
+def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
+    study_json = json.dumps(study.model_dump(mode="json"))
+    now = datetime.now(UTC)
+    with engine.begin() as connection:
+        _store_study(connection, study, study_json, now)
+        job_id = _new_id(connection, now)
+        row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
+        connection.execute(
+            jobs_table.insert().values(row | {"state": "queued", "priority": priority, "submitted_at": now})
+        )
+        add_event(connection, job_id, "submitted")
+    return job_id
+
+
+def _store_study(connection: sa.Connection, study: Study, study_json: str, now: datetime) -> None:
+    """The same study is stored once, also when two people submit it at the same moment."""
+    row = {"study_id": study.digest(), "name": study.name, "toml": study_to_toml(study), "json": study_json}
+    there = sa.exists().where(studies.c.study_id == row["study_id"])
+    values = sa.select(*(sa.literal(value) for value in row.values()), sa.literal(now, studies.c.created_at.type))
+    connection.execute(studies.insert().from_select([*row, "created_at"], values.where(~there)))
+
+
+def _new_id(connection: sa.Connection, now: datetime) -> str:
+    """Readable and in order of time, like `20261121-041233-3fa9` (UTC)."""
+    while True:
+        job_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        if find(connection, job_id) is None:
+            return job_id
+
+
+def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
+    """The newest jobs, newest first."""
+    newest = sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
+    with reading(engine).connect() as connection:
+        return [job_from_row(row) for row in connection.execute(newest).mappings()]
+
+
+def job(engine: sa.Engine, job_id: str) -> Job:
+    """One job. Raises UserError when there is none of this id."""
+    with reading(engine).connect() as connection:
+        return _known(connection, job_id)
+
+
+def events(engine: sa.Engine, job_id: str) -> list[Event]:
+    """What happened to the job, oldest first. Raises UserError when there is none of this id."""
+    columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
+    of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
+    with reading(engine).connect() as connection:
+        _known(connection, job_id)
+        return [Event(*row) for row in connection.execute(of_job)]
+
+
+def cancel(engine: sa.Engine, job_id: str) -> None:
+    """Cancel a queued job at once, ask the worker of a running one to stop; again is no error.
+
+    Raises UserError when the job has ended another way, or is not there.
+    """
+    with engine.begin() as connection:
+        found = _known(connection, job_id, lock=True)
+        if found.state in ("done", "failed"):
+            raise UserError(f"job {job_id} is {found.state} already: there is nothing left to cancel")
+        if found.state == "queued":
+            _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
+            add_event(connection, job_id, "cancelled", "before it was started")
+        elif found.state == "running" and not found.cancel_requested:
+            _update(connection, job_id, cancel_requested=True)
+            add_event(connection, job_id, "cancel requested")
+
+
+def retry(engine: sa.Engine, job_id: str) -> None:
+    """Queue an ended job again: runs that completed stay, the others are run anew.
+
+    Raises UserError when it has not ended, or when no run of it is missing or failed. The worker finds it within
+    seconds; nobody has to wake it.
+    """
+    with engine.begin() as connection:
+        found = _known(connection, job_id, lock=True)
+        if found.state not in FINISHED:
+            raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
+        if found.state == "done" and not (found.progress and found.progress.runs_failed):
+            raise UserError(f"every run of job {job_id} completed: submit the study again to measure it once more")
+        again = {"state": "queued", "tries": found.tries + 1, "error": None, "finished_at": None}
+        _update(connection, job_id, **again, cancel_requested=False, progress_json=None)
+        add_event(connection, job_id, "retried")
+
+
+def _known(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    found = find(connection, job_id, lock=lock)
+    if found is None:
+        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists them")
+    return found
+
+
+def _update(connection: sa.Connection, job_id: str, **values: object) -> None:
+    connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(values))

@@ -1,0 +1,114 @@
+"""What is written of a run, whether it was measured or could not be."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.errors import BundleError
+from lab.plan import Launch, PlannedRun
+from lab.records import RunRecord
+from warehouse.bundles import bundle_folder, read_run
+from warehouse.settings import Settings
+from workers.bundle_writer import BundleWriter
+from workers.circumstances import circumstances
+from workers.engine_logs import engine_log
+from workers.engines.launch import Command, RunningEngine
+from workers.job_status import JobStatus
+from workers.job_table import Job
+from workers.measure import Measured
+
+
+@dataclass
+class Recorder:
+    """The runs of one job on disk; counts them in the job's status."""
+
+    settings: Settings
+    job: Job
+    bundles: BundleWriter
+    status: JobStatus
+    target_digest: str | None
+    first_error: str | None = None
+
+    def is_done(self, run: PlannedRun) -> bool:
+        """Whether the run has a bundle of this try, or a completed one of an earlier try; counted if so."""
+        for number in range(self.job.tries, -1, -1):
+            folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
+            if not folder.exists():
+                continue
+            failed = _has_failed(folder)
+            if number == self.job.tries or not failed:
+                self.status.finished(run, failed=failed)
+                return True
+        return False
+
+    def measured(
+        self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
+    ) -> None:
+        """Record a run that was measured, perhaps not to its end. Raises UserError when the last write failed."""
+        record = self._record(launch, run, engine, seen.error, seen.started_at).model_copy(
+            update={
+                "duration_s": seen.duration_s,
+                "warmup_requests": seen.warmup_requests,
+                "warmup_s": seen.warmup_s,
+                "idle_before_s": idle_before_s,
+                "counters_before": seen.counters_before,
+                "counters_after": seen.counters_after,
+                "client": seen.client,
+            }
+        )
+        self._write(record, run, seen)
+
+    def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
+        """Record a run that could not begin. Raises UserError when the last write failed."""
+        self._write(self._record(launch, run, engine, error, datetime.now(UTC).isoformat()), run, None)
+
+    def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None) -> None:
+        counted = functools.partial(self.status.finished, run, failed=record.status == "failed")
+        self.bundles.write(record, seen, engine_log(self.settings, self.job.job_id), counted)
+        self.first_error = self.first_error or record.error
+
+    def _record(
+        self,
+        launch: Launch,
+        run: PlannedRun,
+        engine: Command | RunningEngine | None,
+        error: str | None,
+        started_at: str,
+    ) -> RunRecord:
+        job, study = self.job, self.job.study
+        return RunRecord(
+            run_id=self._run_id(run, job.tries),
+            cell_key=run.key(job.job_id),
+            job_id=job.job_id,
+            study_id=job.study_id,
+            study_name=study.name,
+            target=study.target,
+            arm=run.arm,
+            is_baseline=run.arm == study.baseline,
+            workload=run.workload,
+            load=run.load,
+            sampling=study.sampling,
+            slo=study.slo,
+            endpoint=study.endpoint,
+            repeat=run.repeat,
+            launch_index=launch.index,
+            attempt=job.tries,
+            status="completed" if error is None else "failed",
+            error=error,
+            started_at=started_at,
+            circumstances=circumstances(self.settings, study, run.arm, target_digest=self.target_digest, engine=engine),
+        )
+
+    def _run_id(self, run: PlannedRun, tries: int) -> str:
+        return f"{run.key(self.job.job_id)}-{tries}"
+
+
+def _has_failed(folder: Path) -> bool:
+    """A bundle damaged later counts as failed: this try's name is taken, so only another try can replace it."""
+    try:
+        return read_run(folder).status == "failed"
+    except BundleError:
+        return True
