@@ -1,0 +1,91 @@
+"""A Drafthouse home for tests of the pages: migrated databases, models and an engine as the submit check wants them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from lab.study import Study
+from warehouse.database import app_engine, migrate
+from warehouse.settings import Settings
+from workers import queue
+from workers.queue import Progress, State
+
+#: The check at submission asks whether the engine's program is there; nothing here ever starts it.
+ENGINES = '[vllm]\nkind = "vllm"\ncommand = ["true"]\n'
+PROMPTS = 60
+WORKER = "test-worker"
+
+
+def make_home(folder: Path) -> Settings:
+    """Everything that a submitted study of the reference models is checked against."""
+    settings = Settings(home=folder / "home", engines_file=folder / "engines.toml")
+    migrate(settings)
+    settings.engines_file.write_text(ENGINES, encoding="utf-8")
+    for model in ("target", "draft", "eagle3"):
+        (settings.models_dir / model).mkdir(parents=True)
+        (settings.models_dir / model / "config.json").write_text("{}", encoding="utf-8")
+    prompts = settings.models_dir / "prompts"
+    prompts.mkdir()
+    for category in ("code", "prose", "repeat"):
+        rows = [{"prompt": f"{category} {place}", "category": category, "source": "test"} for place in range(PROMPTS)]
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (prompts / f"{category}.jsonl").write_text(text, encoding="utf-8")
+    return settings
+
+
+def environment(settings: Settings) -> dict[str, str]:
+    return {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_ENGINES_FILE": str(settings.engines_file)}
+
+
+def progress(**changes: object) -> Progress:
+    """A job in the middle of a run."""
+    values: dict[str, object] = {
+        "phase": "measuring",
+        "arm": "draft",
+        "workload": "reference/code/16",
+        "load": "c4-n8",
+        "runs_total": 4,
+        "runs_done": 1,
+        "launches_total": 2,
+        "launches_done": 0,
+        "requests_done": 4,
+        "requests_total": 8,
+        "output_tok_per_s": 112.345678,
+        "ttft_ms": 41.7,
+        "remaining_s": 200.0,
+        "at": "2026-11-21T04:12:33+00:00",
+    }
+    return Progress.model_validate(values | changes)
+
+
+def claimed_job(settings: Settings, study: Study) -> str:
+    """Submitted before all others, and taken by a worker."""
+    job_id = queue.submit(settings, study, priority=10_000)
+    engine = app_engine(settings)
+    claimed = queue.claim(engine, WORKER, 3600)
+    engine.dispose()
+    assert claimed is not None
+    assert claimed.job_id == job_id
+    return job_id
+
+
+def running_job(settings: Settings, study: Study, **changes: object) -> str:
+    """A job that a worker has claimed and reported on."""
+    job_id = claimed_job(settings, study)
+    engine = app_engine(settings)
+    queue.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
+    engine.dispose()
+    return job_id
+
+
+def finish(settings: Settings, job_id: str, state: State, error: str | None = None) -> None:
+    engine = app_engine(settings)
+    queue.finish(engine, job_id, WORKER, state, error=error)
+    engine.dispose()
+
+
+def failed_job(settings: Settings, study: Study, error: str) -> str:
+    job_id = running_job(settings, study)
+    finish(settings, job_id, "failed", error)
+    return job_id

@@ -1,0 +1,123 @@
+"""Bundles of a whole study, as a worker would leave them, with figures made up after a rule: a candidate is faster by
+its ratio at each load.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from lab.plan import PlannedRun, plan
+from lab.records import RequestRecord
+from lab.study import Study
+from tests.warehouse.runs import TELEMETRY, circumstances, counters, request, run_record
+from tests.webapp.homes import claimed_job, finish
+from warehouse.bundles import write_bundle
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
+
+#: Milliseconds a token of one stream without speculation takes, by concurrency.
+BASE_TPOT_MS = {1: 25.0, 4: 34.0, 16: 100.0}
+#: By how much an arm is faster than the baseline, by method and concurrency.
+RATIOS = {
+    "draft_model": {1: 1.48, 4: 1.08, 16: 0.92},
+    "ngram": {1: 1.21, 4: 0.97, 16: 0.88},
+    "eagle3": {1: 1.36, 4: 1.10, 16: 0.95},
+}
+ACCEPTED = {"draft_model": 0.78, "ngram": 0.42, "eagle3": 0.66}
+#: More text repeats itself, the more is accepted.
+OF_CATEGORY = {"code": 1.0, "repeat": 1.18, "prose": 0.8}
+START = datetime(2026, 11, 21, 4, 12, 33, tzinfo=UTC)
+HARDWARE = "AMD EPYC 7B13 (2 cores)"
+
+
+def measure_study(settings: Settings, study: Study, *, failing: str = "") -> str:
+    """Submit the study, leave a bundle for each of its runs and publish them. Runs of the arm `failing` have failed."""
+    job_id = claimed_job(settings, study)
+    for launch in plan(study):
+        for run in launch.runs:
+            write_run(settings, study, run, job_id, launch.index, failed=run.arm.name == failing)
+    finish(settings, job_id, "done")
+    ingest_all(settings)
+    return job_id
+
+
+def write_run(
+    settings: Settings, study: Study, run: PlannedRun, job_id: str, launch_index: int, *, failed: bool = False
+) -> None:
+    requests = [] if failed else _requests(run)
+    drafts, accepted = _accepted(run, len(requests))
+    record = run_record(
+        run_id=run.key(job_id),
+        cell_key=run.key(job_id),
+        job_id=job_id,
+        study_id=study.digest(),
+        study_name=study.name,
+        target=study.target,
+        arm=run.arm,
+        is_baseline=run.arm == study.baseline,
+        workload=run.workload,
+        load=run.load,
+        repeat=run.repeat,
+        launch_index=launch_index,
+        status="failed" if failed else "completed",
+        error="EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$" if failed else None,
+        started_at=(START + timedelta(minutes=launch_index)).isoformat(),
+        duration_s=None if failed else max(made.end_s or 0.0 for made in requests),
+        counters_before=counters(),
+        counters_after=counters(
+            num_drafts=float(drafts),
+            num_draft_tokens=float(drafts * len(accepted)),
+            num_accepted_tokens=float(sum(accepted)),
+            num_accepted_tokens_per_position=tuple(map(float, accepted)) or (0.0, 0.0, 0.0),
+        ),
+        circumstances=circumstances(hardware=HARDWARE, engine_version="0.32.0+cpu"),
+    )
+    write_bundle(settings.bundles, record, requests, TELEMETRY, None)
+
+
+def _requests(run: PlannedRun) -> list[RequestRecord]:
+    """Waves of as many requests as there is concurrency; every repeat a little slower than the one before."""
+    streams, tokens = run.load.max_concurrency, run.workload.output_tokens
+    tpot_s = BASE_TPOT_MS.get(streams, 30.0) / 1000 / _ratio(run) * (1 + 0.02 * run.repeat)
+    ttft_s = 0.04 + 0.004 * streams
+    wave_s = ttft_s + tokens * tpot_s
+    made = []
+    for index in range(run.load.num_prompts):
+        begun = (index // streams) * wave_s
+        times = tuple(begun + ttft_s + place * tpot_s for place in range(tokens))
+        made.append(
+            replace(
+                request(),
+                index=index,
+                prompt_id=f"p{index}",
+                category=run.workload.category,
+                requested_output_tokens=tokens,
+                intended_send_s=begun,
+                sent_s=begun,
+                first_token_s=times[0],
+                end_s=times[-1] + 0.001,
+                chunk_s=times,
+                chunk_tokens=(1,) * tokens,
+                completion_tokens=tokens,
+            )
+        )
+    return made
+
+
+def _ratio(run: PlannedRun) -> float:
+    if run.arm.speculation is None:
+        return 1.0
+    ratio = RATIOS[run.arm.speculation.method].get(run.load.max_concurrency, 1.0)
+    return ratio * math.sqrt(OF_CATEGORY.get(run.workload.category or "", 1.0))
+
+
+def _accepted(run: PlannedRun, requests: int) -> tuple[int, list[int]]:
+    """Drafts of the run, and how many were accepted up to each position."""
+    speculation = run.arm.speculation
+    if speculation is None:
+        return 0, []
+    rate = min(0.97, ACCEPTED[speculation.method] * OF_CATEGORY.get(run.workload.category or "", 1.0))
+    drafts = requests * run.workload.output_tokens // 2
+    return drafts, [round(drafts * rate**position) for position in range(1, speculation.num_speculative_tokens + 1)]

@@ -1,0 +1,198 @@
+"""What only a browser shows: URLs, clicks, what a hostile name becomes, and that nothing is fetched from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.lab.studies import study
+from tests.webapp.conftest import Server
+from tests.webapp.homes import failed_job, running_job
+from tests.webapp.measured import measure_study
+from warehouse.database import app_engine
+from workers import queue
+from workers.queue import Job
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
+#: On a busy machine a page takes its time.
+PATIENCE_MS = 30_000
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def heading(page: Page, name: str) -> None:
+    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
+
+
+def parameters(page: Page) -> dict[str, str]:
+    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=re.compile(label)).click()
+    page.get_by_role("option", name=option, exact=True).click()
+
+
+def jobs(server: Server) -> list[Job]:
+    engine = app_engine(server.settings)
+    try:
+        return queue.jobs(engine)
+    finally:
+        engine.dispose()
+
+
+def test_a_link_to_results_carries_study_category_and_metric(server: Server, page: Page) -> None:
+    both = [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}]
+    first = measure_study(server.settings, study(name="linked", workloads=both))
+    measure_study(server.settings, study(name="newer", workloads=both))
+    page.goto(server.url)
+    heading(page, "Results")
+    choose(page, "Study", f"linked · {first}")
+    choose(page, "Category", "repeat")
+    choose(page, "Metric", "Time per output token p50")
+    wanted = {"job": f"linked · {first}", "category": "repeat", "metric": "Time per output token p50"}
+    expect(page).to_have_url(re.compile("metric="))
+    expect(page.get_by_text("Best ratio", exact=True)).to_be_visible()
+    assert parameters(page) == wanted
+    other = page.context.new_page()
+    other.goto(page.url)
+    heading(other, "Results")
+    expect(other.get_by_text("Best ratio", exact=True)).to_be_visible()
+    expect(other.get_by_role("combobox", name=re.compile("Study"))).to_have_value(f"linked · {first}")
+    expect(other.get_by_role("combobox", name=re.compile("Category"))).to_have_value("repeat")
+    assert parameters(other) == wanted
+
+
+def test_a_bare_job_id_is_link_enough_and_the_newest_is_named_in_the_url(server: Server, page: Page) -> None:
+    older = measure_study(server.settings, study(name="older"))
+    newest = measure_study(server.settings, study(name="newest"))
+    page.goto(f"{server.url}/?job={older}")
+    heading(page, "Results")
+    expect(page).to_have_url(re.compile(re.escape(urllib.parse.quote_plus(f"older · {older}"))))
+    page.goto(server.url)
+    heading(page, "Results")
+    expect(page).to_have_url(re.compile(re.escape(urllib.parse.quote_plus(f"newest · {newest}"))))
+
+
+def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -> None:
+    page.goto(f"{server.url}/submit")
+    heading(page, "Submit a study")
+    name = page.get_by_role("textbox", name="Name", exact=True)
+    expect(name).to_have_value("demo")
+    name.fill("from the browser")
+    name.press("Enter")
+    page.get_by_text("This study as TOML").click()
+    expect(page.get_by_text('name = "from the browser"')).to_be_visible()
+    page.get_by_role("button", name="Submit study").click()
+    expect(page.get_by_text("Submitted as")).to_be_visible()
+    page.get_by_role("link", name="Watch it on the Jobs page").click()
+    heading(page, "Jobs")
+    (job,) = [job for job in jobs(server) if job.name == "from the browser"]
+    expect(page.get_by_role("combobox", name=re.compile("Study"))).to_have_value(f"from the browser · {job.job_id}")
+
+
+def test_a_double_click_on_submit_is_one_job(server: Server, page: Page) -> None:
+    page.goto(f"{server.url}/submit")
+    heading(page, "Submit a study")
+    name = page.get_by_role("textbox", name="Name", exact=True)
+    name.fill("clicked twice")
+    name.press("Enter")
+    page.get_by_text("This study as TOML").click()
+    expect(page.get_by_text('name = "clicked twice"')).to_be_visible()
+    page.get_by_role("button", name="Submit study").dblclick()
+    expect(page.get_by_text("Submitted as")).to_be_visible()
+    assert len([job for job in jobs(server) if job.name == "clicked twice"]) == 1
+
+
+def test_cancelling_asks_once_more(server: Server, page: Page) -> None:
+    job_id = queue.submit(server.settings, study(name="to cancel"), priority=100)
+    page.goto(f"{server.url}/jobs?job={job_id}")
+    heading(page, "Jobs")
+    card = page.locator(f".st-key-active-{job_id}")
+    card.get_by_role("button", name="Cancel").click()
+    page.get_by_role("button", name="Cancel the study").click()
+    expect(card).to_have_count(0)
+    (job,) = [job for job in jobs(server) if job.job_id == job_id]
+    assert job.state == "cancelled"
+
+
+def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page) -> None:
+    job_id = running_job(server.settings, study(name="moving"))
+    page.goto(f"{server.url}/jobs?job={job_id}")
+    heading(page, "Jobs")
+    expect(page.get_by_text("4 of 8 requests")).to_be_visible()
+    engine = app_engine(server.settings)
+    moved = queue.job(engine, job_id).progress
+    assert moved is not None
+    queue.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
+    expect(page.get_by_text("7 of 8 requests")).to_be_visible()
+    queue.finish(engine, job_id, "test-worker", "done")
+    engine.dispose()
+    expect(page.get_by_text("7 of 8 requests")).to_have_count(0)
+
+
+def test_names_and_errors_are_never_markup(server: Server, page: Page) -> None:
+    arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
+    measured = measure_study(server.settings, study(name=HOSTILE, arms=arms))
+    failed = failed_job(server.settings, study(name=f"{HOSTILE} too"), f"EngineError: {HOSTILE}")
+    for path, title in ((f"/?job={measured}", "Results"), (f"/jobs?job={failed}", "Jobs")):
+        page.goto(server.url + path)
+        heading(page, title)
+        shown = page.get_by_text("$x$").filter(has_text=":smile:").first
+        expect(shown).to_be_visible()
+        assert HOSTILE in shown.inner_text().replace("\u2060", "")
+        assert page.locator("[data-testid=stMain] script, .katex, a[href='http://b']").count() == 0
+        assert page.title() != "owned"
+
+
+def test_nothing_is_fetched_from_another_machine(server: Server, page: Page) -> None:
+    measure_study(server.settings, study(name="offline"))
+    elsewhere: list[str] = []
+    page.on("request", lambda request: elsewhere.append(request.url) if is_elsewhere(request.url, server.url) else None)
+    for path, title in (("/", "Results"), ("/submit", "Submit a study"), ("/jobs", "Jobs")):
+        page.goto(server.url + path)
+        heading(page, title)
+        page.wait_for_load_state("networkidle")
+    assert elsewhere == []
+
+
+def is_elsewhere(url: str, ours: str) -> bool:
+    return not url.startswith((ours, ours.replace("http", "ws", 1), "data:", "blob:"))
+
+
+def test_another_host_name_gets_no_session(server: Server, page: Page) -> None:
+    """A page of elsewhere that resolves its own name to this machine must not reach the server (DNS rebinding)."""
+    port = urllib.parse.urlsplit(server.url).port
+    refused = page.context.request.get(f"{server.url}/healthz")
+    assert refused.json() == {"status": "ok"}
+    page.goto(server.url)
+    heading(page, "Results")
+    closed = page.evaluate(
+        """async (port) => await new Promise((done) => {
+            const socket = new WebSocket(`ws://rebound.localhost:${port}/_stcore/stream`);
+            socket.onopen = () => done("open");
+            socket.onerror = () => done("refused");
+        })""",
+        port,
+    )
+    assert closed == "refused"
+
+
+def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path) -> None:
+    job_id = measure_study(server.settings, study(name="to download"))
+    page.goto(f"{server.url}/?job={job_id}")
+    heading(page, "Results")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download as CSV", exact=True).first.click()
+    download.value.save_as(tmp_path / "cells.csv")
+    header, *rows = (tmp_path / "cells.csv").read_text(encoding="utf-8").splitlines()
+    assert header.startswith("arm,category,pattern,concurrency,value")
+    assert len(rows) == 4
+    assert json.dumps(rows).count("no draft") == 2

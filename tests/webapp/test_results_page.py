@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from lab.plan import plan
+from lab.study import Study
+from tests.lab.studies import study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.homes import running_job
+from tests.webapp.measured import measure_study, write_run
+from warehouse.database import app_engine
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
+from workers import queue
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+
+
+def three_arms(**changes: object) -> Study:
+    """A baseline, a draft model and n-gram on two categories at two concurrencies."""
+    draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
+    return study(
+        **{
+            "arms": [
+                {"name": "no draft"},
+                {"name": "draft", "speculation": draft},
+                {"name": "a first by name", "speculation": NGRAM},
+            ],
+            "workloads": [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}],
+            **changes,
+        }
+    )
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
+    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def charts(app: AppTest) -> int:
+    return len(app.get("vega_lite_chart"))
+
+
+def test_with_nothing_measured_the_page_says_what_will_be_here(open_page: OpenPage) -> None:
+    app = open_page("results")
+    assert "No results yet: nothing has been measured here" in words(app)
+    assert "Submit the first study" in [button.label for button in app.button]
+
+
+def test_with_the_first_study_on_its_way_the_page_says_so(open_page: OpenPage, settings: Settings) -> None:
+    queue.submit(settings, study(name="first"))
+    assert "first is queued" in words(open_page("results"))
+
+
+def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms(name="older"))
+    newest = measure_study(settings, three_arms(name="newer", repeats=2))
+    app = open_page("results")
+    assert app.selectbox(key="job").value == f"newer · {newest}"
+    shown = words(app)
+    assert "2 repeats per cell. Ranges are lowest to highest repeat, not confidence intervals." in shown
+    assert "AMD EPYC 7B13 (2 cores)" in shown
+    assert "a reference load, not a useful model" in shown
+    assert charts(app) == 6  # three figures of two categories
+
+
+def test_arms_stand_in_the_studys_order(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
+    assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
+
+
+def test_a_category_narrows_cards_charts_and_tables(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results", category="code")
+    assert app.selectbox(key="category").value == "code"
+    assert charts(app) == 3
+    assert set(app.dataframe[0].value["category"]) == {"code"}
+
+
+def test_a_latency_is_compared_with_its_own_words(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results", metric="Time per output token p50")
+    shown = words(app)
+    assert "Time per output token p50 against the baseline" in shown
+    assert "Best ratio" in shown
+    assert "Stops paying" not in shown
+
+
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results", category="poetry", metric="Charm")
+    said = [warning.value.replace("\\", "") for warning in app.warning]
+    assert len(said) == 2
+    assert "asks for the category poetry" in said[0]
+    assert "asks for the metric Charm" in said[1]
+    app.selectbox(key="category").select("code").run()
+    assert len(app.warning) == 1
+
+
+def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms(), failing="draft")
+    app = open_page("results")
+    failed = app.dataframe[2].value
+    assert len(failed) == 4
+    assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
+    assert "8 of 12" in words(app)
+    assert "4 runs failed" in words(app)
+
+
+def test_while_a_study_runs_what_is_measured_so_far_is_shown(open_page: OpenPage, settings: Settings) -> None:
+    running = three_arms(name="running")
+    job_id = running_job(settings, running)
+    first = plan(running)[0]
+    write_run(settings, running, first.runs[0], job_id, first.index)
+    ingest_all(settings)
+    app = open_page("results")
+    assert "This study is running" in words(app)
+    assert "Nothing to compare yet" in words(app)
+    assert "1 of 12" in words(app)
+
+
+def test_the_tables_carry_units_and_no_long_numbers(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results")
+    config = app.dataframe[0].proto.columns
+    assert "Output throughput (tok/s)" in config
+    assert "%,.1f" in config
+
+
+def test_a_job_table_that_is_away_leaves_the_results_readable(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    engine = app_engine(settings)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
+    engine.dispose()
+    assert charts(open_page("results")) == 6
+
+
+def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    settings.warehouse_file.write_bytes(b"this is no database")
+    app = open_page("results")
+    assert app.warning or app.error
+
+
+def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings: Settings) -> None:
+    name = "<script>alert(1)</script> $x$ :smile: [a](b)"
+    measure_study(settings, study(name=name, arms=[{"name": "no *draft*"}, {"name": name, "speculation": NGRAM}]))
+    legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
+    assert all(r"\<script\>alert\(1\)\<\/script\> \$x\$ \:smile\: \[a\]\(b\)" in legend for legend in legends)

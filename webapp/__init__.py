@@ -1,0 +1,1 @@
+"""Shows and submits: the pages, and nothing that measures or computes a metric."""

@@ -1,0 +1,55 @@
+"""`python -m webapp`: serve the pages on the address of the settings until a signal comes."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from lab.errors import UserError
+from warehouse.settings import Settings, load_settings
+
+#: A visitor's browser must ask for one of these, or a page of elsewhere could talk to this server (DNS rebinding).
+LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, never bound by default
+
+
+def refuse_taken_port(host: str, port: int) -> None:
+    """Streamlit would look for another port, or end in a log line. Raises UserError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise UserError(
+                f"the page cannot listen on {host}:{port} ({error.strerror}): "
+                "stop what listens there, or set DRAFTHOUSE_WEB_HOST and DRAFTHOUSE_WEB_PORT"
+            ) from None
+
+
+def streamlit_options(settings: Settings) -> dict[str, object]:
+    """What depends on the settings; the rest stands in `.streamlit/config.toml` beside this file."""
+    hosts = ["*"] if settings.web_host in _ANY_ADDRESS else sorted({*LOCAL_HOSTS, settings.web_host})
+    return {
+        "server.address": settings.web_host,
+        "server.port": settings.web_port,
+        "server.allowedHosts": hosts,
+        "browser.serverAddress": settings.web_host,
+    }
+
+
+def main() -> int:
+    try:
+        settings = load_settings()
+        refuse_taken_port(settings.web_host, settings.web_port)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 2
+    from webapp.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
+
+    app.run(config=streamlit_options(settings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Pure functions from a data frame to an Altair chart."""

@@ -1,0 +1,69 @@
+"""What the panels of one figure share: the loads on the x axis, the arms' order, the y range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.theme import ArmStyle, Mode
+
+PANEL_HEIGHT = 280
+#: What a panel holds fixed, and how its title says so.
+_FACETS: dict[str, Callable[[Any], str]] = {
+    "dataset": str,
+    "category": lambda category: "all categories" if category == "all" else str(category),
+    "requested_output_tokens": lambda tokens: f"{tokens} output tokens",
+}
+
+
+@dataclass(frozen=True)
+class LoadAxis:
+    """The x axis: concurrency where that tells the loads apart, else the loads' own names."""
+
+    column: str
+    title: str
+    order: tuple[str, ...]
+
+    def encoding(self, *, padding: float | None = None) -> alt.X:
+        scale = alt.Scale() if padding is None else alt.Scale(type="point", padding=padding)
+        axis = alt.Axis(labelOverlap="greedy", labelAngle=0 if self.column == "load" else -30)
+        return alt.X(f"{self.column}:O", sort=list(self.order), title=self.title, scale=scale, axis=axis)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What the panels of one figure have in common besides their y range."""
+
+    axis: LoadAxis
+    styles: tuple[ArmStyle, ...]
+    mode: Mode
+
+
+def load_axis(frame: pd.DataFrame) -> LoadAxis:
+    """Two loads of one concurrency (another rate, another number of prompts) need their names to differ."""
+    loads = frame[["concurrency", "pattern"]].drop_duplicates().sort_values(["concurrency", "pattern"])
+    if loads["concurrency"].is_unique:
+        return LoadAxis("load", "Concurrency (requests in flight)", tuple(loads["concurrency"].astype(str)))
+    return LoadAxis("pattern", "Load", tuple(loads["pattern"]))
+
+
+def with_load(frame: pd.DataFrame) -> pd.DataFrame:
+    """`frame` with the column `load`: the concurrency as a label."""
+    return frame.assign(load=frame["concurrency"].astype(str))
+
+
+def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """One (title, rows) pair per category; dataset and output length part them too where they differ."""
+    keys = [key for key in _FACETS if key == "category" or (key in frame and len(set(frame[key])) > 1)]
+    for key, rows in frame.groupby(keys, sort=False):
+        yield " · ".join(_FACETS[name](value) for name, value in zip(keys, key, strict=True)), rows
+
+
+def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
+    """The study's arms that have rows, in the study's order."""
+    there = set(frame["arm"])
+    return [arm for arm in arms if arm in there]

@@ -1,0 +1,84 @@
+"""Figures of several panels: which rows they draw, and the scales their panels share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts import acceptance, speedup, throughput
+from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
+from webapp.charts.measures import Measure
+from webapp.charts.theme import ArmStyle, Mode, arm_styles
+
+Panel = tuple[str, alt.LayerChart]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A title, the arms that are drawn, and one chart per category."""
+
+    title: str
+    note: str
+    styles: tuple[ArmStyle, ...]
+    panels: tuple[Panel, ...]
+
+
+def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+    rows = frame[frame["value"].notna()]
+    drawn = _drawn(rows, styles)
+    setting, top = Setting(load_axis(rows), drawn, mode), throughput.upper_end(rows)
+    return Figure(
+        f"{measure.label} by load",
+        f"{measure.unit}; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else measure.unit,
+        drawn,
+        _panels(rows, lambda part: throughput.panel(part, measure, setting, top)),
+    )
+
+
+def speedup_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+    rows = frame[~frame["is_baseline"] & frame["ratio"].notna()]
+    drawn = _drawn(rows, styles)
+    setting, domain = Setting(load_axis(rows), drawn, mode), speedup.domain(rows)
+    return Figure(
+        "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
+        "baseline of the same repeat = 1×, logarithmic"
+        if measure.higher_is_better
+        else "below 1× is better, logarithmic",
+        drawn,
+        _panels(rows, lambda part: speedup.panel(part, measure, setting, domain)),
+    )
+
+
+def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:
+    rows = acceptance.pooled(frame)
+    drawn, positions = _drawn(rows, styles), int(rows["position"].max())
+    return Figure(
+        "Acceptance by position in the draft",
+        "share of drafts accepted up to there; all loads together",
+        drawn,
+        _panels(rows, lambda part: acceptance.panel(part, drawn, positions)),
+    )
+
+
+def arms_of(frame: pd.DataFrame, order: Sequence[str]) -> list[str]:
+    """The arms in the order given, then whatever else the frame has."""
+    return list(dict.fromkeys([*order, *frame["arm"]]))
+
+
+def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tuple[ArmStyle, ...]:
+    """The arms of a study in its own order where that is known, baseline grey; the same on each of its figures."""
+    arms = arms_of(frame, order)
+    baselines = frame.loc[frame["is_baseline"], "arm"]
+    return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)
+
+
+def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    there = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in there)
+
+
+def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame], alt.LayerChart]) -> tuple[Panel, ...]:
+    return tuple((title, draw(part)) for title, part in facets(rows))

@@ -1,0 +1,139 @@
+"""One look for every chart, light and dark, on the page and in exported files.
+
+Colours are Okabe and Ito's, safe for colour-blind readers, a little brighter on dark ground. Grey is the
+baseline's, and each arm keeps its colour and its mark on every chart of a study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import altair as alt
+
+Mode = Literal["light", "dark"]
+AnyChart = TypeVar("AnyChart", alt.Chart, alt.LayerChart, alt.HConcatChart, alt.VConcatChart)
+
+FONT = "'Source Sans', 'Source Sans 3', 'Liberation Sans', sans-serif"
+
+
+@dataclass(frozen=True)
+class Ink:
+    """The colours of one mode."""
+
+    text: str
+    muted: str
+    grid: str
+    ground: str
+    baseline: str
+    loss: str  # behind everything slower than the baseline
+    arms: tuple[str, ...]
+
+
+INKS: dict[Mode, Ink] = {
+    "light": Ink(
+        text="#17202b",
+        muted="#5b6775",
+        grid="#e3e8ee",
+        ground="#ffffff",
+        baseline="#7b8794",
+        loss="#d55e00",
+        arms=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#6a3d9a"),
+    ),
+    "dark": Ink(
+        text="#e6edf3",
+        muted="#9aa7b5",
+        grid="#28323e",
+        ground="#0f141a",
+        baseline="#8d99a6",
+        loss="#e8743b",
+        arms=("#4ba3e3", "#f08a4b", "#2fc39a", "#e29bc4", "#e6b93d", "#9ad4f5", "#b692e0"),
+    ),
+}
+#: Vega's marks, and the same marks as letters for a legend in text.
+SHAPES = (
+    ("circle", "●"),
+    ("square", "■"),
+    ("triangle-up", "▲"),
+    ("diamond", "◆"),
+    ("triangle-down", "▼"),
+    ("cross", "✚"),
+)
+
+
+@dataclass(frozen=True)
+class ArmStyle:
+    """How one arm is drawn."""
+
+    arm: str
+    colour: str
+    shape: str
+    letter: str
+
+
+def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
+    """The style of each arm, in the order given: the study's. Colours and marks repeat at different lengths."""
+    ink, styles, place = INKS[mode], [], 0
+    for arm in arms:
+        if arm == baseline:
+            styles.append(ArmStyle(arm, ink.baseline, *SHAPES[0]))
+            continue
+        styles.append(ArmStyle(arm, ink.arms[place % len(ink.arms)], *SHAPES[(place + 1) % len(SHAPES)]))
+        place += 1
+    return tuple(styles)
+
+
+def colour_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
+    return alt.Scale(domain=[style.arm for style in styles], range=[style.colour for style in styles])
+
+
+def shape_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
+    return alt.Scale(domain=[style.arm for style in styles], range=[style.shape for style in styles])
+
+
+def configuration(mode: Mode) -> dict[str, Any]:
+    """Vega-Lite's `config` of a mode."""
+    ink = INKS[mode]
+    return {
+        "font": FONT,
+        "background": "transparent",
+        "padding": {"left": 4, "right": 8, "top": 4, "bottom": 4},
+        "view": {"stroke": None},
+        "axis": {
+            "labelColor": ink.muted,
+            "titleColor": ink.text,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "titleFontWeight": "normal",
+            "titlePadding": 8,
+            "labelPadding": 5,
+            "labelLimit": 160,
+            "gridColor": ink.grid,
+            "domainColor": ink.grid,
+            "tickColor": ink.grid,
+        },
+        "axisX": {"grid": False, "labelAngle": 0},
+        "axisY": {"domain": False, "ticks": False, "tickCount": 6},
+        "legend": {
+            "labelColor": ink.text,
+            "titleColor": ink.text,
+            "labelFontSize": 12,
+            "titleFontSize": 12,
+            "labelLimit": 260,
+            "orient": "bottom",
+            "symbolSize": 90,
+        },
+        "title": {"color": ink.text, "fontSize": 13, "fontWeight": 600, "anchor": "start", "offset": 8},
+        "text": {"font": FONT, "color": ink.text},
+    }
+
+
+def themed(chart: AnyChart, mode: Mode, *, ground: bool = False) -> AnyChart:
+    """The chart in the look of a mode; `ground` paints the page's colour behind it, for a file that leaves the page."""
+    config = configuration(mode)
+    if ground:
+        config["background"] = INKS[mode].ground
+    copy = chart.copy(deep=False)
+    copy.config = config
+    return copy

@@ -1,0 +1,103 @@
+"""The pages' only way to the warehouse and the job table.
+
+What is read from the published file is cached by that file's identity: a new publication has another inode, so its data
+is seen at the next look and the old entries fall out.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pandas as pd
+import sqlalchemy as sa
+import streamlit as st
+
+from warehouse import queries
+from warehouse.database import app_engine, open_warehouse
+from warehouse.settings import Settings, load_settings
+
+#: (path, inode, mtime in ns, size) of the published file; None before the first publication.
+Publication = tuple[str, int, int, int] | None
+_MOST_KEPT = 64
+
+
+@st.cache_resource(show_spinner=False)
+def settings() -> Settings:
+    return load_settings()
+
+
+@st.cache_resource(show_spinner=False, max_entries=1)
+def _engine(url: str) -> sa.Engine:
+    del url  # the key: another database is another engine
+    return app_engine(settings())
+
+
+def engine() -> sa.Engine:
+    """The app database. Raises UserError when it is not there or of another revision; the next call looks again."""
+    return _engine(settings().app_database_url)
+
+
+def publication() -> Publication:
+    """Which published file lies there now."""
+    path = settings().warehouse_file
+    try:
+        stat = path.stat()
+    except FileNotFoundError:
+        return None
+    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def studies_with_results() -> pd.DataFrame:
+    """One row per job that has runs, newest first. Raises UserError where there is no warehouse to read."""
+    return _studies_with_results(publication())
+
+
+def results(job_id: str) -> pd.DataFrame:
+    return _results(publication(), job_id)
+
+
+def speedup(job_id: str, metric: str) -> pd.DataFrame:
+    return _speedup(publication(), job_id, metric)
+
+
+def acceptance(job_id: str) -> pd.DataFrame:
+    return _acceptance(publication(), job_id)
+
+
+def failed_runs(job_id: str) -> pd.DataFrame:
+    return _failed_runs(publication(), job_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _studies_with_results(publication: Publication) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.jobs_with_results(connection)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _results(publication: Publication, job_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.results(connection, job_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _speedup(publication: Publication, job_id: str, metric: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.speedup(connection, job_id, metric)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _acceptance(publication: Publication, job_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.acceptance_per_position(connection, job_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _failed_runs(publication: Publication, job_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.failed_runs(connection, job_id)

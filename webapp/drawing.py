@@ -1,0 +1,61 @@
+"""Figures and cards as the pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from webapp.charts.figures import Figure
+from webapp.charts.theme import ArmStyle, Mode, themed
+from webapp.headline import Card
+from webapp.text import literal
+
+#: More panels than this stand in several rows.
+_MOST_COLUMNS = 3
+#: A panel narrower than this (pixels) goes to the next row.
+_LEAST_WIDTH = 380
+#: A longer value is words rather than a figure and is set smaller.
+_FIGURE_LETTERS = 12
+
+
+def mode() -> Mode:
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def show_figures(drawn: Sequence[Figure], mode: Mode) -> None:
+    """Figures of one panel stand beside each other as far as the window is wide, others below each other."""
+    alone = all(len(figure.panels) == 1 for figure in drawn)
+    with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH) if alone else st.container():
+        for figure in drawn:
+            _show(figure, mode)
+
+
+def _show(figure: Figure, mode: Mode) -> None:
+    """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
+    with st.container(border=True, height="stretch"):
+        st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]")
+        st.markdown(legend(figure.styles))
+        with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=_LEAST_WIDTH, gap="medium"):
+            for title, chart in figure.panels:
+                st.altair_chart(themed(chart.properties(title=title), mode), theme=None, alt=f"{figure.title}: {title}")
+
+
+def legend(styles: Sequence[ArmStyle]) -> str:
+    """Only the arms that are drawn, with their colour and mark, as Markdown."""
+    return " \u2002 ".join(
+        f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}' for style in styles
+    )
+
+
+def show_cards(cards: Sequence[Card]) -> None:
+    """A row of cards of one height: a label, a figure, and a sentence that says what it means."""
+    with st.grid(len(cards), gap="small", min_column_width=190):
+        for card in cards:
+            with st.container(border=True, height="stretch", gap="xxsmall"):
+                st.caption(card.label)
+                if len(card.value) <= _FIGURE_LETTERS:
+                    st.header(literal(card.value), anchor=False)
+                else:
+                    st.markdown(f"**{literal(card.value)}**")
+                st.caption(literal(card.detail))

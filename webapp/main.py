@@ -1,0 +1,36 @@
+"""The page list and what all pages share. Run by Streamlit for every visitor and interaction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+STATIC = Path(__file__).parent / "static"
+
+st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
+st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
+
+st.navigation(
+    [
+        st.Page(
+            "views/results.py",
+            title="Results",
+            icon=":material/monitoring:",
+            default=True,
+            help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
+        ),
+        st.Page(
+            "views/submit.py",
+            title="Submit",
+            icon=":material/add_circle:",
+            help="Describe a study, see how long it will take, and put it in the queue.",
+        ),
+        st.Page(
+            "views/jobs.py",
+            title="Jobs",
+            icon=":material/list_alt:",
+            help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
+        ),
+    ]
+).run()

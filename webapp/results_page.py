@@ -1,0 +1,169 @@
+"""The parts of the results page, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from lab.errors import UserError
+from lab.plan import plan
+from webapp import data, drawing, headline, params, tables
+from webapp.charts import figures
+from webapp.charts.figures import Figure
+from webapp.charts.measures import Measure
+from webapp.said import said_here
+from webapp.text import literal
+from workers import queue
+from workers.queue import Job
+
+ALL_CATEGORIES = "all"
+#: The name that stands for the model this project ships.
+REFERENCE_TARGET = "reference"
+_LOOK_EVERY = "2s"
+
+
+def show_empty_state() -> None:
+    """Until there is a first run: what will be here, and how to get it. Ends the page then."""
+    with said_here():
+        if data.publication() is not None and not data.studies_with_results().empty:
+            return
+        active = [job for job in queue.jobs(data.engine()) if job.state in ("queued", "running")]
+    with st.container(border=True, horizontal_alignment="center"):
+        st.space("medium")
+        if active:
+            st.subheader("No results yet: the first study is on its way", anchor=False, text_alignment="center")
+            st.markdown(
+                f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends.",
+                text_alignment="center",
+            )
+            st.page_link("views/jobs.py", label="Watch it on the Jobs page", icon=":material/list_alt:")
+        else:
+            st.subheader("No results yet: nothing has been measured here", anchor=False, text_alignment="center")
+            st.markdown(
+                "Submit a study and this page shows where a draft model pays and where it costs. "
+                "The demo study is filled in and runs on any machine.",
+                text_alignment="center",
+            )
+            if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
+                st.switch_page("views/submit.py")
+        st.space("medium")
+    _watch(data.publication())
+    st.stop()
+
+
+def labels(studies: pd.DataFrame) -> list[str]:
+    return [params.job_label(*pair) for pair in zip(studies["study_name"], studies["job_id"], strict=True)]
+
+
+def categories(runs: pd.DataFrame) -> list[str]:
+    """What the category can be narrowed to; `all` first."""
+    return list(dict.fromkeys([ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
+
+
+def job_state(job_id: str) -> Job | None:
+    """The job behind the results; None where this host's queue does not know it (bundles from elsewhere)."""
+    try:
+        return queue.job(data.engine(), job_id)
+    except UserError:
+        return None
+
+
+def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
+    """Whether it is still going on, what was measured, and what must be known before a figure is believed."""
+    if job is not None and job.state in ("queued", "running"):
+        st.info(
+            f"This study is {job.state}: what is measured so far is shown, and the page follows.",
+            icon=":material/progress_activity:",
+        )
+    if set(runs["target"]) == {REFERENCE_TARGET}:
+        st.caption(
+            ":material/info: The target is the reference model: a reference load, not a useful model, padded until a "
+            "step costs something, so that speculation can pay without a GPU. Read its curves' shape, not their speed."
+        )
+
+
+def show_cards(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Measure, job: Job | None) -> None:
+    best = headline.best_cell(speedups, higher_is_better=measure.higher_is_better)
+    noun = "speed-up" if measure.higher_is_better else "ratio"
+    planned = sum(len(launch.runs) for launch in plan(job.study)) if job else None
+    cards = [headline.best_card(best, noun), headline.runs_card(runs, planned)]
+    if measure.higher_is_better:
+        cards.insert(1, headline.break_even_card(speedups, best))
+    cards.append(headline.hardware_card(runs))
+    drawing.show_cards(cards)
+    st.caption(headline.repeats_sentence(speedups))
+
+
+def show_figures(speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Measure, job: Job | None) -> None:
+    """Speed-up, then the metric itself, then acceptance: each only where there is something to draw."""
+    mode = drawing.mode()
+    styles = figures.styles_of(speedups, mode, _arms(job))
+    drawn: list[Figure] = []
+    if (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
+        drawn.append(figures.speedup_figure(speedups, measure, styles, mode))
+    else:
+        st.info(f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm on one load.")
+    if speedups["value"].notna().any():
+        drawn.append(figures.throughput_figure(speedups, measure, styles, mode))
+    if not acceptance.empty:
+        drawn.append(figures.acceptance_figure(acceptance, styles))
+    drawing.show_figures(drawn, mode)
+
+
+def _arms(job: Job | None) -> list[str]:
+    """The study's own order, where the study is known."""
+    return [arm.name for arm in job.study.arms] if job else []
+
+
+def show_tables(
+    speedups: pd.DataFrame, runs: pd.DataFrame, failed: pd.DataFrame, *, measure: Measure, job_id: str, job: Job | None
+) -> None:
+    cells_tab, runs_tab, failed_tab = st.tabs(["Cells", f"Runs ({len(runs)})", f"Failed runs ({len(failed)})"])
+    with cells_tab:
+        shown = tables.cells(speedups, figures.arms_of(speedups, _arms(job)))
+        _table(shown, tables.cell_config(measure), f"{job_id}-cells.csv", "Each arm, category and load")
+    with runs_tab:
+        shown = tables.runs(runs)
+        _table(shown, tables.run_config(), f"{job_id}-runs.csv", "Each run")
+    with failed_tab:
+        if failed.empty:
+            st.caption("No run of this study failed.")
+        else:
+            _table(tables.failed(failed), tables.run_config(), f"{job_id}-failed.csv", "Runs that failed, and why")
+
+
+def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:
+    return frame if category == ALL_CATEGORIES else frame[frame["category"] == category]
+
+
+def follow(job: Job | None) -> None:
+    """While the study goes on, look for a new publication and show it."""
+    if job is not None and job.state in ("queued", "running"):
+        _watch(data.publication())
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def _watch(seen: data.Publication) -> None:
+    if data.publication() != seen:
+        st.rerun()
+
+
+def _table(frame: pd.DataFrame, config: dict[str, Any], file_name: str, alt: str) -> None:
+    st.dataframe(frame, hide_index=True, column_config=config, alt=alt)
+    st.download_button(
+        "Download as CSV",
+        data=_csv(frame),
+        file_name=file_name,
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+        key=f"download-{file_name}",
+    )
+
+
+def _csv(frame: pd.DataFrame) -> Callable[[], str]:
+    """Written when it is asked for, not at every run of the page."""
+    return lambda: frame.to_csv(index=False)

@@ -1,0 +1,65 @@
+"""Words and numbers as the pages show them: other people's text literally, our numbers rounded and with units."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+#: What Markdown, Streamlit's directives, LaTeX or HTML could take for markup. Each may carry a backslash.
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+#: What Streamlit turns into arrows, dashes and links even so; an invisible word joiner (U+2060) keeps it as it is.
+_REPLACED = re.compile(r"(?<=-)(?=[->])|(?<=<)(?=[-=])|(?<=>)(?==)|(?<=:)(?=//)|(?<=www)(?=\.)|(?<=\w)(?=@)")
+_WORD_JOINER = "\u2060"
+
+
+def literal(text: object) -> str:
+    """`text` so that Markdown shows it letter by letter; its line breaks stay."""
+    kept = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
+    return _PUNCTUATION.sub(r"\\\1", kept).replace("\n", "  \n")
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 05 min`; a dash for None."""
+    if seconds is None or not math.isfinite(seconds):
+        return "–"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """`value` with about `digits` significant digits and thousands apart; a dash for None and NaN."""
+    if value is None or not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{decimals}f}"
+
+
+def times(ratio: float | None) -> str:
+    """A ratio as `1.48×`."""
+    return "–" if ratio is None or not math.isfinite(ratio) else f"{ratio:.2f}×"
+
+
+def span(lowest: float, highest: float) -> str:
+    """`1.45–1.52×`, or one figure where both would read the same."""
+    low, high = f"{lowest:.2f}", f"{highest:.2f}"
+    return f"{low}×" if low == high else f"{low}–{high}×"
+
+
+def moment(when: datetime | None) -> str:
+    """A date in UTC to the minute; a dash for None."""
+    if when is None:
+        return "–"
+    aware = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def count(amount: int, one: str, many: str | None = None) -> str:
+    """`1 run`, `3 runs`."""
+    return f"{amount:,} {one if amount == 1 else many or one + 's'}"

@@ -1,0 +1,1 @@
+"""One file a page: parameters, then data, then what shows it."""

@@ -1,0 +1,36 @@
+"""Results: one study's speed-up, throughput and acceptance, its tables, and what failed."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp import data, params, results_page
+from webapp.charts.measures import BY_LABEL
+from webapp.said import said_here
+
+st.title("Results")
+results_page.show_empty_state()
+
+with said_here():
+    studies = data.studies_with_results()
+    study_column, category_column, metric_column = st.columns([3, 1.2, 1.5])
+    with study_column:
+        job = params.choose(params.JOB, results_page.labels(studies))
+    job_id = params.job_id_of(job)
+    runs = data.results(job_id)
+    with category_column:
+        category = params.choose(params.CATEGORY, results_page.categories(runs))
+    with metric_column:
+        measure = BY_LABEL[params.choose(params.METRIC, list(BY_LABEL))]
+    params.say_missing(params.JOB, params.CATEGORY, params.METRIC)
+    speedups = results_page.of_category(data.speedup(job_id, measure.column), category)
+    acceptance = results_page.of_category(data.acceptance(job_id), category)
+    failed = data.failed_runs(job_id)
+    state = results_page.job_state(job_id)
+
+results_page.show_circumstances(runs, state)
+results_page.show_cards(speedups, runs, measure, state)
+results_page.show_figures(speedups, acceptance, measure, state)
+shown = results_page.of_category(runs, category)
+results_page.show_tables(speedups, shown, failed, measure=measure, job_id=job_id, job=state)
+results_page.follow(state)
