@@ -1,0 +1,32 @@
+"""`python -m benchmarks [client] [sweep]`: measure, print a table of ratios and aims. Asserts nothing about time."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from benchmarks import client, sweep
+from lab.errors import DrafthouseError
+from warehouse.settings import Settings, load_settings
+
+_PARTS: dict[str, Callable[[Settings, int], None]] = {"client": client.run, "sweep": sweep.run}
+
+
+def main() -> int:
+    """Exit status 1 when a part could not be measured."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="client, sweep; both without any")
+    parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in part client")
+    options = parser.parse_args()
+    try:
+        for name in options.parts or _PARTS:
+            _PARTS[name](load_settings(), options.repeats)
+    except DrafthouseError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

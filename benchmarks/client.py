@@ -1,0 +1,109 @@
+"""Part client: our measuring client and `vllm bench serve`, in turns on one server, with the same prompts.
+
+Aims: output throughput within 2 %, median TTFT and TPOT within 3 %, a quarter of the CPU seconds. CPU is counted for
+the whole process, and again less what the same process takes for a single request of two tokens (imports, start-up).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.our_client import Figures
+from benchmarks.processes import counted, own_home, serving, vllm_environment, vllm_program
+from benchmarks.rival import TARGET, bench_arguments, write_dataset
+from benchmarks.table import Row, show
+from lab.study import Arm, Load, Study, Workload
+from warehouse.settings import Settings
+from workers.engines.models import check_model
+from workers.workloads import Prompt, load_prompts
+
+WORKLOAD, LOAD = Workload(output_tokens=96), Load(max_concurrency=4, num_prompts=32)
+#: No prefix cache: both clients send the same prompts again and again.
+FLAGS = {"enable_prefix_caching": False, "enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 16}
+STUDY = Study(
+    name="bench", target=TARGET, arms=(Arm(name="plain"),), workloads=(WORKLOAD,), loads=(LOAD,), engine_flags=FLAGS
+)
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one execution of a client reported, and the CPU seconds of its process."""
+
+    figures: Figures
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Both clients, with all that they share."""
+
+    settings: Settings
+    base_url: str
+    environment: Mapping[str, str]
+
+    def ours(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
+        where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
+        asked = {"output_tokens": output_tokens, "concurrency": concurrency}
+        done = counted([sys.executable, "-m", "benchmarks.our_client", json.dumps(where | asked)], os.environ)
+        return Spent(Figures(**json.loads(done.stdout)), done.cpu_s)
+
+    def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
+        result_file = dataset.with_suffix(".result.json")
+        command = [
+            *(vllm_program(self.settings), *bench_arguments(self.settings, dataset, output_tokens)),
+            *("--base-url", self.base_url, "--max-concurrency", str(concurrency)),
+            *("--num-prompts", str(len(dataset.read_text(encoding="utf-8").splitlines()))),
+            *("--save-result", "--result-dir", str(result_file.parent), "--result-filename", result_file.name),
+        ]
+        done = counted(command, self.environment)
+        result = json.loads(result_file.read_text(encoding="utf-8"))
+        figures = Figures(result["output_throughput"], result["median_ttft_ms"], result["median_tpot_ms"])
+        return Spent(figures, done.cpu_s)
+
+
+def run(settings: Settings, repeats: int) -> None:
+    """Measure and print. Raises UserError when the engine or the models are not there."""
+    check_model(settings, TARGET)
+    prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0)
+    with own_home(settings) as own, serving(own, STUDY, STUDY.arms[0]) as base_url:
+        sides = Sides(own, base_url, vllm_environment(own, STUDY, STUDY.arms[0]))
+        rows = _compare(sides, write_dataset(own.home / "prompts.jsonl", prompts), repeats)
+    title = f"{LOAD.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {LOAD.max_concurrency}"
+    show(f"Client: {title}, {repeats} x A B B A", "vllm bench serve", rows)
+
+
+def _compare(sides: Sides, dataset: Path, repeats: int) -> list[Row]:
+    whole = (dataset, LOAD.max_concurrency, WORKLOAD.output_tokens)
+    single = (write_dataset(dataset.with_name("one.jsonl"), [Prompt("0", None, "Once upon a time")]), 1, 2)
+    sides.ours(*whole)  # the server's first requests are slower than all others
+    ours, theirs, ours_idle, theirs_idle = [], [], [], []
+    for repeat in range(repeats):
+        print(f"client: repeat {repeat + 1} of {repeats}", file=sys.stderr)
+        ours_idle.append(sides.ours(*single).cpu_s)
+        theirs_idle.append(sides.theirs(*single).cpu_s)
+        ours.append(sides.ours(*whole))
+        theirs += [sides.theirs(*whole), sides.theirs(*whole)]
+        ours.append(sides.ours(*whole))
+    return _rows((ours, statistics.median(ours_idle)), (theirs, statistics.median(theirs_idle)))
+
+
+def _rows(ours: tuple[list[Spent], float], theirs: tuple[list[Spent], float]) -> list[Row]:
+    """Each side: what its runs spent, and the CPU seconds of its start-up."""
+
+    def row(name: str, value: Callable[[Spent, float], float], aim: str) -> Row:
+        columns = [[value(spent, start_up_s) for spent in runs] for runs, start_up_s in (ours, theirs)]
+        return Row(name, columns[0], columns[1], aim)
+
+    return [
+        row("output tok/s", lambda spent, _: spent.figures.output_tok_per_s, "0.98 .. 1.02"),
+        row("median TTFT ms", lambda spent, _: spent.figures.ttft_ms, "0.97 .. 1.03"),
+        row("median TPOT ms", lambda spent, _: spent.figures.tpot_ms, "0.97 .. 1.03"),
+        row("client CPU s", lambda spent, _: spent.cpu_s, "0.25 at most"),
+        row("client CPU s after start-up", lambda spent, start_s: spent.cpu_s - start_s, "no aim"),
+    ]

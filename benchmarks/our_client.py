@@ -1,0 +1,57 @@
+"""Our measuring client as a process of its own, so that its CPU seconds can be counted: the run as JSON in argv[1]."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lab.errors import EngineError
+from lab.latency import tpot_ms, ttft_ms
+from lab.study import Load, Sampling
+from workers.load.client import Ask, Endpoint, open_session
+from workers.load.driver import LoadResult, drive
+from workers.workloads.jsonl import rows
+from workers.workloads.prompts import Prompt
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What both clients report."""
+
+    output_tok_per_s: float
+    ttft_ms: float  # median
+    tpot_ms: float  # median
+
+
+async def measured(base_url: str, model: str, dataset: str, output_tokens: int, concurrency: int) -> LoadResult:
+    """Send every prompt of the file in its order, greedy, to exactly `output_tokens` tokens."""
+    prompts = [Prompt(str(place), row.category, row.prompt) for place, row in enumerate(rows(dataset))]
+    load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
+    ask = Ask(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
+    async with open_session() as session:
+        return await drive(session, Endpoint(base_url, model), prompts, load=load, ask=ask, seed=0)
+
+
+def figures(result: LoadResult) -> Figures:
+    """Raises EngineError when a request failed: then there is nothing to compare."""
+    if errors := [request.error for request in result.requests if request.error]:
+        raise EngineError(f"{len(errors)} requests failed: {errors[0]}")
+    tokens = sum(request.completion_tokens or 0 for request in result.requests)
+    ttfts, tpots = (
+        [value for request in result.requests if (value := latency(request)) is not None]
+        for latency in (ttft_ms, tpot_ms)
+    )
+    return Figures(tokens / result.duration_s, statistics.median(ttfts), statistics.median(tpots))
+
+
+def main() -> None:
+    run: dict[str, Any] = json.loads(sys.argv[1])
+    print(json.dumps(asdict(figures(asyncio.run(measured(**run))))))
+
+
+if __name__ == "__main__":
+    main()

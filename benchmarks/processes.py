@@ -1,0 +1,95 @@
+"""Processes beside the benchmark: commands whose CPU seconds are counted, and the server both clients talk to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import EngineError
+from lab.study import Arm, Study
+from warehouse.settings import Settings
+from workers.engines.environment import fill_in, profile_environment, whole_environment
+from workers.engines.launch import start_engine
+from workers.engines.process import EngineProcess
+from workers.engines.profiles import installed_profile
+
+_BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A command that ended well."""
+
+    stdout: str
+    wall_s: float
+    cpu_s: float  # user and system, of the process and all it waited for
+
+
+def counted(command: Sequence[str], environment: Mapping[str, str]) -> Counted:
+    """Run a command to its end. Raises EngineError with the end of its output when it fails."""
+    before_s, start_s = _children_cpu_s(), time.perf_counter()
+    done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
+    wall_s, cpu_s = time.perf_counter() - start_s, _children_cpu_s() - before_s
+    if done.returncode:
+        raise EngineError(f"{command[0]} ended with status {done.returncode}:\n{(done.stdout + done.stderr)[-2000:]}")
+    return Counted(done.stdout, wall_s, cpu_s)
+
+
+def _children_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+@contextmanager
+def own_home(settings: Settings) -> Iterator[Settings]:
+    """A home for this benchmark alone, with the models of the real one; it is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="drafthouse-bench-") as folder:
+        own = settings.model_copy(update={"home": Path(folder), "bundles_dir": None, "database_url": None})
+        own.models_dir.symlink_to(settings.models_dir.absolute())
+        yield own
+
+
+@contextmanager
+def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
+    """The arm's engine as Drafthouse starts it; gives its base URL once it has answered a request."""
+    started: list[EngineProcess] = []
+    try:
+        start = start_engine(settings, study, arm, "bench", lambda _command, process: started.append(process))
+        yield asyncio.run(start).command.endpoint.base_url
+    finally:
+        for process in started:
+            process.stop(grace_s=5.0)
+
+
+def vllm_program(settings: Settings) -> str:
+    return fill_in(settings, installed_profile(settings, "vllm").command[0])
+
+
+def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, str]:
+    """What Drafthouse would start this arm's engine in, and the packages that the rival reads its prompts with."""
+    profile = installed_profile(settings, "vllm")
+    whole = whole_environment(settings, profile, profile_environment(settings, profile, study, arm))
+    return whole | {"PYTHONPATH": str(_bench_packages(settings))}
+
+
+def _bench_packages(settings: Settings) -> Path:
+    """What `vllm bench serve` needs beside vLLM, in a folder of its own: an engine that serves has no use for it."""
+    folder = settings.engines_dir.absolute() / "vllm-bench-packages"
+    if not folder.is_dir():
+        writing = folder.with_suffix(".writing")
+        shutil.rmtree(writing, ignore_errors=True)
+        python = Path(vllm_program(settings)).with_name("python")
+        uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--python", str(python)]
+        counted([*uv, "--target", str(writing), "--no-deps", *_BENCH_PACKAGES], os.environ)
+        writing.rename(folder)
+    return folder

@@ -1,0 +1,28 @@
+"""`vllm bench serve` and what both parts give it: the same prompts in the same order, greedy, of a fixed length."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from warehouse.settings import Settings
+from workers.engines.models import model_path
+from workers.workloads import Prompt
+
+TARGET = "reference"
+
+
+def bench_arguments(settings: Settings, dataset: Path, output_tokens: int) -> list[str]:
+    """Behind `vllm`: a benchmark of the prompts in a file, each answered with exactly `output_tokens` tokens."""
+    return [
+        *("bench", "serve", "--backend", "openai", "--endpoint", "/v1/completions"),
+        *("--model", model_path(settings, TARGET), "--served-model-name", TARGET),
+        *("--dataset-name", "custom", "--dataset-path", str(dataset), "--custom-output-len", str(output_tokens)),
+        *("--skip-chat-template", "--disable-shuffle", "--temperature", "0", "--ignore-eos", "--disable-tqdm"),
+    ]
+
+
+def write_dataset(path: Path, prompts: Sequence[Prompt]) -> Path:
+    path.write_text("".join(json.dumps({"prompt": prompt.text}) + "\n" for prompt in prompts), encoding="utf-8")
+    return path

@@ -1,0 +1,112 @@
+"""Part sweep: one small study through Drafthouse's plan and worker, and the same cells by `vllm bench sweep serve`.
+
+Two arms, two loads, two repeats on the same prompts. Aim: 0.55 of the rival's wall time. Ours includes warm-up, bundles
+and an engine start per arm and repeat (A B B A); the rival starts one engine per arm and one client per cell.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.client import FLAGS
+from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
+from benchmarks.rival import TARGET, bench_arguments, write_dataset
+from benchmarks.table import Row, show
+from lab.errors import EngineError
+from lab.study import Arm, Load, Speculation, Study, Workload
+from warehouse.database import app_engine, migrate
+from warehouse.settings import Settings
+from workers.engines.launch import engine_command
+from workers.engines.models import check_model, model_path
+from workers.queue import job, submit
+from workers.tasks import Worker
+from workers.workloads import load_prompts
+
+WORKLOAD = Workload(output_tokens=32)
+STUDY = Study(
+    name="bench sweep",
+    target=TARGET,
+    arms=(
+        Arm(name="plain"),
+        Arm(
+            name="draft",
+            speculation=Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3),
+        ),
+    ),
+    workloads=(WORKLOAD,),
+    loads=(Load(max_concurrency=1, num_prompts=8), Load(max_concurrency=4, num_prompts=16)),
+    repeats=2,
+    engine_flags=FLAGS,
+)
+
+
+def run(settings: Settings, _repeats: int) -> None:
+    """Measure and print. Raises UserError when the engine or the models are not there."""
+    for name in (TARGET, "reference-draft"):
+        check_model(settings, name)
+    with own_home(settings) as own:
+        print("sweep: by Drafthouse", file=sys.stderr)
+        ours_s = _ours(own)
+        print("sweep: by vLLM", file=sys.stderr)
+        theirs_s = _theirs(own)
+    cells = f"{len(STUDY.arms)} arms x {len(STUDY.loads)} loads x {STUDY.repeats} repeats"
+    show(f"Sweep: {cells}", "vllm bench sweep serve", [Row("wall s", [ours_s], [theirs_s], "0.55 at most")])
+
+
+def _ours(settings: Settings) -> float:
+    """Seconds from submitting the study to the end of its job. Raises EngineError when not every run was measured."""
+    migrate(settings)
+    start_s = time.perf_counter()
+    job_id = submit(settings, STUDY)
+    Worker(settings).work()
+    wall_s = time.perf_counter() - start_s
+    done = job(app_engine(settings), job_id)
+    if done.state != "done" or done.error:
+        raise EngineError(f"Drafthouse's job ended as {done.state}: {done.error}")
+    return wall_s
+
+
+def _theirs(settings: Settings) -> float:
+    """Seconds that the rival takes for the same cells. Raises EngineError when not every request was answered."""
+    folder = settings.home / "rival"
+    folder.mkdir()
+    command = [vllm_program(settings), "bench", "sweep", "serve", *_sweep_arguments(settings, folder)]
+    wall_s = counted(command, vllm_environment(settings, STUDY, STUDY.arms[0])).wall_s
+    results = [json.loads(path.read_text(encoding="utf-8")) for path in folder.rglob("run=*.json")]
+    failed = sum(result["failed"] for result in results)
+    if failed or len(results) != len(STUDY.arms) * len(STUDY.loads) * STUDY.repeats:
+        raise EngineError(f"the rival measured {len(results)} cells, and {failed} of its requests failed")
+    return wall_s
+
+
+def _sweep_arguments(settings: Settings, folder: Path) -> list[str]:
+    most = max(load.num_prompts for load in STUDY.loads)
+    dataset = write_dataset(folder / "prompts.jsonl", load_prompts(settings, WORKLOAD, most, STUDY.seed))
+    serve = engine_command(settings, STUDY, STUDY.arms[0], "bench")
+    bench = [vllm_program(settings), *bench_arguments(settings, dataset, WORKLOAD.output_tokens)]
+    bench += ["--base-url", serve.endpoint.base_url]
+    loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in STUDY.loads]
+    return [
+        *("--serve-cmd", shlex.join(serve.words), "--bench-cmd", shlex.join(bench)),
+        *("--serve-params", _write(folder / "arms.json", [_arm_parameters(settings, arm) for arm in STUDY.arms])),
+        *("--bench-params", _write(folder / "loads.json", loads)),
+        *("--num-runs", str(STUDY.repeats), "--output-dir", str(folder)),
+    ]
+
+
+def _arm_parameters(settings: Settings, arm: Arm) -> dict[str, object]:
+    """An arm as the rival's sweep takes it: flags to add to the command of the plain server."""
+    if arm.speculation is None:
+        return {"_benchmark_name": arm.name}
+    config = arm.speculation.model_dump(exclude_none=True)
+    config["model"] = model_path(settings, config["model"])
+    return {"_benchmark_name": arm.name, "speculative-config": config}
+
+
+def _write(path: Path, records: list[dict[str, object]] | list[dict[str, int]]) -> str:
+    path.write_text(json.dumps(records), encoding="utf-8")
+    return str(path)

@@ -1,0 +1,54 @@
+"""What the benchmark prints follows from what it measured."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+import pytest
+
+from benchmarks.our_client import figures, measured
+from benchmarks.rival import write_dataset
+from benchmarks.table import Row, show
+from lab.errors import EngineError
+from tests.workers.load.behaviours import BEHAVIOURS
+from tests.workers.load.builders import prompts
+from tests.workers.load.openai_server import serve
+
+
+def test_the_ratio_is_the_median_of_the_pairs() -> None:
+    row = Row("output tok/s", [1.0, 4.0, 9.0], [2.0, 4.0, 3.0], "0.98 .. 1.02")
+    assert row.cells() == ("output tok/s", "4.00", "3.00", "1.000", "0.500 .. 3.000", "0.98 .. 1.02")
+
+
+def test_sides_of_unequal_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Row("x", [1.0], [1.0, 2.0], "").cells()
+
+
+def test_the_table_names_the_rival_and_lines_up(capsys: pytest.CaptureFixture[str]) -> None:
+    show("Client", "vllm bench serve", [Row("client CPU s", [1.0], [4.0], "0.25 at most")])
+    title, head, line = capsys.readouterr().out.strip().splitlines()
+    assert title.startswith("Client (load average of this machine")
+    assert head.split("  ")[-1].strip() == "aim"
+    assert len(head) == len(line)
+    assert "0.250" in line
+
+
+async def test_our_figures_are_those_of_the_requests(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path / "prompts.jsonl", prompts(6))
+    async with serve(BEHAVIOURS) as server:
+        result = await measured(server.base_url, "normal", str(dataset), output_tokens=9, concurrency=2)
+    got = figures(result)
+    assert got.output_tok_per_s == pytest.approx(6 * 9 / result.duration_s)
+    ttfts = [((r.first_token_s or 0.0) - (r.sent_s or 0.0)) * 1000 for r in result.requests]
+    assert got.ttft_ms == pytest.approx(statistics.median(ttfts))
+    assert got.tpot_ms >= 0
+
+
+async def test_figures_of_failed_requests_are_refused(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path / "prompts.jsonl", prompts(2))
+    async with serve(BEHAVIOURS) as server:
+        result = await measured(server.base_url, "dies", str(dataset), output_tokens=9, concurrency=1)
+    with pytest.raises(EngineError, match="2 requests failed: the connection broke"):
+        figures(result)
