@@ -40,8 +40,11 @@ install-test: $(VENV)/installed-test
 engine-vllm: install ## vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
 	@$(RUN)/python -m workers.engines.install vllm
 
-models: engine-vllm ## the reference models, padded to a real cost, under the home
+models: $(HOME_DIR)/models/prepared ## the reference models, padded to a real cost, under the home
+
+$(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json models/prompts/*.jsonl) models/prepare.py | engine-vllm
 	@$(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
+	@touch $@
 
 clean: ## remove environments; measurements in the home stay
 	rm -rf $(VENV) $(ENGINES_DIR)

@@ -18,7 +18,8 @@ from services import doctor as doctors
 from services import supervisor
 from services.show import jobs_table, print_json, print_table
 from services.signals import stopped_by_signal
-from warehouse import database, ingest, sandbox
+from warehouse import database, sandbox
+from warehouse.rebuild import rebuild as rebuild_warehouse
 from warehouse.settings import load_settings
 from workers import queue
 
@@ -106,7 +107,7 @@ def cancel(job_id: str) -> None:
 def retry(job_id: str) -> None:
     """Put an ended job back into the queue; only its missing and failed runs are measured again."""
     settings = load_settings()
-    queue.retry(settings, job_id)
+    queue.retry(database.app_engine(settings), job_id)
     print(f"{job_id} is queued again")
 
 
@@ -125,16 +126,19 @@ def sql(
     """Ask the published warehouse; nothing can be changed by it."""
     answer = sandbox.run_sql(load_settings(), query)
     if as_json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows])
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows()])
     else:
-        print_table(answer.columns, answer.rows)
+        print_table(answer.columns, answer.rows())
+    if answer.truncated:
+        sys.stderr.write(f"drafthouse: only the first {sandbox.MAX_ROWS:,} rows are shown: add a limit or aggregate\n")
 
 
 @app.command()
 def rebuild() -> None:
     """Make the warehouse anew from the bundles alone."""
     settings = load_settings()
-    print(f"{ingest.rebuild(settings)} runs in {settings.warehouse_file}")
+    rebuild_warehouse(settings)
+    print(f"{settings.warehouse_file} was made anew from the bundles in {settings.bundles}")
 
 
 @app.command()

@@ -14,7 +14,6 @@ from lab.plan import plan
 from lab.study import Study
 from lab.study_text import study_from_toml
 from services.supervisor import page_url
-from warehouse import queries
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings
 from workers.queue import Job, job, submit
@@ -33,7 +32,7 @@ def demo_study() -> Study:
 
 def results_url(settings: Settings, job_id: str) -> str:
     """The page with the results of one job."""
-    return f"{page_url(settings)}/results?study={job_id}"
+    return f"{page_url(settings)}/?job={job_id}"
 
 
 def run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
@@ -73,6 +72,8 @@ def all_runs_published(settings: Settings, done: Job) -> bool:
 
 
 def _completed_runs(settings: Settings, job_id: str) -> int:
+    from warehouse import queries  # noqa: PLC0415 - brings pandas, a second that no other command should pay
+
     with open_warehouse(settings) as connection:
         return int((queries.results(connection, job_id)["status"] == "completed").sum())
 
