@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="client, sweep; both without any")
     parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in part client")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # or the folders and the engine would stay
     try:
         for name in options.parts or _PARTS:
             _PARTS[name](load_settings(), options.repeats)

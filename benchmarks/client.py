@@ -23,7 +23,7 @@ from warehouse.settings import Settings
 from workers.engines.models import check_model
 from workers.workloads import Prompt, load_prompts
 
-WORKLOAD, LOAD = Workload(output_tokens=96), Load(max_concurrency=4, num_prompts=32)
+WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
 #: No prefix cache: both clients send the same prompts again and again.
 FLAGS = {"enable_prefix_caching": False, "enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 16}
 STUDY = Study(

@@ -36,24 +36,30 @@ class Launch:
 
     index: int
     arm: Arm
-    repeat: int
     runs: tuple[PlannedRun, ...]
 
 
 def plan(study: Study) -> tuple[Launch, ...]:
-    """One launch per arm and repeat; every second repeat takes the arms in reverse (A B B A).
+    """The launches in the order that the study asks for.
 
-    The reversal keeps a machine that warms up or slows down over the hours from favouring one arm.
+    Interleaved: one launch per arm and repeat, every second repeat with the arms in reverse (A B B A), which keeps a
+    machine that warms up or slows down over the hours from favouring one arm. Fewest launches: one per arm.
     """
-    launches: list[Launch] = []
-    for repeat in range(study.repeats):
-        for arm in study.arms if repeat % 2 == 0 else reversed(study.arms):
-            launches.append(Launch(len(launches), arm, repeat, _runs(study, arm, repeat)))
-    return tuple(launches)
+    repeats = range(study.repeats)
+    if study.order == "fewest_launches":
+        blocks = [(arm, tuple(repeats)) for arm in study.arms]
+    else:
+        blocks = [(arm, (r,)) for r in repeats for arm in (study.arms if r % 2 == 0 else reversed(study.arms))]
+    return tuple(Launch(index, arm, _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
 
 
-def _runs(study: Study, arm: Arm, repeat: int) -> tuple[PlannedRun, ...]:
-    return tuple(PlannedRun(arm, workload, load, repeat) for workload in study.workloads for load in study.loads)
+def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:
+    return tuple(
+        PlannedRun(arm, workload, load, repeat)
+        for repeat in repeats
+        for workload in study.workloads
+        for load in study.loads
+    )
 
 
 def estimate_s(launches: tuple[Launch, ...]) -> float:

@@ -139,6 +139,7 @@ class Study(Frozen):
     workloads: tuple[Workload, ...] = Field(min_length=1)
     loads: tuple[Load, ...] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1, le=100)
+    order: Literal["interleaved", "fewest_launches"] = "interleaved"
     seed: int = Field(default=0, ge=0)
     endpoint: Literal["completions", "chat"] = "completions"
     sampling: Sampling = Sampling()

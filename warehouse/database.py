@@ -58,6 +58,7 @@ def migrate(settings: Settings) -> None:
     """Make the home, and bring both databases to the newest revision. Does nothing where they are.
 
     Raises UserError for a home that cannot be written, RevisionError for databases of a newer Drafthouse.
+    Threads of one process must not do so at once: Alembic keeps its context in globals.
     """
     make_home(settings)
     engine = _unchecked_app_engine(settings)

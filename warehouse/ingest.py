@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
+import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: better now than while a bundle waits
 import sqlalchemy as sa
 
 from lab.errors import BundleError, UserError

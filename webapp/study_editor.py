@@ -18,7 +18,7 @@ from webapp.text import literal
 
 DEMO_FILE = Path(__file__).parents[1] / "presets" / "demo.toml"
 FIELDS = (
-    *("name", "target", "repeats", "seed", "endpoint", "price_usd_per_hour", "engine_flags"),
+    *("name", "target", "repeats", "order", "seed", "endpoint", "price_usd_per_hour", "engine_flags"),
     *("sampling.temperature", "sampling.top_p", "sampling.seed", "slo.ttft_ms", "slo.tpot_ms", "slo.e2e_ms"),
 )
 _DRAFT, _VERSION, _CURRENT = "submit-draft", "submit-version", "submit-current"
@@ -64,7 +64,7 @@ def _key(field: str) -> str:
 
 
 def _study_fields(draft: FormValues, problems: list[Problem]) -> dict[str, Any]:
-    name, target, repeats, endpoint = st.columns([3, 3, 1.2, 1.8])
+    name, target, repeats, order, endpoint = st.columns([3, 2.6, 1.2, 1.8, 1.6])
     with name:
         fields: dict[str, Any] = {"name": _field("name", "Name", draft, problems, st.text_input)}
     with target:
@@ -72,12 +72,27 @@ def _study_fields(draft: FormValues, problems: list[Problem]) -> dict[str, Any]:
         fields["target"] = _field("target", "Target model", draft, problems, st.text_input, help=said)
     with repeats:
         fields["repeats"] = _field("repeats", "Repeats", draft, problems, st.number_input, step=1)
+    with order:
+        said = (
+            "Interleaved (A B B A) keeps a machine that warms up from favouring one arm; it starts engines more often."
+        )
+        fields["order"] = _choice("order", "Order", ["interleaved", "fewest_launches"], draft, problems, said=said)
     with endpoint:
-        options = ["completions", "chat"]
-        index = options.index(draft.fields["endpoint"])
-        fields["endpoint"] = st.selectbox("Endpoint", options, index=index, key=_key("endpoint"))
-        _say(study_problems.of_field(problems, "endpoint"))
+        fields["endpoint"] = _choice("endpoint", "Endpoint", ["completions", "chat"], draft, problems)
     return fields
+
+
+def _choice(
+    field: str, label: str, options: list[str], draft: FormValues, problems: list[Problem], *, said: str | None = None
+) -> str:
+    index = options.index(draft.fields[field])
+    chosen = st.selectbox(label, options, index, _spaced, key=_key(field), help=said)
+    _say(study_problems.of_field(problems, field))
+    return chosen
+
+
+def _spaced(option: str) -> str:
+    return option.replace("_", " ")
 
 
 def _more_fields(draft: FormValues, problems: list[Problem]) -> dict[str, Any]:

@@ -58,7 +58,8 @@ class FormValues:
 
 
 def from_study(study: Study) -> FormValues:
-    fields: dict[str, Any] = {key: getattr(study, key) for key in ("name", "target", "repeats", "seed", "endpoint")}
+    plain = ("name", "target", "repeats", "order", "seed", "endpoint")
+    fields: dict[str, Any] = {key: getattr(study, key) for key in plain}
     fields["price_usd_per_hour"] = study.price_usd_per_hour
     fields["engine_flags"] = tomli_w.dumps(study.engine_flags).strip()
     for part in _NESTED:

@@ -93,7 +93,11 @@ def show_plan(study: Study) -> None:
     requests = sum(run.load.num_prompts for run in runs)
     drawing.show_cards(
         [
-            Card("Engine starts", f"{len(launches):,}", "one per arm and repeat"),
+            Card(
+                "Engine starts",
+                f"{len(launches):,}",
+                "one per arm and repeat" if study.order == "interleaved" else "one per arm",
+            ),
             Card("Runs", f"{len(runs):,}", "arms × workloads × loads × repeats"),
             Card("Requests", f"{requests:,}", "over all runs, without warm-up"),
             Card("About", duration(estimate_s(launches)), "a rough guess for a machine without a GPU"),

@@ -24,7 +24,7 @@ class JobStatus:
         self._runs_total = sum(len(launch.runs) for launch in launches)
         self._launches = launches
         self._phase: Phase = "starting engine"
-        self._arm, self._repeat = launches[0].arm.name, launches[0].repeat
+        self._arm, self._repeat = launches[0].arm.name, launches[0].runs[0].repeat
         self._left: tuple[PlannedRun, ...] = ()  # of the current launch, the current run included
         self._later: tuple[Launch, ...] = tuple(launches)
         self._run: PlannedRun | None = None
@@ -34,12 +34,12 @@ class JobStatus:
     def starting(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """An engine is being started for the runs that are left of its launch."""
         self._run, self._load, self._since_s = None, None, time.monotonic()
-        self._phase, self._arm, self._repeat = "starting engine", launch.arm.name, launch.repeat
+        self._phase, self._arm, self._repeat = "starting engine", launch.arm.name, left[0].repeat
         self._left, self._later = tuple(left), tuple(self._launches[launch.index + 1 :])
 
     def warming_up(self, run: PlannedRun) -> None:
         self._load, self._since_s = None, time.monotonic()
-        self._run, self._phase = run, "warming up"
+        self._run, self._repeat, self._phase = run, run.repeat, "warming up"
 
     def measuring(self, progress: LoadProgress) -> None:
         self._load, self._phase = progress, "measuring"

@@ -62,8 +62,10 @@ class LaunchRun:
             yield engine
             grace_s = _STOP_GRACE_S
         finally:
+            import logging; logging.getLogger("workers.tasks").warning("STOPPING engine")
             if self._process is not None:
                 self._process.stop(grace_s)
+            logging.getLogger("workers.tasks").warning("STOPPED engine")
 
     def _started(self, command: Command, process: EngineProcess) -> None:
         self._command, self._process = command, process

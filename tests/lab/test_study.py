@@ -42,6 +42,7 @@ studies = st.builds(
     st.lists(st.builds(Workload, category=st.none() | names), min_size=1, max_size=2, unique_by=lambda w: w.name),
     st.lists(loads, min_size=1, max_size=3, unique_by=lambda load: load.name),
     repeats=st.integers(1, 5),
+    order=st.sampled_from(["interleaved", "fewest_launches"]),
     sampling=st.builds(Sampling, temperature=st.floats(0, 2)),
     slo=st.builds(Slo, ttft_ms=st.none() | positive),
     price_usd_per_hour=st.none() | positive,

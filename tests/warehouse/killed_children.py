@@ -26,7 +26,7 @@ from tests.warehouse.runs import failed_request, request, write_run
 from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
 
-MOMENTS_S = 1.0
+MOMENTS_S = 0.3
 _OURS = str(Path(warehouse.__file__).parent)
 
 

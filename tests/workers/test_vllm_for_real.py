@@ -14,9 +14,9 @@ from tests.workers.valkey import Broker
 from warehouse.bundles import find_bundles, read_bundle
 from warehouse.settings import Settings
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-SERVING_S = 300.0  # three imports of seconds each on a slow machine, and a model to load
+SERVING_S = 600.0  # three imports of seconds each on a slow machine, and a model to load
 DRAFT = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
 STUDY = {
     "target": "reference",
