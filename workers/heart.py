@@ -43,10 +43,8 @@ class Heart:
         return self
 
     def __exit__(self, *_: object) -> None:
-        logger.warning('joining')
         self._over.set()
         self._thread.join()
-        logger.warning('joined')
 
     def watch(self, progress: Callable[[], Progress]) -> None:
         """From now on every beat carries this."""
@@ -60,7 +58,6 @@ class Heart:
     def stop(self, why: DrafthouseError) -> None:
         """Make `run` and `check` raise `why`; may be called from any thread or from a signal handler."""
         self._why_stop = self._why_stop or why
-        logger.warning("HEART STOP %r", why)
         if (cancel := self._cancel) is not None:
             with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
                 cancel()
@@ -85,7 +82,6 @@ class Heart:
         try:
             return await task
         except asyncio.CancelledError:
-            logger.warning("CANCELLED")
             self.check()
             raise
         finally:

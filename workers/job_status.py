@@ -41,8 +41,11 @@ class JobStatus:
         self._load, self._since_s = None, time.monotonic()
         self._run, self._repeat, self._phase = run, run.repeat, "warming up"
 
+    def window_begins(self) -> None:
+        self._phase, self._since_s = "measuring", time.monotonic()
+
     def measuring(self, progress: LoadProgress) -> None:
-        self._load, self._phase = progress, "measuring"
+        self._load = progress
 
     def finishing(self) -> None:
         self._phase = "finishing"

@@ -62,10 +62,8 @@ class LaunchRun:
             yield engine
             grace_s = _STOP_GRACE_S
         finally:
-            import logging; logging.getLogger("workers.tasks").warning("STOPPING engine")
             if self._process is not None:
                 self._process.stop(grace_s)
-            logging.getLogger("workers.tasks").warning("STOPPED engine")
 
     def _started(self, command: Command, process: EngineProcess) -> None:
         self._command, self._process = command, process
@@ -94,10 +92,15 @@ class LaunchRun:
                 study,
                 self.prompts[run.workload.name][: run.load.num_prompts],
                 request_timeout_s=recorder.settings.request_timeout_s,
-                before_window=recorder.bundles.settled,
+                before_window=self._before_window,
                 on_progress=recorder.status.measuring,
             )
         )
         if seen.error is None and seen.ended_s is not None:
             recorder.status.forecast.saw_run(run, seen.ended_s - seen.warmup_began_s)
         return seen
+
+    async def _before_window(self) -> None:
+        """The last run's bundle must be on disk: nothing of ours may go on beside the measuring."""
+        await self.recorder.bundles.settled()
+        self.recorder.status.window_begins()

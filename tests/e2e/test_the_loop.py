@@ -205,7 +205,7 @@ def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, mea
     page.get_by_role("tab", name=re.compile("^Runs")).click()
     expect(page.get_by_role("tab", name=f"Runs ({RUNS})")).to_be_visible()
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download as CSV").locator("visible=true").click()
+        page.get_by_role("button", name="Download as CSV", exact=True).locator("visible=true").click()
     with Path(download.value.path()).open(newline="") as file:
         shown = list(csv.DictReader(file))
     assert len(shown) == RUNS

@@ -48,15 +48,18 @@ def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...])
     status = JobStatus(launches)
     status.starting(last, last.runs[-1:])
     status.warming_up(last.runs[-1])
+    status.window_begins()
     status.measuring(load_progress(done=4, total=8, elapsed_s=100.0))
     assert status.snapshot().remaining_s == pytest.approx(100.0)
 
 
 def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launches: tuple[Launch, ...]) -> None:
     status = JobStatus(launches[:1])
+    status.starting(launches[0], launches[0].runs)
+    expected_s = status.snapshot().remaining_s
     status._since_s -= 10 * ASSUMED_START_S
-    status.starting(launches[0], ())
-    assert (status.snapshot().remaining_s or 0) >= 0
+    assert expected_s is not None
+    assert status.snapshot().remaining_s == pytest.approx(expected_s - ASSUMED_START_S, abs=1.0)
 
 
 def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch, ...]) -> None:
@@ -66,6 +69,7 @@ def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch,
     status.warming_up(first)
     status.finished(first, failed=True)
     status.warming_up(second)
+    status.window_begins()
     status.measuring(load_progress(done=2, total=8, elapsed_s=1.0))
     seen = status.snapshot()
     assert (seen.phase, seen.arm, seen.load, seen.workload) == (
