@@ -29,6 +29,7 @@ target = "reference"
 max-model-len = 1024
 max-num-seqs = 16
 enforce-eager = true
+dtype = "float32"
 enable-prefix-caching = false
 
 [[arms]]
