@@ -9,12 +9,11 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
-from warehouse.database import migrate
+from warehouse.database import make_home, migrate
 from warehouse.settings import Settings
 
 _READY_TIMEOUT_S = 60.0
@@ -130,8 +129,8 @@ def _wait_ready(process: Process) -> None:
 
 @contextlib.contextmanager
 def _only_one(settings: Settings) -> Iterator[None]:
-    lock = _lock_file(settings.home)
-    with lock.open("a+") as file:
+    make_home(settings)
+    with (settings.home / "up.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -144,15 +143,3 @@ def _only_one(settings: Settings) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
-
-
-def _lock_file(home: Path) -> Path:
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        lock = home / "up.lock"
-        lock.touch()
-    except OSError as error:
-        raise UserError(
-            f"the home {home} cannot be written ({error.strerror}): set DRAFTHOUSE_HOME to a folder of yours"
-        ) from None
-    return lock
