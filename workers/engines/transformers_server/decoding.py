@@ -1,0 +1,103 @@
+"""One generation by transformers' `generate`, told round by round."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from asking import Ask
+from counters import Counters
+from loading import Models
+from options import Options
+from rounds import Rounds, watch_rounds
+from transformers import GenerationConfig
+
+#: Receives the tokens of one verification round, or one token without speculation.
+Emit = Callable[[list[int]], None]
+
+
+class _Stopped(Exception):  # noqa: N818 - the wish of a client, no error
+    """Nobody waits for this generation any more."""
+
+
+class Decoder:
+    """Not for several threads at once: transformers generates one request at a time here."""
+
+    def __init__(self, options: Options, models: Models, counters: Counters) -> None:
+        self._options, self._models, self._counters = options, models, counters
+        self._rounds = Rounds(options.num_speculative_tokens)  # of the request at work
+        if options.method != "none":
+            watch_rounds(models.target, self._observe)
+
+    def decode(self, ask: Ask, rounds: Rounds, emit: Emit, stop: threading.Event) -> None:
+        """Returns when the answer is whole or `stop` was seen, which is looked at in every round."""
+        self._rounds = rounds
+        streamer = _Streamer(ask, self._counters, emit, stop)
+        prompt = torch.tensor([ask.prompt_ids], device=self._models.target.device)
+        _seed(ask.seed)
+        try:
+            self._models.target.generate(
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                generation_config=self._config(ask),
+                assistant_model=self._models.draft,
+                streamer=streamer,
+            )
+        except _Stopped:
+            return
+
+    def _observe(self, drafted: int, accepted: int) -> None:
+        self._rounds.observe(drafted, accepted)
+        self._counters.round(drafted, accepted)
+
+    def _config(self, ask: Ask) -> Any:
+        """Everything that a default could change is spelt out; top_k would be 50."""
+        eos_ids = list(self._models.eos_ids)
+        sampling = {"temperature": ask.temperature, "top_p": ask.top_p, "top_k": 0} if ask.temperature > 0 else {}
+        lookup = {}
+        if self._options.prompt_lookup:
+            lookup["prompt_lookup_num_tokens"] = self._options.num_speculative_tokens
+            lookup["max_matching_ngram_size"] = self._options.max_matching_ngram_size
+        new: Any = GenerationConfig
+        return new(
+            max_new_tokens=ask.max_tokens,
+            min_new_tokens=ask.min_tokens or None,
+            do_sample=bool(sampling),
+            eos_token_id=None if ask.ignore_eos else eos_ids or None,
+            pad_token_id=eos_ids[0] if eos_ids else 0,  # one sequence is never padded; unset, it would be warned of
+            **sampling,
+            **lookup,
+        )
+
+
+class _Streamer:
+    """What `generate` calls: first with the prompt, then with the new tokens of each round."""
+
+    def __init__(self, ask: Ask, counters: Counters, emit: Emit, stop: threading.Event) -> None:
+        self._ask, self._counters, self._emit, self._stop = ask, counters, emit, stop
+        self._prompt_passed = self._begun = False
+
+    def put(self, value: torch.Tensor) -> None:
+        if self._stop.is_set():
+            raise _Stopped
+        if not self._prompt_passed:
+            self._prompt_passed = True
+            return
+        if not self._begun:  # the prompt has been worked through only now
+            self._begun = True
+            self._counters.prompt(len(self._ask.prompt_ids))
+        tokens = value.flatten().tolist()
+        self._counters.generated(len(tokens))
+        self._emit(tokens)
+
+    def end(self) -> None:
+        """`generate` returns right after this, and that is what we wait for."""
+
+
+def _seed(seed: int | None) -> None:
+    if seed is None:
+        torch.seed()
+    else:
+        torch.manual_seed(seed)

@@ -1,0 +1,133 @@
+"""Options -> models in memory, ready to generate."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from options import Options
+from refusals import StartError
+from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+_LOG = logging.getLogger("transformers_server")
+
+
+@dataclass(frozen=True)
+class Models:
+    target: Any  # a PreTrainedModel; transformers' types know nothing of its generating half
+    draft: Any | None
+    tokenizer: PreTrainedTokenizerBase
+    context_tokens: int  # prompt and answer together
+    vocabulary: int  # token ids are below this
+    eos_ids: tuple[int, ...]
+
+
+def load(options: Options) -> Models:
+    """Raises StartError for models that cannot be loaded or do not belong together."""
+    quiet: Any = disable_progress_bar
+    quiet()
+    device = _device(options.device)
+    target = _model(options.model, device, options.dtype)
+    draft = None if options.assistant_model is None else _model(options.assistant_model, device, options.dtype)
+    if draft is not None:
+        _check_pair(target, draft)
+    tokenizer = _tokenizer(options.model)
+    models = Models(
+        target=target,
+        draft=draft,
+        tokenizer=tokenizer,
+        context_tokens=_context_tokens(options, target, draft),
+        vocabulary=target.get_input_embeddings().num_embeddings,
+        eos_ids=_eos_ids(target, tokenizer),
+    )
+    _neutralise(models, options.num_speculative_tokens)
+    _LOG.info("effective configuration: %s", effective_configuration(options, models))
+    return models
+
+
+def effective_configuration(options: Options, models: Models) -> dict[str, str | int]:
+    """What is really in use, whatever the options left to be found out."""
+    return {
+        "transformers": transformers.__version__,
+        "torch": torch.__version__,
+        "device": str(models.target.device),
+        "dtype": str(models.target.dtype).removeprefix("torch."),
+        "attention": str(models.target.config._attn_implementation),  # noqa: SLF001 - nothing public tells it
+        "threads": torch.get_num_threads(),
+        "context_tokens": models.context_tokens,
+        "method": options.method,
+        "num_speculative_tokens": options.num_speculative_tokens,
+    }
+
+
+def _device(name: str) -> str:
+    if name != "auto":
+        return name
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _model(name: str, device: str, dtype: str) -> Any:
+    read: Any = AutoModelForCausalLM.from_pretrained
+    try:
+        model, found = read(name, dtype=dtype, output_loading_info=True)
+        if found["missing_keys"]:  # transformers would fill these with random numbers and only warn
+            raise StartError(f"{name} lacks weights, among them {min(found['missing_keys'])}: it is not a whole model")
+        return model.to(device).eval()
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        raise StartError(f"the model {name} cannot be loaded on {device}: {error}") from error
+
+
+def _tokenizer(name: str) -> PreTrainedTokenizerBase:
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise StartError(f"the tokenizer of {name} cannot be loaded: {error}") from error
+
+
+def _check_pair(target: Any, draft: Any) -> None:
+    ours, theirs = (model.config.get_text_config().vocab_size for model in (target, draft))
+    if ours != theirs:
+        raise StartError(
+            f"the draft model has {theirs} tokens in its vocabulary and the target has {ours}: "
+            "choose a draft model with the target's tokenizer"
+        )
+
+
+def _context_tokens(options: Options, *models: Any) -> int:
+    """The shortest of what the models were made for and what was asked for."""
+    own = [getattr(model.config.get_text_config(), "max_position_embeddings", None) for model in models if model]
+    known = [tokens for tokens in (options.max_model_len, *own) if tokens]
+    if not known:
+        raise StartError("the model does not say how long its context is: set --max-model-len TOKENS")
+    if options.max_model_len is not None and options.max_model_len > min(known):
+        raise StartError(f"--max-model-len {options.max_model_len} is more than the models' context of {min(known)}")
+    return min(known)
+
+
+def _eos_ids(target: Any, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """The tokenizer's end token and those of the model's generation config, as vLLM takes them."""
+    configured = target.generation_config.eos_token_id
+    ids = {*(configured if isinstance(configured, list) else [configured]), tokenizer.eos_token_id}
+    return tuple(sorted(token for token in ids if token is not None))
+
+
+def _neutralise(models: Models, num_speculative_tokens: int) -> None:
+    """Generation configs that came with the models would fill in whatever a request leaves out.
+
+    Transformers reads the number of tokens to draft from the draft model's config: constant, and never cut short by
+    a doubtful draft model, so that K means K.
+    """
+    new: Any = GenerationConfig
+    models.target.generation_config = new()
+    if models.draft is not None:
+        models.draft.generation_config = new(
+            num_assistant_tokens=num_speculative_tokens,
+            num_assistant_tokens_schedule="constant",
+            assistant_confidence_threshold=0.0,
+        )

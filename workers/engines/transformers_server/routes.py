@@ -1,0 +1,101 @@
+"""The server's endpoints."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+from answering import CHAT, COMPLETION
+from asking import read_chat, read_completion
+from counters import Counters
+from decoding import Decoder
+from loading import Models, effective_configuration
+from options import Options
+from refusals import Refusal
+from replies import Replies
+from turns import Turns
+
+_LOG = logging.getLogger("transformers_server")
+_MAX_BODY_BYTES = 64 * 2**20
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def application(options: Options, models: Models) -> web.Application:
+    app = web.Application(middlewares=[_refusals], client_max_size=_MAX_BODY_BYTES)
+    server = _Server(options, models)
+    app.add_routes(
+        [
+            web.get("/health", server.health),
+            web.get("/version", server.version),
+            web.get("/metrics", server.metrics),
+            web.get("/v1/models", server.models),
+            web.post("/v1/completions", server.completions),
+            web.post("/v1/chat/completions", server.chat),
+        ]
+    )
+    app.on_startup.append(server.started)
+    return app
+
+
+class _Server:
+    def __init__(self, options: Options, models: Models) -> None:
+        self._options, self._models = options, models
+        self._counters = Counters(options.num_speculative_tokens)
+        self._turns = Turns(Decoder(options, models, self._counters).decode)
+        self._replies = Replies(options, models, self._turns, self._counters)
+        self._created = int(time.time())
+
+    async def started(self, _: web.Application) -> None:
+        _LOG.info("serving %s on http://%s:%s", *self._where())
+
+    def _where(self) -> tuple[str, str, int]:
+        return self._options.served_model_name, self._options.host, self._options.port
+
+    async def health(self, _: web.Request) -> web.StreamResponse:
+        return web.Response()
+
+    async def version(self, _: web.Request) -> web.StreamResponse:
+        found = effective_configuration(self._options, self._models)
+        return web.json_response({"version": found["transformers"], **found})
+
+    async def metrics(self, _: web.Request) -> web.StreamResponse:
+        return web.Response(text=self._counters.text(self._turns.running, self._turns.waiting))
+
+    async def models(self, _: web.Request) -> web.StreamResponse:
+        model = {
+            "id": self._options.served_model_name,
+            "object": "model",
+            "created": self._created,
+            "owned_by": "transformers",
+            "root": self._options.model,
+            "max_model_len": self._models.context_tokens,
+        }
+        return web.json_response({"object": "list", "data": [model]})
+
+    async def completions(self, request: web.Request) -> web.StreamResponse:
+        ask = read_completion(await _json(request), self._models, self._options.served_model_name)
+        return await self._replies.reply(request, ask, COMPLETION)
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        ask = read_chat(await _json(request), self._models, self._options.served_model_name)
+        return await self._replies.reply(request, ask, CHAT)
+
+
+async def _json(request: web.Request) -> object:
+    try:
+        return json.loads(await request.read())
+    except ValueError as error:  # bad UTF-8 is one, too
+        raise Refusal(400, f"the body is not JSON: {error}") from error
+
+
+@web.middleware
+async def _refusals(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except Refusal as refusal:
+        kind = "BadRequestError" if refusal.status < 500 else "InternalServerError"
+        error = {"message": str(refusal), "type": kind, "param": None, "code": refusal.status}
+        return web.json_response({"error": error}, status=refusal.status)

@@ -1,0 +1,60 @@
+"""One generation at a time, in the order of arrival, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from asking import Ask
+from rounds import Rounds
+
+Decode = Callable[[Ask, Rounds, Callable[[list[int]], None], threading.Event], None]
+
+
+class Turns:
+    """`running` and `waiting` count requests. Belongs to one event loop."""
+
+    def __init__(self, decode: Decode) -> None:
+        self._decode = decode
+        self._turn = asyncio.Lock()  # first come, first served; one who goes away leaves the queue
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="generate")
+        self.running = 0
+        self.waiting = 0
+
+    async def tokens(self, ask: Ask, rounds: Rounds) -> AsyncGenerator[list[int]]:
+        """The tokens of each round as they come. Raises what generation raised. Closing it stops the generation."""
+        await self._my_turn()
+        self.running += 1
+        try:
+            async for tokens in self._generated(ask, rounds):
+                yield tokens
+        finally:
+            self.running -= 1
+            self._turn.release()
+
+    async def _my_turn(self) -> None:
+        self.waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self.waiting -= 1
+
+    async def _generated(self, ask: Ask, rounds: Rounds) -> AsyncGenerator[list[int]]:
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[list[int] | None] = asyncio.Queue()
+        stop = threading.Event()
+
+        def emit(tokens: list[int]) -> None:
+            loop.call_soon_threadsafe(arrived.put_nowait, tokens)
+
+        generation = loop.run_in_executor(self._thread, self._decode, ask, rounds, emit, stop)
+        generation.add_done_callback(lambda _: arrived.put_nowait(None))
+        try:
+            while (tokens := await arrived.get()) is not None:
+                yield tokens
+            await generation
+        finally:
+            stop.set()
+            await asyncio.wait([generation])  # the next turn begins on an idle machine
