@@ -219,7 +219,8 @@ def test_a_link_opened_afresh_shows_the_same_study(home: Home, page: Page, measu
     job_id, _ = measured
     page.goto(f"{home.url}/?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
-    expect(page.get_by_text("end to end <b>*study*</b>").first).to_be_visible()
+    study = page.get_by_role("combobox", name="Study")
+    expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")
 
 
 def test_the_command_line_gives_the_same_numbers(home: Home, measured: tuple[str, Reader]) -> None:
