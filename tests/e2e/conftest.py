@@ -40,8 +40,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
         yield it
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Of a module, not of the session: its event loop runs in this thread, and other tests start their own there."""
     with sync_playwright() as playwright:
         it = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
         yield it
