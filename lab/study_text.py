@@ -13,13 +13,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Workload
+from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Workload
 
 #: Which model a field path ends in, so that an unknown key can be answered with the known ones.
 _MODELS: dict[str, type[BaseModel]] = {
     "": Study,
     "arms": Arm,
     "speculation": Speculation,
+    "server": Server,
     "workloads": Workload,
     "loads": Load,
     "sampling": Sampling,

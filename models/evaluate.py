@@ -2,7 +2,8 @@
 
     python evaluate.py --models PREPARED --scratch SCRATCH
 
-PREPARED is a folder prepare.py wrote. Held-out loss is computed with transformers; everything else comes from real
+PREPARED is a folder prepare.py wrote. Held-out loss is computed with transformers (the EAGLE-3 head's against the text
+itself, over the tokens it can draft, with the target's true hidden states); everything else comes from real
 `vllm serve` processes, one after another, temperature 0: acceptance as the difference of the server's counters around
 each category at concurrency 1, then output tokens per second at concurrencies 1, 4 and 16 over all categories mixed.
 """
@@ -16,11 +17,13 @@ from pathlib import Path
 import torch
 import train_target
 from batches import HERE, read_tokens
+from eagle3_head import DRAFT_VOCABULARY, Eagle3Head, load
 from safetensors.torch import load_file
 from serving import FLAGS, SPECULATED, Server, serving, speculative_configs
 from tokenizer import EOS_ID
+from train_eagle3 import observe, rollout, watch_last_layer
 from training import THREADS
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, LlamaForCausalLM
 
 CATEGORIES = ("code", "prose", "repeat")
 CONCURRENCIES = (1, 4, 16)
@@ -38,13 +41,50 @@ def prompts(category: str, count: int) -> list[str]:
     return [json.loads(line)["prompt"] for line in lines[:count]]
 
 
+def held_out_rows(scratch: Path) -> dict[str, torch.Tensor]:
+    """Windows spread evenly over the held-out text of each category."""
+    rows = {}
+    for category, stream in read_tokens(scratch, "heldout").items():
+        starts = torch.linspace(0, len(stream) - WINDOW_TOKENS, WINDOWS).long()
+        rows[category] = torch.stack([torch.from_numpy(stream[s : s + WINDOW_TOKENS]) for s in starts])
+    return rows
+
+
+@torch.inference_mode()
+def held_out_head(scratch: Path) -> dict[str, dict[str, object]]:
+    """The head's loss on the first token it drafts, and how often each of its three is the target's first choice."""
+    target = train_target.load(HERE / "target").eval()
+    watch_last_layer(target)
+    head = load(HERE / "eagle3", target.model.embed_tokens.weight)
+    draftable = head.d2t + torch.arange(DRAFT_VOCABULARY)
+    return {category: head_figures(target, head, rows, draftable) for category, rows in held_out_rows(scratch).items()}
+
+
+def head_figures(
+    target: LlamaForCausalLM, head: Eagle3Head, rows: torch.Tensor, draftable: torch.Tensor
+) -> dict[str, object]:
+    place = torch.full((int(target.config.vocab_size),), -1).scatter(0, draftable, torch.arange(DRAFT_VOCABULARY))
+    nats, agreements = [], []
+    for part in rows.split(8):
+        states, taught = observe(target, part, draftable)
+        _, _, agreed = rollout(head, part, torch.full_like(part, -1), states, taught)
+        hidden, _ = head.draft_step(head.fc(states[:, :-1]), part[:, 1:], [])
+        said, next_token = head.logits(hidden)[:, :-1].log_softmax(-1), place[part[:, 2:]]
+        nats.append(-said.gather(-1, next_token.clamp(min=0).unsqueeze(-1)).squeeze(-1)[next_token >= 0])
+        agreements.append(torch.tensor(agreed) * len(part))
+    all_nats, targets = torch.cat(nats), rows[:, 2:].numel()
+    return {
+        "nats_per_token_it_can_draft": round(all_nats.mean().item(), 3),
+        "share_of_tokens_it_can_draft": round(len(all_nats) / targets, 3),
+        "agreement_by_drafted_token": [round(a, 3) for a in (sum(agreements) / len(rows)).tolist()],
+    }
+
+
 @torch.inference_mode()
 def held_out_loss(name: str, scratch: Path) -> dict[str, dict[str, float]]:
     model, tokenizer = train_target.load(HERE / name), AutoTokenizer.from_pretrained(str(HERE / "target"))
     losses = {}
-    for category, stream in read_tokens(scratch, "heldout").items():
-        starts = torch.linspace(0, len(stream) - WINDOW_TOKENS, WINDOWS).long()
-        rows = torch.stack([torch.from_numpy(stream[s : s + WINDOW_TOKENS]) for s in starts])
+    for category, rows in held_out_rows(scratch).items():
         nats = sum(train_target.loss_of(model, part).item() * len(part) for part in rows.split(8)) / WINDOWS
         size_bytes = sum(len(tokenizer.decode(r[r != EOS_ID]).encode()) for r in rows)
         losses[category] = {
@@ -137,6 +177,7 @@ def main() -> None:
         "parameters_of_padded_target": parameters(args.models)["target"],
         "weights_bytes": sum(p.stat().st_size for p in HERE.glob("*/model.safetensors")),
         "held_out_loss": {name: held_out_loss(name, args.scratch) for name in ("target", "draft")},
+        "held_out_eagle3": held_out_head(args.scratch),
         "serve_flags": list(FLAGS),
         "prompts_per_category": size.prompts,
         "new_tokens": size.new_tokens,

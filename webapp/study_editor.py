@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from lab.study import METHODS
+from lab.arm import METHODS
 from lab.study_text import study_from_toml
 from webapp import study_problems
 from webapp.study_form import NO_SPECULATION, FormValues, from_study
