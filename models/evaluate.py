@@ -5,7 +5,7 @@
 PREPARED is a folder prepare.py wrote. Held-out loss is computed with transformers (the EAGLE-3 head's against the text
 itself, over the tokens it can draft, with the target's true hidden states); everything else comes from real
 `vllm serve` processes, one after another, temperature 0: acceptance as the difference of the server's counters around
-each category at concurrency 1, then output tokens per second at concurrencies 1, 4 and 16 over all categories mixed.
+each category at concurrency 1. How fast it is, a study says (`presets/demo.toml`).
 """
 
 import argparse
@@ -26,7 +26,6 @@ from training import THREADS
 from transformers import AutoTokenizer, LlamaForCausalLM
 
 CATEGORIES = ("code", "prose", "repeat")
-CONCURRENCIES = (1, 4, 16)
 WINDOW_TOKENS, WINDOWS = 384, 80
 
 
@@ -119,21 +118,9 @@ def by_category(server: Server, size: Size) -> tuple[dict[str, dict[str, object]
     outputs = {}
     for category in CATEGORIES:
         before = server.counters()
-        outputs[category], seconds = server.complete_all(prompts(category, size.prompts), size.new_tokens, 1)
+        outputs[category] = [server.complete(p, size.new_tokens) for p in prompts(category, size.prompts)]
         rows[category] = acceptance(before, server.counters())
-        rows[category]["output_tok_per_s"] = round(size.prompts * size.new_tokens / seconds, 1)
     return rows, outputs
-
-
-def throughput(server: Server, new_tokens: int) -> dict[str, float]:
-    """Output tokens per second by concurrency, the three categories in turn; at least two requests a slot."""
-    speeds = {}
-    for concurrency in CONCURRENCIES:
-        each = max(4, (2 * concurrency + 2) // 3)
-        mixed = [p for row in zip(*(prompts(c, each) for c in CATEGORIES), strict=True) for p in row]
-        _, seconds = server.complete_all(mixed, new_tokens, concurrency)
-        speeds[str(concurrency)] = round(len(mixed) * new_tokens / seconds, 1)
-    return speeds
 
 
 def equal_share(outputs: dict[str, list[list[int]]], plain: dict[str, list[list[int]]]) -> float:
@@ -147,9 +134,8 @@ def measure(models: Path, size: Size, logs: Path) -> dict[str, object]:
     for name, config in speculative_configs(models).items():
         with serving(models, config, logs / f"vllm-{name}.log") as server:
             rows, outputs = by_category(server, size)
-            speeds = throughput(server, 64)
         plain = plain or outputs
-        methods[name] = {"by_category": rows, "output_tok_per_s_by_concurrency": speeds}
+        methods[name] = {"by_category": rows}
         if config is not None:
             shown = {k: Path(str(v)).name if k == "model" else v for k, v in config.items()}
             methods[name] |= {"speculative_config": shown, "equal_to_no_speculation": equal_share(outputs, plain)}
@@ -179,6 +165,10 @@ def main() -> None:
         "held_out_loss": {name: held_out_loss(name, args.scratch) for name in ("target", "draft")},
         "held_out_eagle3": held_out_head(args.scratch),
         "serve_flags": list(FLAGS),
+        "distinct_bigrams_of_held_out_text": {
+            category: distinct_bigrams([row[: size.new_tokens].tolist() for row in rows])
+            for category, rows in held_out_rows(args.scratch).items()
+        },
         "prompts_per_category": size.prompts,
         "new_tokens": size.new_tokens,
         **measure(args.models, size, args.scratch),

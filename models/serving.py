@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,13 +66,6 @@ class Server:
         if len(ids) != new_tokens:
             raise RuntimeError(f"asked for {new_tokens} tokens, got {len(ids)}")
         return ids
-
-    def complete_all(self, prompts: list[str], new_tokens: int, concurrency: int) -> tuple[list[list[int]], float]:
-        """The outputs, and how many seconds all of them took together."""
-        start = time.monotonic()
-        with ThreadPoolExecutor(concurrency) as pool:
-            outputs = list(pool.map(lambda prompt: self.complete(prompt, new_tokens), prompts))
-        return outputs, time.monotonic() - start
 
     def counters(self) -> dict[str, float]:
         """Speculation counters by short name; accepted tokens by position as `pos0`, `pos1`, ..."""
