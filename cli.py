@@ -6,18 +6,17 @@ import os
 import sys
 import time
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from lab.errors import UserError
-from lab.study_text import study_from_json, study_from_toml
+from services import datasets_verbs, supervisor
 from services import demo as demos
 from services import doctor as doctors
-from services import supervisor
 from services.show import jobs_table, print_json, print_table
 from services.signals import stopped_by_signal
+from services.studies import named_study, show_plan, show_presets
 from warehouse import database, sandbox
 from warehouse.rebuild import rebuild as rebuild_warehouse
 from warehouse.settings import load_settings
@@ -30,7 +29,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+AsReference = Annotated[
+    bool, typer.Option("--reference", help="Scaled down to the reference pair, for minutes on a machine without a GPU.")
+]
+StudyName = Annotated[
+    str, typer.Argument(help="A preset, or a study in TOML or JSON; - reads TOML from standard input.")
+]
 _TEND_EVERY_S = 0.25
+app.add_typer(datasets_verbs.app, name="datasets")
 
 
 def main() -> None:
@@ -68,15 +74,16 @@ def demo(
 
 @app.command()
 def submit(
-    file: Annotated[Path, typer.Argument(help="A study in TOML or JSON; - reads TOML from standard input.")],
+    study: StudyName,
     *,
+    reference: AsReference = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit status 1 if it failed.")] = False,
     priority: Annotated[int, typer.Option(help="Higher runs earlier.")] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Put a study into the queue."""
     settings = load_settings()
-    job_id = queue.submit(settings, _read_study(file), priority=priority)
+    job_id = queue.submit(settings, named_study(study, reference=reference), priority=priority)
     if as_json:
         print_json({"job_id": job_id, "url": demos.results_url(settings, job_id)})
     else:
@@ -84,6 +91,18 @@ def submit(
     if wait:
         done = demos.follow(settings, job_id, tend=lambda: None)
         raise SystemExit(0 if done.state == "done" and demos.all_runs_published(settings, done) else 1)
+
+
+@app.command()
+def presets(*, as_json: AsJson = False) -> None:
+    """List the published experiments that can be submitted by name."""
+    show_presets(as_json=as_json)
+
+
+@app.command()
+def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
+    """Say what a study asks of this machine: engine starts, runs, and about how long it takes."""
+    show_plan(load_settings(), named_study(study, reference=reference), as_json=as_json)
 
 
 @app.command()
@@ -192,14 +211,6 @@ def _tend_for_ever(services: supervisor.Services) -> None:
 def _become(command: tuple[str, ...]) -> None:
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own
-
-
-def _read_study(file: Path) -> Any:
-    try:
-        text = sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{file} cannot be read as a study: {error}") from None
-    return study_from_json(text) if file.suffix == ".json" else study_from_toml(text)
 
 
 def _job_as_dict(job: queue.Job) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [client] [sweep]`: measure, print a table of ratios and aims. Asserts nothing about time."""
+"""`python -m benchmarks [PART...]`: measure, print a table of ratios and aims. Asserts nothing about time."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import signal
 import sys
 from collections.abc import Callable
 
-from benchmarks import client, sweep
+from benchmarks import client, presets, progress, sweep
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 
-_PARTS: dict[str, Callable[[Settings, int], None]] = {"client": client.run, "sweep": sweep.run}
+_PARTS: dict[str, Callable[[Settings, int], None]] = {
+    "client": client.run,
+    "progress": progress.run,
+    "sweep": sweep.run,
+    "presets": presets.run,
+}
 
 
 def main() -> int:
     """Exit status 1 when a part could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help="client, sweep; both without any")
-    parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in part client")
+    parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
+    parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in parts client and progress")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # or the folders and the engine would stay
     try:

@@ -7,6 +7,7 @@ import json
 import statistics
 import sys
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from lab.errors import EngineError
@@ -14,8 +15,7 @@ from lab.latency import tpot_ms, ttft_ms
 from lab.study import Load, Sampling
 from workers.load.client import Ask, Endpoint, open_session
 from workers.load.driver import LoadResult, drive
-from workers.workloads.jsonl import rows
-from workers.workloads.prompts import Prompt
+from workers.workloads import Prompt
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,16 @@ class Figures:
 
 async def measured(base_url: str, model: str, dataset: str, output_tokens: int, concurrency: int) -> LoadResult:
     """Send every prompt of the file in its order, greedy, to exactly `output_tokens` tokens."""
-    prompts = [Prompt(str(place), row.category, row.prompt) for place, row in enumerate(rows(dataset))]
+    prompts = _prompts(Path(dataset))
     load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
     ask = Ask(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
     async with open_session() as session:
         return await drive(session, Endpoint(base_url, model), prompts, load=load, ask=ask, seed=0)
+
+
+def _prompts(dataset: Path) -> list[Prompt]:
+    rows = map(json.loads, dataset.read_text(encoding="utf-8").splitlines())
+    return [Prompt(str(place), None, row["prompt"]) for place, row in enumerate(rows)]
 
 
 def figures(result: LoadResult) -> Figures:

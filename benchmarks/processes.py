@@ -19,8 +19,7 @@ from lab.errors import EngineError
 from lab.study import Arm, Study
 from warehouse.settings import Settings
 from workers.engines.environment import fill_in, profile_environment, whole_environment
-from workers.engines.launch import start_engine
-from workers.engines.process import EngineProcess
+from workers.engines.launch import Process, start_engine
 from workers.engines.profiles import installed_profile
 
 _BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")
@@ -62,7 +61,7 @@ def own_home(settings: Settings) -> Iterator[Settings]:
 @contextmanager
 def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
     """The arm's engine as Drafthouse starts it; gives its base URL once it has answered a request."""
-    started: list[EngineProcess] = []
+    started: list[Process] = []
     try:
         start = start_engine(settings, study, arm, "bench", lambda _command, process: started.append(process))
         yield asyncio.run(start).command.endpoint.base_url

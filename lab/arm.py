@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from pydantic import Field, JsonValue, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from lab.frozen import FlagValue, Frozen, Name
 
@@ -32,7 +32,7 @@ class Speculation(Frozen):
     `options` are further keys of the engine's own speculation settings (vLLM's speculative-config, say).
     """
 
-    method: Name = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    method: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)
     model: Name | None = None
     num_speculative_tokens: int = Field(ge=1, le=64)
     prompt_lookup_min: int | None = Field(default=None, ge=1)
@@ -89,3 +89,26 @@ class Arm(Frozen):
     environment: dict[str, str] = Field(default_factory=dict)
     server: Server | None = None
     baseline: bool = False
+
+    @field_validator("config")
+    @classmethod
+    def _no_null(cls, config: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """TOML, in which studies are kept for people to read, has no null."""
+        if path := _null_in(config):
+            raise ValueError(f"config{path} is null, which a study cannot say: leave it out")
+        return config
+
+
+def _null_in(value: JsonValue) -> str | None:
+    """Where the first null inside is, like `.a[2].b`; None where there is none."""
+    if isinstance(value, dict):
+        inner = ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, list):
+        inner = ((f"[{place}]", item) for place, item in enumerate(value))
+    else:
+        return None
+    for step, item in inner:
+        path = "" if item is None else _null_in(item)
+        if path is not None:
+            return step + path
+    return None

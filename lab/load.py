@@ -16,7 +16,8 @@ class Load(Frozen):
     With a rate, arrivals are gamma distributed (`burstiness` is the shape; 1 is Poisson), constant, or a ramp from
     `request_rate_rps` to `ramp_to_rps`; a trace replays the dataset's own arrival times (scaled to the rate if one is
     set). The load ends when `num_prompts` were sent, or after `duration_s`, whichever comes first, or as soon as more
-    than `stop_on_error_share` of the ended requests have failed.
+    than `stop_on_error_share` of the ended requests have failed (judged from the tenth on). A ramp takes `duration_s`
+    where one is set, and as long as its prompts last where none is. docs/patterns.md says more.
     """
 
     label: Name | None = None
@@ -62,6 +63,13 @@ class Load(Frozen):
     def closed_loop(self) -> bool:
         """Whether a request leaves as soon as a stream is free, whatever the clock says."""
         return self.request_rate_rps is None and self.arrivals == "gamma"
+
+    @property
+    def ramp_s(self) -> float | None:
+        """How long the rate takes from `request_rate_rps` to `ramp_to_rps`; None where it is no ramp."""
+        if self.request_rate_rps is None or self.ramp_to_rps is None:
+            return None
+        return self.duration_s or 2 * self.num_prompts / (self.request_rate_rps + self.ramp_to_rps)
 
     @property
     def name(self) -> str:

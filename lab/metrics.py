@@ -6,34 +6,17 @@ Tables, views and the data dictionary take their columns and comments from here.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from lab import latency
+from lab import latency, telemetry
 from lab.histogram import histogram
 from lab.latency import LATENCIES, Samples
-from lab.records import RequestRecord, RunRecord, ServerCounters
+from lab.metric import Metric
+from lab.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Slo
 
 Value = float | int | tuple[float, ...] | None
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A number of a run (or of a request): `formula` in words that a reader can compute it by."""
-
-    name: str
-    unit: str
-    better: Literal["higher", "lower", "neither"]
-    formula: str
-    needs: tuple[str, ...]  # fields of RequestRecord or RunRecord; where one is unknown the number is null
-
-    @property
-    def comment(self) -> str:
-        direction = "" if self.better == "neither" else f"; {self.better} is better"
-        return f"{self.formula} [{self.unit}{direction}]"
 
 
 _END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
@@ -103,10 +86,12 @@ _LATENCY_METRICS = tuple(
 )
 
 #: Every number of a run, in the order of the columns.
-METRICS: tuple[Metric, ...] = _RUN_METRICS + _LATENCY_METRICS
+METRICS: tuple[Metric, ...] = _RUN_METRICS + _LATENCY_METRICS + telemetry.METRICS
 
 
-def measure(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Value]:
+def measure(
+    run: RunRecord, requests: Sequence[RequestRecord], samples: Sequence[TelemetrySample] = ()
+) -> dict[str, Value]:
     """Every one of METRICS by name. A failed run has counts of its requests, if it had any, and nothing else."""
     values: dict[str, Value] = dict.fromkeys(metric.name for metric in METRICS)
     completed = [request for request in requests if latency.is_completed(request)]
@@ -116,8 +101,10 @@ def measure(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Valu
     if run.status == "completed":
         values |= _throughput(completed, run.slo)
         values |= _speculation(run.counters_before, run.counters_after)
-        for name, samples in latency.samples_ms(completed).items():
-            values |= _statistics(name, samples)
+        values |= telemetry.summary(samples)
+        values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
+        for name, found in latency.samples_ms(completed).items():
+            values |= _statistics(name, found)
     return values
 
 
@@ -215,6 +202,11 @@ def _statistics(name: str, samples: Samples | None) -> Mapping[str, Value]:
 def _sum(values: Sequence[int | None]) -> int | None:
     known = [value for value in values if value is not None]
     return sum(known) if values and len(known) == len(values) else None
+
+
+def _quotient(part: Value, whole: Value) -> float | None:
+    """`_ratio` of two metrics."""
+    return None if isinstance(part, tuple) or isinstance(whole, tuple) else _ratio(part, whole)
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:

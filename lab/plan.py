@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from lab.study import Arm, Load, Study, Workload
 
-#: Rough seconds until an engine answers, and per generated token of one stream, before a host has a history.
+#: Rough seconds until an engine answers, before a host has a history.
 ASSUMED_START_S = 35.0
-ASSUMED_TPOT_S = 0.025
-#: How much one more concurrent stream slows all of them; fitted to the reference pair on two cores.
-ASSUMED_SLOWDOWN_PER_STREAM = 0.2
+#: What a run warms up with at least, and the tokens that each of these requests generates at most.
+_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 32
+#: A dataset that is read does not say here how long its prompts are.
+_ASSUMED_INPUT_TOKENS = 200
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,56 @@ def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun,
     )
 
 
+@dataclass(frozen=True)
+class Assumptions:
+    """How fast a machine is, before anything was measured on it. Rough: they tell an hour from a day."""
+
+    of: str
+    start_s: float
+    token_s: float  # generated, of one stream alone
+    slowdown_per_stream: float  # how much one more stream slows all of them
+    prompt_token_s: float
+
+    def run_s(self, run: PlannedRun) -> float:
+        """About how long a run takes with its warm-up, in seconds."""
+        streams, workload = run.load.max_concurrency, run.workload
+        token_s = self.token_s * (1 + self.slowdown_per_stream * (streams - 1))
+        warmups = max(_WARMUP_REQUESTS, streams)
+        warmup_s = math.ceil(warmups / streams) * min(workload.output_tokens, _WARMUP_TOKENS) * token_s
+        prompt_s = (workload.input_tokens or _ASSUMED_INPUT_TOKENS) * self.prompt_token_s
+        return warmup_s + warmups * prompt_s + paced_s(run, token_s, prompt_s)
+
+
+#: Fitted to the reference pair on two cores.
+WITHOUT_GPU = Assumptions("the reference pair on two cores", ASSUMED_START_S, 0.025, 0.2, 0.001)
+#: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
+WITH_GPU = Assumptions("a mixture of experts of 120 B parameters on one large GPU", 120.0, 0.006, 0.06, 0.0001)
+
+
 def estimate_s(launches: tuple[Launch, ...]) -> float:
-    """About how long the launches take, in seconds, before anything was measured on this host."""
+    """About how long the launches take, in seconds, on a machine without a GPU."""
     return sum(ASSUMED_START_S + sum(estimate_run_s(run) for run in launch.runs) for launch in launches)
 
 
 def estimate_run_s(run: PlannedRun) -> float:
-    """About how long one run takes, in seconds: waves of concurrent streams, or the arrivals where they are slower."""
-    streams = run.load.max_concurrency
-    token_s = ASSUMED_TPOT_S * (1 + ASSUMED_SLOWDOWN_PER_STREAM * (streams - 1))
-    served_s = math.ceil(run.load.num_prompts / streams) * run.workload.output_tokens * token_s
-    arriving_s = run.load.num_prompts / run.load.request_rate_rps if run.load.request_rate_rps else 0.0
-    return max(served_s, arriving_s)
+    """About how long one run takes, in seconds, on a machine without a GPU."""
+    return WITHOUT_GPU.run_s(run)
+
+
+def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0) -> float:
+    """About how long a load takes: waves of concurrent streams, or the arrivals where they are slower.
+
+    `token_s` is what a token of one stream takes at this concurrency, `prompt_s` what reading a prompt takes all.
+    """
+    load = run.load
+    answer_s = run.workload.output_tokens * token_s
+    waves = math.ceil(load.num_prompts / load.max_concurrency)
+    took_s = max(waves * answer_s + load.num_prompts * prompt_s, _arriving_s(load))
+    return took_s if load.duration_s is None else min(took_s, load.duration_s + answer_s)
+
+
+def _arriving_s(load: Load) -> float:
+    """Until the last request is due; not known here of a trace without a rate, and 0 then."""
+    if load.ramp_s is not None:
+        return load.ramp_s
+    return load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0

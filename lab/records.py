@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
 from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
 
 #: The version of the bundle format written by this Drafthouse. Raise it when a reader must change.
-BUNDLE_FORMAT_VERSION = 1
+#: 2: telemetry has the engine, the host and its GPUs in it; a run knows its identity.
+BUNDLE_FORMAT_VERSION = 2
+READABLE_FORMAT_VERSIONS = (1, 2)
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,29 @@ class RequestRecord:
 
 @dataclass(frozen=True)
 class TelemetrySample:
-    """One second of the measured window, seen from the client."""
+    """One second of the measured window: the client's own figures, then what the probes saw at its end.
+
+    None where a probe has nothing to read: no GPU, an engine that does not tell. Figures of GPUs are those of all GPUs
+    that the engine uses, together.
+    """
 
     t_s: float
     loop_lag_ms: float  # worst lag of the client's event loop in this second
     requests_in_flight: int
     requests_done: int
     chunks_received: int
+    engine_running: int | None = None  # requests the engine works on, as it says itself
+    engine_waiting: int | None = None  # requests in the engine's own queue
+    kv_cache_usage: float | None = None  # share of the engine's KV cache in use, 0 to 1
+    host_cpu_percent: float | None = None  # of all processors of the client's host, since the sample before
+    host_memory_used_bytes: int | None = None
+    gpu_utilisation_percent: float | None = None  # mean
+    gpu_memory_used_bytes: int | None = None  # sum
+    gpu_power_w: float | None = None  # sum
+    gpu_sm_clock_mhz: float | None = None  # of the slowest
+    gpu_memory_clock_mhz: float | None = None  # of the slowest
+    gpu_temperature_c: float | None = None  # of the hottest
+    gpu_throttle_reasons: str | None = None  # NVML's, of any of them, joined by commas; "" where there is none
 
 
 class ServerCounters(Frozen):
@@ -80,6 +98,14 @@ class Circumstances(Frozen):
     effective_config: dict[str, str] = Field(default_factory=dict)  # as the engine logged it
     target_path: str
     target_digest: str | None = None  # SHA-256 over the weights, where the target is a folder
+    target_revision: str | None = None  # the hub's commit, where it is a hub name and the cache tells
+    draft_path: str | None = None
+    draft_digest: str | None = None  # likewise of the draft model
+    draft_revision: str | None = None
+    driver_version: str | None = None  # of the NVIDIA driver
+    gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
+    gpus_found_by: str | None = None  # how it is known that these are the engine's
+    settings: dict[str, JsonValue] = Field(default_factory=dict)  # the worker's, without addresses and secrets
     start_s: float | None = None  # from exec to the first answered request
 
 
@@ -90,6 +116,16 @@ class ClientHealth(Frozen):
     loop_lag_max_ms: float
     late_send_max_ms: float | None  # actual minus intended, requests that waited for a free slot excluded
     cpu_s: float
+
+
+class Identity(Frozen):
+    """What was measured, as digests (lab.identity): equal in two runs when the same was measured, in any study."""
+
+    cell_id: str
+    arm_id: str
+    workload_id: str
+    load_id: str
+    dataset_digest: str | None = None  # SHA-256 of the dataset's file; None for one that is made and not read
 
 
 class RunRecord(Frozen):
@@ -122,4 +158,6 @@ class RunRecord(Frozen):
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
     client: ClientHealth | None = None
+    prompts_seed: int | None = None  # the study's seed: which prompts, in which order, at which moments
+    identity: Identity | None = None
     circumstances: Circumstances

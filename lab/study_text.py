@@ -13,8 +13,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
+from lab.patterns import PATTERN_KEYS, expand
 from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Workload
 
+Problem = tuple[str, str]
+_EMPTY = "is empty: at least one is needed"
 #: Which model a field path ends in, so that an unknown key can be answered with the known ones.
 _MODELS: dict[str, type[BaseModel]] = {
     "": Study,
@@ -48,11 +51,42 @@ def study_from_json(text: str) -> Study:
 
 
 def study_from_dict(data: Mapping[str, Any]) -> Study:
-    """Validate a study; StudyError lists every problem with the path of its field."""
+    """Validate a study; StudyError lists every problem with the path of its field.
+
+    Loads that name a pattern are spelt out, so the study has more loads than `data` where one is a sweep.
+    """
+    spelt_out, origins, problems = _spelt_out(data)
     try:
-        return Study.model_validate(data)
+        study = Study.model_validate(spelt_out)
     except ValidationError as error:
-        raise StudyError([(_path(detail["loc"]), _sentence(detail)) for detail in _causes(error)]) from None
+        found = [(_path(_in_the_original(detail["loc"], origins)), _sentence(detail)) for detail in _causes(error)]
+        problems += [problem for problem in found if problem != ("loads", _EMPTY) or data.get("loads") == []]
+    if problems:
+        raise StudyError(list(dict.fromkeys(problems)))
+    return study
+
+
+def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:
+    """The study without patterns, the place that each of its loads had before, and what is wrong with the patterns."""
+    given = data.get("loads")
+    if not isinstance(given, list | tuple):
+        return dict(data), [], []
+    loads: list[Any] = []
+    origins: list[int] = []
+    problems: list[Problem] = []
+    for place, load in enumerate(given):
+        expanded, wrong = expand(load) if isinstance(load, Mapping) else ([load], [])
+        loads += expanded
+        origins += [place] * len(expanded)
+        problems += [(f"loads[{place}].{key}", sentence) for key, sentence in wrong]
+    return {**data, "loads": loads}, origins, problems
+
+
+def _in_the_original(location: tuple[int | str, ...], origins: list[int]) -> tuple[int | str, ...]:
+    """What is wrong with a load is said of the one that the user wrote."""
+    if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
+        return ("loads", origins[location[1]], *location[2:])
+    return location
 
 
 def study_to_toml(study: Study) -> str:
@@ -87,7 +121,7 @@ def _sentence(detail: ErrorDetails) -> str:
     if kind == "missing":
         return "is required but missing"
     if kind == "too_short":
-        return "is empty: at least one is needed"
+        return _EMPTY
     if kind == "value_error":
         return str(detail["ctx"]["error"])
     return f"{detail['msg'].replace('Input should', 'should', 1)}, got {_shortened(given)}"
@@ -95,7 +129,8 @@ def _sentence(detail: ErrorDetails) -> str:
 
 def _unknown_key(location: tuple[int | str, ...]) -> str:
     parents = [part for part in location[:-1] if isinstance(part, str)]
-    known = sorted(_MODELS[parents[-1] if parents else ""].model_fields)
+    parent = parents[-1] if parents else ""
+    known = sorted([*_MODELS[parent].model_fields, *(PATTERN_KEYS if parent == "loads" else ())])
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"is not known here: {hint}The keys here are {', '.join(known)}"

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Any, Self
+
+from pydantic import Field, model_validator
 
 from lab.frozen import Frozen, Name
+
+#: Random prompts of the published lengths: input and output tokens. A workload that names one is stored with both.
+RANDOM_LENGTHS = {
+    "random_s": (1024, 256),
+    "random_m": (10240, 256),
+    "random_l": (2048, 2048),
+    "random_x": (10240, 2048),
+}
 
 
 class Workload(Frozen):
@@ -23,6 +33,25 @@ class Workload(Frozen):
     output_tokens: int = Field(default=64, ge=2, le=131_072)
     own_output_lengths: bool = False
     ignore_eos: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out_random_lengths(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(name := data.get("dataset"), str) and name in RANDOM_LENGTHS:
+            input_tokens, output_tokens = RANDOM_LENGTHS[name]
+            given = {key: value for key, value in data.items() if value is not None}
+            return {"input_tokens": input_tokens, "output_tokens": output_tokens} | given
+        return data
+
+    @model_validator(mode="after")
+    def _random_lengths_are_what_the_name_says(self) -> Self:
+        lengths = RANDOM_LENGTHS.get(self.dataset)
+        if lengths is not None and (self.input_tokens, self.output_tokens) != lengths:
+            raise ValueError(
+                f"dataset {self.dataset} is {lengths[0]} input and {lengths[1]} output tokens: leave both out, "
+                'or use dataset = "random" with lengths of your own'
+            )
+        return self
 
     @property
     def name(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -12,14 +11,12 @@ from sqlalchemy import Engine
 
 from lab.plan import plan
 from lab.study import Study
-from lab.study_text import study_from_toml
 from services.supervisor import page_url
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings
+from workers.presets import preset
 from workers.queue import Job, job, submit
 
-#: The study of `make demo`, in the checkout.
-DEMO_STUDY = Path(__file__).parent.parent / "presets" / "demo.toml"
 _LOOK_EVERY_S = 0.5
 _REPORT_EVERY_S = 15.0
 _PUBLISHED_WITHIN_S = 30.0
@@ -27,7 +24,7 @@ _ACTIVE = ("queued", "running")
 
 
 def demo_study() -> Study:
-    return study_from_toml(DEMO_STUDY.read_text(encoding="utf-8"))
+    return preset("demo")
 
 
 def results_url(settings: Settings, job_id: str) -> str:

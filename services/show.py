@@ -32,7 +32,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def jobs_table(jobs: Sequence[Job]) -> None:
     """One line a job, newest first; an empty queue says how to fill it."""
     if not jobs:
-        print("No jobs yet. Begin with `drafthouse submit presets/demo.toml`.")
+        print("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     rows = [(job.job_id, job.name, job.state, _progress(job), time_left(job), job.error or "") for job in jobs]
     print_table(("job", "study", "state", "runs", "time left", "error"), rows)

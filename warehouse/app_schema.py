@@ -66,6 +66,8 @@ jobs = sa.Table(
     sa.Column("progress_json", sa.Text),
     sa.Column("error", sa.Text),
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("hardware", sa.Text),  # in small letters: only workers with this in their hardware's name take it
+    sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
 )
 
@@ -77,4 +79,17 @@ job_events = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("detail", sa.Text, nullable=False),
+)
+
+workers = sa.Table(
+    "workers",
+    APP,
+    sa.Column("worker", sa.Text, primary_key=True),  # workers.identity.worker_name(): never the same twice
+    sa.Column("host", sa.Text, nullable=False),
+    sa.Column("hardware", sa.Text, nullable=False),
+    sa.Column("gpus", sa.Integer, nullable=False),
+    sa.Column("engines_json", sa.Text),  # what its engines can do; null until they were asked
+    sa.Column("started_at", UtcDateTime, nullable=False),
+    sa.Column("last_seen", UtcDateTime, nullable=False),
+    sa.Column("job_id", sa.Text),  # what it works on
 )

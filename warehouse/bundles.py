@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lab.errors import BundleError
-from lab.records import BUNDLE_FORMAT_VERSION, RequestRecord, RunRecord, TelemetrySample
+from lab.records import READABLE_FORMAT_VERSIONS, RequestRecord, RunRecord, TelemetrySample
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
@@ -47,15 +47,31 @@ _REQUEST_FIELDS: list[pa.Field[Any]] = [
     pa.field("spec_draft_tokens", pa.int32()),
     pa.field("spec_accepted_tokens", pa.int32()),
 ]
-_TELEMETRY_FIELDS: list[pa.Field[Any]] = [
+_TELEMETRY_FIELDS_1: list[pa.Field[Any]] = [
     pa.field("t_s", pa.float64(), nullable=False),
     pa.field("loop_lag_ms", pa.float64(), nullable=False),
     pa.field("requests_in_flight", pa.int32(), nullable=False),
     pa.field("requests_done", pa.int32(), nullable=False),
     pa.field("chunks_received", pa.int32(), nullable=False),
 ]
+_TELEMETRY_FIELDS_2: list[pa.Field[Any]] = [
+    pa.field("engine_running", pa.int32()),
+    pa.field("engine_waiting", pa.int32()),
+    pa.field("kv_cache_usage", pa.float64()),
+    pa.field("host_cpu_percent", pa.float64()),
+    pa.field("host_memory_used_bytes", pa.int64()),
+    pa.field("gpu_utilisation_percent", pa.float64()),
+    pa.field("gpu_memory_used_bytes", pa.int64()),
+    pa.field("gpu_power_w", pa.float64()),
+    pa.field("gpu_sm_clock_mhz", pa.float64()),
+    pa.field("gpu_memory_clock_mhz", pa.float64()),
+    pa.field("gpu_temperature_c", pa.float64()),
+    pa.field("gpu_throttle_reasons", pa.string()),
+]
 REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS)
-TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS)
+TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2)
+#: What each format that can be read has in its telemetry; what it lacks is unknown.
+_TELEMETRY_OF_FORMAT = {1: pa.schema(_TELEMETRY_FIELDS_1), 2: TELEMETRY_SCHEMA}
 
 
 @dataclass(frozen=True)
@@ -115,7 +131,8 @@ def _write_table(path: Path, rows: Sequence[RequestRecord] | Sequence[TelemetryS
 def read_bundle(folder: Path) -> Bundle:
     """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
     run = read_run(folder)
-    return Bundle(folder, run, _read_requests(folder), _read_telemetry(folder))
+    telemetry = _read_table(folder / TELEMETRY_FILE, _TELEMETRY_OF_FORMAT[run.format_version])
+    return Bundle(folder, run, _read_requests(folder), tuple(TelemetrySample(**row) for row in telemetry))
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -124,9 +141,10 @@ def read_run(folder: Path) -> RunRecord:
         run = RunRecord.model_validate_json((folder / RUN_FILE).read_bytes())
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
-    if run.format_version != BUNDLE_FORMAT_VERSION:
+    if run.format_version not in READABLE_FORMAT_VERSIONS:
+        readable = " and ".join(map(str, READABLE_FORMAT_VERSIONS))
         raise BundleError(
-            f"{folder} has bundle format {run.format_version}; this Drafthouse reads {BUNDLE_FORMAT_VERSION}: "
+            f"{folder} has bundle format {run.format_version}; this Drafthouse reads {readable}: "
             "use the Drafthouse that wrote it, or a newer one"
         )
     return run
@@ -135,10 +153,6 @@ def read_run(folder: Path) -> RunRecord:
 def _read_requests(folder: Path) -> tuple[RequestRecord, ...]:
     rows = _read_table(folder / REQUESTS_FILE, REQUESTS_SCHEMA)
     return tuple(RequestRecord(**{key: _frozen(value) for key, value in row.items()}) for row in rows)
-
-
-def _read_telemetry(folder: Path) -> tuple[TelemetrySample, ...]:
-    return tuple(TelemetrySample(**row) for row in _read_table(folder / TELEMETRY_FILE, TELEMETRY_SCHEMA))
 
 
 def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:

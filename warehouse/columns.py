@@ -18,6 +18,7 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
     "double": (sa.Double, pa.float64()),
     "bool": (sa.Boolean, pa.bool_()),
     "moment": (sa.DateTime(timezone=True), pa.timestamp("us", tz="UTC")),
+    "texts": (sa.ARRAY(sa.String), pa.list_(pa.string())),
     "ints": (sa.ARRAY(sa.Integer), pa.list_(pa.int32())),
     "doubles": (sa.ARRAY(sa.Double), pa.list_(pa.float64())),
 }

@@ -58,11 +58,12 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
     named = (folder.parent.name, folder.name)
     if named != (run.job_id, run.run_id):
         raise BundleError(f"{folder.relative_to(root)} holds run {run.job_id}/{run.run_id}: was it copied or renamed?")
+    measured = metrics.measure(run, bundle.requests, bundle.telemetry)
     return {
         "runs": rows(RUN_COLUMNS, [run]),
         "request_records": _of_run(bundle, rows(REQUEST_COLUMNS, bundle.requests)),
         "telemetry": _of_run(bundle, rows(TELEMETRY_COLUMNS, bundle.telemetry)),
-        "run_metrics": _of_run(bundle, rows(METRIC_COLUMNS, [metrics.measure(run, bundle.requests)])),
+        "run_metrics": _of_run(bundle, rows(METRIC_COLUMNS, [measured])),
         "histograms": _of_run(bundle, _histogram_rows(bundle)),
     }
 

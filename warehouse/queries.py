@@ -48,11 +48,12 @@ def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 
 def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_tok_per_s") -> pd.DataFrame:
-    """Every arm beside the baseline, one row per arm x dataset x category x output length x pattern.
+    """Every arm beside the baseline, one row per arm x workload x pattern.
 
-    arm, method, draft_model, num_speculative_tokens, is_baseline, dataset, category, requested_output_tokens, pattern,
-    concurrency, value (mean over repeats), value_min, value_max, ratio (mean of the ratios to the baseline of the same
-    repeat), ratio_min, ratio_max, repeats (with a value), paired_repeats (with a ratio).
+    arm, method, draft_model, num_speculative_tokens, is_baseline, workload (null in old runs), dataset, category,
+    input_tokens, requested_output_tokens, pattern, concurrency, value (mean over repeats), value_min, value_max, ratio
+    (mean of the ratios to the baseline of the same repeat), ratio_min, ratio_max, repeats (with a value),
+    paired_repeats (with a ratio).
     Raises QueryError for a metric that is not one of COMPARABLE.
     """
     if metric not in COMPARABLE:
@@ -70,14 +71,17 @@ _SPEEDUP = """
         SELECT c.*, c.number / nullif(b.number, 0) AS ratio
         FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
             AND b.requested_output_tokens = c.requested_output_tokens AND b.pattern = c.pattern
+            AND b.workload IS NOT DISTINCT FROM c.workload
             AND b.repeat = c.repeat
     )
-    SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, dataset, category, requested_output_tokens,
-        pattern, concurrency, avg(number) AS value, min(number) AS value_min, max(number) AS value_max,
+    SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, workload, dataset, category, input_tokens,
+        requested_output_tokens, pattern, concurrency,
+        avg(number) AS value, min(number) AS value_min, max(number) AS value_max,
         avg(ratio) AS ratio, min(ratio) AS ratio_min, max(ratio) AS ratio_max,
         count(number) AS repeats, count(ratio) AS paired_repeats
     FROM paired GROUP BY ALL
-    ORDER BY is_baseline DESC, arm, dataset, category, requested_output_tokens, concurrency, pattern
+    ORDER BY is_baseline DESC, arm, dataset, category, input_tokens, requested_output_tokens, workload,
+        concurrency, pattern
 """
 
 
@@ -115,16 +119,19 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """What earlier runs took, to estimate the next ones by.
 
-    host, hardware, engine, target, method, dataset, requested_output_tokens, concurrency, num_prompts, runs, run_s (the
+    host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens, pattern,
+    concurrency, num_prompts, closed_loop (no rate was asked for), runs, requests (that were sent, median), run_s (the
     median of warm-up and window together), engine_start_s (median).
     """
     return frame(
         con,
         """
-        SELECT host, hardware, engine, target, method, dataset, requested_output_tokens, concurrency, num_prompts,
-            count(*) AS runs, median(window_s + coalesce(warmup_s, 0)) AS run_s,
-            median(engine_start_s) AS engine_start_s
-        FROM runs WHERE status = 'completed' AND window_s IS NOT NULL GROUP BY ALL ORDER BY ALL
+        SELECT host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens,
+            pattern, concurrency, num_prompts, request_rate_rps IS NULL
+                AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop, count(*) AS runs,
+            median(requests_completed + requests_failed) AS requests,
+            median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
+        FROM results WHERE status = 'completed' AND window_s IS NOT NULL GROUP BY ALL ORDER BY ALL
         """,
     )
 
@@ -142,3 +149,13 @@ def histogram_counts(con: duckdb.DuckDBPyConnection, job_id: str, latency: str) 
         """,
         [job_id, latency],
     )
+
+
+def same_cell(con: duckdb.DuckDBPyConnection, cell_id: str) -> pd.DataFrame:
+    """All columns of the view `results`: every run of this cell, in whatever study, oldest first."""
+    return frame(con, "SELECT * FROM results WHERE cell_id = ? ORDER BY started_at, run_id", [cell_id])
+
+
+def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of the table `telemetry`: one row a second of the run's measured window, in the order of time."""
+    return frame(con, "SELECT * FROM telemetry WHERE run_id = ? ORDER BY t_s", [run_id])

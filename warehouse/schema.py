@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from lab import histogram
-from lab.metrics import METRICS, Metric
+from lab.metric import Metric
+from lab.metrics import METRICS
 from warehouse.columns import Column, column, table
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
@@ -19,8 +20,9 @@ _RUN_ID = column("run_id", "text", "the run")
 
 
 def _metric_column(metric: Metric) -> Column:
-    """Counts are BIGINT; everything else that is one number is DOUBLE."""
-    kind = "bigint?" if metric.unit in ("requests", "tokens", "rounds") else "double?"
+    """Counts are BIGINT, unless they are means; everything else that is one number is DOUBLE."""
+    counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
+    kind = "bigint?" if counted else "double?"
     kind = "doubles?" if metric.name == "acceptance_per_position" else kind
     return column(metric.name, kind, metric.comment, lambda values: values[metric.name])
 
@@ -45,6 +47,7 @@ JOB_COLUMNS: tuple[Column, ...] = (
     column("worker", "text?", "the worker that has or had it"),
     column("tries", "int", "how often a user asked for it again"),
     column("error", "text?", "why it failed"),
+    column("hardware", "text?", "only workers with this in the name of their hardware take it; null: any"),
 )
 _HISTOGRAM_COLUMNS = (
     _RUN_ID,
@@ -71,7 +74,7 @@ runs = table(
     "One row a run: what was run, its circumstances and how it went. The view results adds its numbers",
     RUN_COLUMNS,
 )
-sa.Index("ix_runs_run_id", runs.c.run_id, unique=True)
+sa.Index("ux_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",
@@ -87,7 +90,8 @@ request_records = table(
 telemetry = table(
     WAREHOUSE,
     "telemetry",
-    "One row a second of a run's measured window, seen from the measuring client",
+    "One row a second of a run's measured window: the measuring client, the engine, the host and the GPUs that the "
+    "engine uses; null where there is nothing to read. The view results has the means",
     (_RUN_ID, *TELEMETRY_COLUMNS),
 )
 histograms = table(

@@ -7,6 +7,7 @@ the environment wins. All state lies under `home`.
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from lab.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "DRAFTHOUSE_"
 SETTINGS_FILE = "drafthouse.toml"
+#: Not settings: each holds one secret for the worker, and is read when it is used.
+SECRET_PREFIX = ENVIRONMENT_PREFIX + "SECRET_"
+SECRETS_FILE = "secrets.toml"
 
 
 class Settings(BaseSettings):
@@ -33,8 +37,14 @@ class Settings(BaseSettings):
     database_url: str | None = Field(default=None, description="the app database; default: SQLite under home")
     broker_url: str | None = Field(default=None, description="Celery's broker; default: a Valkey of our own under home")
     bundles_dir: Path | None = Field(default=None, description="where runs are kept; default: bundles under home")
+    datasets_dir: Path | None = Field(
+        default=None, description="where registered datasets are kept; default: datasets under home"
+    )
     workers_elsewhere: bool = Field(
         default=False, description="engines and models are on other hosts: a study is not refused for missing them here"
+    )
+    allow_metadata_addresses: bool = Field(
+        default=False, description="a study may measure a server at a link-local or metadata address"
     )
     web_host: str = Field(default="127.0.0.1", description="address the page listens on")
     web_port: int = Field(default=8501, ge=1, le=65535, description="port the page listens on")
@@ -59,6 +69,10 @@ class Settings(BaseSettings):
     @property
     def bundles(self) -> Path:
         return self.bundles_dir or self.home / "bundles"
+
+    @property
+    def datasets(self) -> Path:
+        return self.datasets_dir or self.home / "datasets"
 
     @property
     def master_file(self) -> Path:
@@ -99,10 +113,38 @@ def load_settings() -> Settings:
         raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from None
 
 
+def secret(settings: Settings, name: str) -> str:
+    """The value of a secret that a study names: DRAFTHOUSE_SECRET_<NAME>, or <name> in secrets.toml under home.
+
+    Raises SettingsError when it is not there or cannot be used; no text of ours ever has the value in it.
+    """
+    variable, file = SECRET_PREFIX + name.upper(), settings.home / SECRETS_FILE
+    value = os.environ.get(variable) or _secrets(file).get(name)
+    if value is None:
+        raise SettingsError(f"there is no secret {name!r} on this host: set {variable}, or {name} in {file.absolute()}")
+    if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value or " " in value:
+        raise SettingsError(f"the secret {name!r} is no key: it must be one word of printable ASCII characters")
+    return value
+
+
+def _secrets(file: Path) -> dict[str, Any]:
+    """Readable by its owner alone, or it is not read: then it may be no secret any more."""
+    try:
+        if mode := stat.S_IMODE(file.stat().st_mode) & 0o077:
+            raise SettingsError(f"{file.absolute()} can be used by others (mode {mode:o}): run `chmod 600 {file}`")
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        why = type(error).__name__  # not its text, which may quote a line
+        raise SettingsError(f'{file.absolute()} cannot be read ({why}): it is TOML, like name = "key"') from None
+
+
 def _refuse_unknown_variables() -> None:
     """A misspelt variable would silently leave its setting at the default."""
     known = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
-    if unknown := sorted(name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and name not in known):
+    ours = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and not name.startswith(SECRET_PREFIX)}
+    if unknown := sorted(ours - known):
         raise SettingsError(f"{', '.join(unknown)}: no such setting. There are {', '.join(sorted(known))}")
 
 

@@ -12,9 +12,12 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
+from lab.estimate import Estimate
+from lab.study import Study
 from warehouse import queries
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
+from workers import queue
 
 #: (path, inode, mtime in ns, size) of the published file; None before the first publication.
 Publication = tuple[str, int, int, int] | None
@@ -47,6 +50,11 @@ def publication() -> Publication:
     return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size
 
 
+def forecast(study: Study) -> Estimate:
+    """What the study asks of its machine, by the runs published so far."""
+    return _forecast(publication(), study.digest(), study)
+
+
 def studies_with_results() -> pd.DataFrame:
     """One row per job that has runs, newest first. Raises UserError where there is no warehouse to read."""
     return _studies_with_results(publication())
@@ -66,6 +74,12 @@ def acceptance(job_id: str) -> pd.DataFrame:
 
 def failed_runs(job_id: str) -> pd.DataFrame:
     return _failed_runs(publication(), job_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
+    del publication, digest
+    return queue.forecast(settings(), _study)
 
 
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)

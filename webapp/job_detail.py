@@ -44,10 +44,9 @@ def _show_head(job: Job) -> None:
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if job.progress and job.progress.runs_done:
                 _results_link(job)
-            if job.state not in ACTIVE and _can_retry(job) and st.button("Retry", icon=":material/replay:"):
-                with said_here():
-                    queue.retry(data.engine(), job.job_id)
-                st.rerun()
+            _submit_link(job)
+            if job.state not in ACTIVE:
+                _retry_buttons(job)
     st.caption(
         f"Submitted {moment(job.submitted_at)} · started {moment(job.started_at)} · ended {moment(job.finished_at)}"
         + (f" · worker {literal(job.worker)}" if job.worker else "")
@@ -57,6 +56,26 @@ def _show_head(job: Job) -> None:
 def _results_link(job: Job) -> None:
     asked = {params.JOB.key: params.job_label(job.name, job.job_id)}
     st.page_link("views/results.py", label="Results", icon=":material/monitoring:", query_params=asked)
+
+
+def _submit_link(job: Job) -> None:
+    asked = {params.JOB.key: job.job_id}
+    st.page_link("views/submit.py", label="Change and submit", icon=":material/edit:", query_params=asked)
+
+
+def _retry_buttons(job: Job) -> None:
+    said = "Only the runs that are missing or failed"
+    if _can_retry(job) and st.button("Retry", icon=":material/replay:", help=said):
+        _retry(job, everything=False)
+    said = "Measures every run of this job once more; what was measured stays"
+    if st.button("Run all again", icon=":material/restart_alt:", help=said):
+        _retry(job, everything=True)
+
+
+def _retry(job: Job, *, everything: bool) -> None:
+    with said_here():
+        queue.retry(data.engine(), job.job_id, everything=everything)
+    st.rerun()
 
 
 def _can_retry(job: Job) -> bool:

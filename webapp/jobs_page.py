@@ -7,8 +7,9 @@ from typing import Any, Literal
 import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from webapp import data, params
+from webapp import data, params, waiting
 from webapp.said import said_here
 from webapp.text import count, duration, literal, number
 from workers import queue
@@ -35,10 +36,8 @@ def all_jobs(engine: sa.Engine) -> list[Job]:
     return queue.jobs(engine, limit=_MOST_JOBS)
 
 
-def show_empty_state(jobs: list[Job]) -> None:
-    """Ends the page while nothing was ever submitted."""
-    if jobs:
-        return
+def show_empty_state() -> None:
+    """While nothing was ever submitted."""
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
         st.subheader("No jobs yet: nothing has been submitted here", anchor=False, text_alignment="center")
@@ -48,7 +47,6 @@ def show_empty_state(jobs: list[Job]) -> None:
         if st.button("Submit a study", type="primary", icon=":material/add_circle:"):
             st.switch_page("views/submit.py")
         st.space("medium")
-    st.stop()
 
 
 def show_active(jobs: list[Job]) -> None:
@@ -66,19 +64,28 @@ def _live(shown: list[str]) -> None:
     for job in active:
         if job.state == "running":
             _card(job)
-    for place, job in enumerate(in_line(active), start=1):
-        _waiting_card(job, place)
+    _show_queue(active)
 
 
-def in_line(jobs: list[Job]) -> list[Job]:
-    """The queued ones as workers take them: highest priority, then oldest."""
-    waiting = [job for job in jobs if job.state == "queued"]
-    return sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.job_id))
+def _show_queue(active: list[Job]) -> None:
+    line = waiting.in_line(active)
+    if not line:
+        return
+    with said_here():
+        workers = queue.workers(data.engine())
+        starts = waiting.starts(active, workers)
+    for place, job in enumerate(line, start=1):
+        with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
+            with _head(job):
+                waiting.show_moves(job, place, len(line))
+                _cancel_button(job)
+            waiting.show_place(job, place, starts.get(job.job_id), workers)
 
 
 def _card(job: Job) -> None:
     with st.container(border=True, key=f"active-{job.job_id}"):
-        _head(job)
+        with _head(job):
+            _cancel_button(job)
         progress = job.progress
         if progress is None:
             st.progress(0.0, text="claimed by a worker, the engine is about to start")
@@ -91,19 +98,13 @@ def _card(job: Job) -> None:
             _figure("Time left, about", duration(progress.remaining_s), "")
 
 
-def _waiting_card(job: Job, place: int) -> None:
-    with st.container(border=True, key=f"active-{job.job_id}"):
-        _head(job)
-        before = "next in the queue" if place == 1 else f"{count(place - 1, 'study', 'studies')} before it in the queue"
-        st.caption(f"Waiting for a worker, {before}.")
-
-
-def _head(job: Job) -> None:
+def _head(job: Job) -> DeltaGenerator:
+    """The job's name and state; what can be done with it goes into the container at the right."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}]", width="content")
             show_badge(job)
-        _cancel_button(job)
+        return st.container(horizontal=True, vertical_alignment="center", width="content", gap="xsmall")
 
 
 def _figure(label: str, value: str, detail: str) -> None:

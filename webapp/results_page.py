@@ -128,6 +128,8 @@ def show_tables(
     with runs_tab:
         shown = tables.runs(runs)
         _table(shown, tables.run_config(), f"{job_id}-runs.csv", "Each run")
+        if not tables.saw_gpu(runs):
+            st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
     with failed_tab:
         if failed.empty:
             st.caption("No run of this study failed.")

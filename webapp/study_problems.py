@@ -8,19 +8,23 @@ from collections.abc import Sequence
 Problem = tuple[str, str]
 
 _ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
-#: The last part of a path -> the column's title in the form's tables.
-COLUMNS = {
-    "name": "name",
-    "engine": "engine",
-    "method": "method",
+#: The last part of a path -> what the form calls it.
+LABELS = {
     "model": "draft model",
     "num_speculative_tokens": "k",
-    "prompt_lookup_min": "n min",
-    "prompt_lookup_max": "n max",
-    "output_tokens": "output tokens",
+    "prompt_lookup_min": "shortest match",
+    "prompt_lookup_max": "longest match",
+    "options": "method's options",
+    "config": "configuration file",
+    "base_url": "server's address",
+    "served_model": "model's name there",
+    "api_key": "API key",
     "max_concurrency": "concurrency",
     "num_prompts": "prompts",
     "request_rate_rps": "rate",
+    "ramp_to_rps": "rate at the end",
+    "duration_s": "end after",
+    "stop_on_error_share": "stop on errors",
 }
 TABLES = ("arms", "workloads", "loads")
 
@@ -34,16 +38,23 @@ def of_field(problems: Sequence[Problem], field: str) -> list[str]:
     ]
 
 
+def of_row(problems: Sequence[Problem], table: str, place: int) -> list[str]:
+    """The sentences for one row of a table, each with what it is about."""
+    found = [(_ROW.match(path), sentence) for path, sentence in problems]
+    return [
+        f"{label}: {sentence}" if (label := _label(row[3])) else sentence
+        for row, sentence in found
+        if row is not None and row[1] == table and int(row[2]) == place
+    ]
+
+
 def of_table(problems: Sequence[Problem], table: str) -> list[str]:
-    """The sentences for one of the tables, each with its row (counted from 1) and column."""
-    said = []
-    for path, sentence in problems:
-        if found := _ROW.match(path):
-            if found[1] == table:
-                said.append(f"Row {int(found[2]) + 1}{_column(found[3])}: {sentence}")
-        elif _about_table(path, sentence) == table:
-            said.append(sentence.removeprefix(f"{table}: "))
-    return said
+    """The sentences about a table as a whole."""
+    return [
+        sentence.removeprefix(f"{table}: ")
+        for path, sentence in problems
+        if not _ROW.match(path) and _about_table(path, sentence) == table
+    ]
 
 
 def elsewhere(problems: Sequence[Problem], fields: Sequence[str]) -> list[str]:
@@ -62,6 +73,8 @@ def _about_table(path: str, sentence: str) -> str | None:
     return next((table for table in TABLES if re.match(rf"{table}\b", words)), None)
 
 
-def _column(path: str) -> str:
-    last = path.rpartition(".")[2]
-    return f", {COLUMNS.get(last, last)}" if last else ""
+def _label(path: str) -> str:
+    """`speculation.model` is the draft model; a flag keeps its name behind what it is one of."""
+    *_, parent, last = ("", "", *path.split("."))
+    label = LABELS.get(last, last.replace("_", " "))
+    return f"{LABELS.get(parent, parent)}, {last}" if parent in ("flags", "options", "config", "environment") else label

@@ -1,4 +1,4 @@
-"""The submit page around its form: where a study comes from, what it will take, and sending it off."""
+"""The submit page around its form: what a study will take, and sending it off."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import TypedDict
 import streamlit as st
 
 from lab.errors import StudyError
-from lab.plan import estimate_s, plan
 from lab.study import Study
-from lab.study_text import study_to_toml
-from webapp import data, drawing, params, study_editor, study_problems
+from webapp import data, drawing, params, study_editor, study_problems, toml_editor
 from webapp.headline import Card
 from webapp.study_form import to_study
 from webapp.study_problems import Problem
@@ -20,7 +18,8 @@ from workers import queue
 
 #: A second click within this time is a double click, not a second study.
 _DOUBLE_CLICK_S = 3.0
-_REFUSED, _RECEIPT = "submit-refused", "submit-receipt"
+_REFUSED, _RECEIPT, _SHOWN = "submit-refused", "submit-receipt", "submit-problems"
+_MOST_PRIORITY = 1000
 
 
 class Receipt(TypedDict, total=False):
@@ -32,29 +31,12 @@ class Receipt(TypedDict, total=False):
     at: float
 
 
-def show_sources() -> None:
-    """Start over from the demo, or from a study that somebody wrote down."""
-    with st.container(horizontal=True, width="content"):
-        if st.button("Demo study", icon=":material/replay:", help="Fill the form with the demo study again"):
-            study_editor.load(study_editor.DEMO_FILE.read_text(encoding="utf-8"))
-        with st.popover("From TOML", icon=":material/upload_file:"):
-            pasted = st.text_area("Paste a study", height=220, placeholder='name = "my study"\ntarget = "reference"\n…')
-            uploaded = st.file_uploader("or upload a file", type=["toml"])
-            if st.button("Fill the form", type="primary", width="stretch"):
-                _fill(uploaded.getvalue() if uploaded else pasted.encode())
-
-
-def _fill(raw: bytes) -> None:
-    try:
-        study_editor.load(raw.decode())
-    except UnicodeDecodeError as error:
-        st.error(f"This file is not text in UTF-8: {literal(error)}")
-    except StudyError as error:
-        for field, sentence in error.problems:
-            st.error(f"**{literal(field)}** {literal(sentence)}" if field else literal(sentence))
-    else:
-        st.session_state.pop(_REFUSED, None)
-        st.toast("The form holds this study now.")
+def check_text() -> Study | None:
+    """Draw the study as text. The study, or None while the text describes none."""
+    study = toml_editor.edit()
+    if study is not None:
+        toml_editor.say_all(_refusal(study))
+    return study
 
 
 def check_form() -> Study | None:
@@ -63,7 +45,7 @@ def check_form() -> Study | None:
     A problem is known only after the form was read, and belongs above what was read: so a change in what is wrong
     draws the page once more.
     """
-    shown: list[Problem] = st.session_state.get("submit-problems", [])
+    shown: list[Problem] = st.session_state.get(_SHOWN, [])
     values = study_editor.edit(shown)
     study, problems = None, []
     try:
@@ -72,7 +54,7 @@ def check_form() -> Study | None:
     except StudyError as error:
         problems = error.problems
     if problems != shown:
-        st.session_state["submit-problems"] = problems
+        st.session_state[_SHOWN] = problems
         st.rerun()
     for sentence in study_problems.elsewhere(problems, study_editor.FIELDS):
         st.error(literal(sentence))
@@ -88,19 +70,14 @@ def _refusal(study: Study) -> list[Problem]:
 
 
 def show_plan(study: Study) -> None:
-    launches = plan(study)
-    runs = [run for launch in launches for run in launch.runs]
-    requests = sum(run.load.num_prompts for run in runs)
+    takes = data.forecast(study)
+    starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
     drawing.show_cards(
         [
-            Card(
-                "Engine starts",
-                f"{len(launches):,}",
-                "one per arm and repeat" if study.order == "interleaved" else "one per arm",
-            ),
-            Card("Runs", f"{len(runs):,}", "arms × workloads × loads × repeats"),
-            Card("Requests", f"{requests:,}", "over all runs, without warm-up"),
-            Card("About", duration(estimate_s(launches)), "a rough guess for a machine without a GPU"),
+            Card("Engine starts", f"{takes.launches:,}", starts),
+            Card("Runs", f"{takes.runs:,}", "arms × workloads × loads × repeats"),
+            Card("Requests", f"{takes.requests:,}", "over all runs, without warm-up"),
+            Card("About", duration(takes.seconds), takes.basis),
         ]
     )
 
@@ -108,22 +85,26 @@ def show_plan(study: Study) -> None:
 def show_submit(study: Study) -> None:
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     again = receipt.get("digest") == study.digest()
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        said = "Higher is measured first; equal ones in the order of their submission"
+        priority = st.number_input(
+            "Priority", -_MOST_PRIORITY, _MOST_PRIORITY, 0, step=1, width=110, help=said, key="submit-priority"
+        )
         label = "Submit again" if again else "Submit study"
         if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):
-            _submit(study, receipt)
+            _submit(study, receipt, int(priority or 0))
             st.rerun()
         if again:
             _show_receipt(receipt)
 
 
-def _submit(study: Study, receipt: Receipt) -> None:
+def _submit(study: Study, receipt: Receipt, priority: int) -> None:
     """The receipt is changed in place: a second click may end this run at any access to the session's state."""
     digest = study.digest()
     if receipt.get("digest") == digest and time.monotonic() - receipt["at"] < _DOUBLE_CLICK_S:
         return
     try:
-        job_id = queue.submit(data.settings(), study)
+        job_id = queue.submit(data.settings(), study, priority)
     except StudyError as error:
         st.session_state[_REFUSED] = (digest, error.problems)
         return
@@ -138,9 +119,3 @@ def _show_receipt(receipt: Receipt) -> None:
         icon=":material/arrow_forward:",
         query_params={params.JOB.key: params.job_label(receipt["name"], receipt["job_id"])},
     )
-
-
-def show_toml(study: Study) -> None:
-    with st.expander("This study as TOML", icon=":material/code:"):
-        st.caption("The same study for a file: `drafthouse submit study.toml`")
-        st.code(study_to_toml(study), language="toml")

@@ -16,8 +16,20 @@ _RUNS = [
     *("arm", "dataset", "category", "requested_output_tokens", "pattern", "repeat", "status"),
     *("output_tok_per_s", "request_per_s"),
     *("ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "e2e_p50_ms", "acceptance_rate", "acceptance_length"),
-    *("requests_completed", "requests_failed", "duration_s", "engine_version", "started_at", "run_id"),
+    *("requests_completed", "requests_failed", "duration_s", "kv_cache_usage_max", "host_cpu_mean_percent"),
+    *("gpu_power_mean_w", "energy_j", "energy_j_per_output_token", "gpu_utilisation_mean_percent"),
+    *("gpu_memory_used_max_bytes", "gpu_temperature_max_c", "gpu_throttled_share"),
+    *("engine_version", "started_at", "run_id"),
 ]
+#: What only a GPU has: left out where no run has any.
+GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
+#: Column of the warehouse -> factor to the unit of the table.
+_SCALED = {
+    "acceptance_rate": 100.0,
+    "kv_cache_usage_max": 100.0,
+    "gpu_throttled_share": 100.0,
+    "gpu_memory_used_max_bytes": 2.0**-30,
+}
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -28,9 +40,16 @@ def cells(speedups: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
 
 
 def runs(results: pd.DataFrame) -> pd.DataFrame:
-    """One row a run. Acceptance in percent."""
+    """One row a run. Shares in percent, memory in GiB; what no run has is left out."""
     table = _columns(results, _RUNS)
-    return table.assign(acceptance_rate=table["acceptance_rate"] * 100)
+    table = table.assign(**{name: table[name] * factor for name, factor in _SCALED.items() if name in table})
+    empty = [name for name in table if name in GPU and table[name].isna().all()]
+    return table.drop(columns=empty)
+
+
+def saw_gpu(results: pd.DataFrame) -> bool:
+    """Whether any run has a figure of a GPU."""
+    return any(results[name].notna().any() for name in GPU if name in results)
 
 
 def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
@@ -75,6 +94,15 @@ def run_config() -> dict[str, Any]:
         "requests_completed": number("Answered", format="%d"),
         "requests_failed": number("Failed", format="%d"),
         "duration_s": number("Window (s)", format="%.1f", help="Start of the load to the last answer"),
+        "kv_cache_usage_max": number("KV cache (%)", format="%.0f", help="Most of the engine's KV cache in use"),
+        "host_cpu_mean_percent": number("Host CPU (%)", format="%.0f", help="Mean of all processors of the host"),
+        "gpu_power_mean_w": number("GPU power (W)", format="%,.0f", help="Mean, of all GPUs of the engine together"),
+        "energy_j": number("Energy (J)", format="%,.0f", help="GPU power integrated over the window"),
+        "energy_j_per_output_token": number("Energy (J/token)", format="%.3f", help="Of each output token"),
+        "gpu_utilisation_mean_percent": number("GPU use (%)", format="%.0f", help="Mean share of time computing"),
+        "gpu_memory_used_max_bytes": number("GPU memory (GiB)", format="%.1f", help="Most in use, all together"),
+        "gpu_temperature_max_c": number("GPU (°C)", format="%.0f", help="Highest of the hottest"),
+        "gpu_throttled_share": number("GPU held back (%)", format="%.0f", help="Samples with clocks held back"),
         "engine_version": st.column_config.TextColumn("Engine version"),
         "error": st.column_config.TextColumn("Error, in the engine's words", width="large"),
         "started_at": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),

@@ -60,6 +60,11 @@ def moment(when: datetime | None) -> str:
     return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def clock(when: datetime) -> str:
+    """The time of day in UTC."""
+    return f"{when.astimezone(UTC):%H:%M} UTC"
+
+
 def count(amount: int, one: str, many: str | None = None) -> str:
     """`1 run`, `3 runs`."""
     return f"{amount:,} {one if amount == 1 else many or one + 's'}"

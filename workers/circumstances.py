@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import platform
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
+from lab.identity import Contents
 from lab.records import Circumstances
-from lab.study import Arm, Study
+from lab.study import Arm, FlagValue, Study
 from warehouse.settings import Settings
+from workers.engines.environment import whole_environment
 from workers.engines.hardware import hardware_name, processors
 from workers.engines.launch import Command, RunningEngine
-from workers.engines.models import local_folder, model_path
+from workers.engines.models import model_path
+from workers.hub_cache import hub_revision
+from workers.probes.engine_gpus import EngineGpus
+from workers.probes.nvml import driver_version
 
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf")
-_CHUNK_BYTES = 1 << 22
+#: Addresses with passwords in them.
+_NOT_STORED = {"database_url", "broker_url"}
 
 
 def circumstances(
-    settings: Settings, study: Study, arm: Arm, *, target_digest: str | None, engine: RunningEngine | Command | None
+    settings: Settings,
+    study: Study,
+    arm: Arm,
+    *,
+    contents: Contents,
+    engine: RunningEngine | Command | None,
+    gpus: EngineGpus,
 ) -> Circumstances:
     """`engine`: the running one, or as far as it came: its command, or None when not even that could be made."""
     command = engine.command if isinstance(engine, RunningEngine) else engine
     running = engine if isinstance(engine, RunningEngine) else None
+    draft = arm.speculation.model if arm.speculation else None
+    environment = whole_environment(settings, command.profile, command.own_environment) if command else None
+    flags = study.engine_flags | arm.flags
     return Circumstances(
         hardware=hardware_name(),
         host=platform.node(),
@@ -40,12 +51,24 @@ def circumstances(
         engine=arm.engine,
         engine_version=running.version if running else None,
         command=command.words if command else (),
-        environment=command.own_environment if command else {},
+        environment=command.told_environment if command else {},
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings, study.target),
-        target_digest=target_digest,
+        target_digest=contents.models.get(study.target),
+        target_revision=hub_revision(settings, study.target, environment, flags.get("revision")),
+        draft_path=None if draft is None else model_path(settings, draft),
+        draft_digest=None if draft is None else contents.models.get(draft),
+        draft_revision=None if draft is None else hub_revision(settings, draft, environment, _draft_revision(arm)),
+        driver_version=driver_version(),
+        gpus=tuple(map(str, gpus.gpus)),
+        gpus_found_by=gpus.found_by,
+        settings=settings.model_dump(mode="json", exclude=_NOT_STORED),
         start_s=running.start_s if running else None,
     )
+
+
+def _draft_revision(arm: Arm) -> FlagValue | None:
+    return arm.speculation.options.get("revision") if arm.speculation else None
 
 
 @functools.cache
@@ -65,35 +88,3 @@ def _revision() -> str | None:
     if commit is None:
         return None
     return commit + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def weights_digest(settings: Settings, model: str, check: Callable[[], None]) -> str | None:
-    """SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without weights.
-
-    Remembered by path, size and time of change. `check` is called often, to raise when the job must stop.
-    """
-    folder = local_folder(settings, model)
-    files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []
-    if not files:
-        return None
-    memory = settings.home / "engines" / "digests"
-    total = hashlib.sha256()
-    for path in files:
-        total.update(f"{path.name}\0{_file_digest(memory, path, check)}\n".encode())
-    return total.hexdigest()
-
-
-def _file_digest(memory: Path, path: Path, check: Callable[[], None]) -> str:
-    stat = path.stat()
-    key = hashlib.sha256(json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns]).encode()).hexdigest()
-    known = memory / key
-    if known.exists() and len(text := known.read_text(encoding="utf-8")) == hashlib.sha256().digest_size * 2:
-        return text
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            check()
-            digest.update(chunk)
-    memory.mkdir(parents=True, exist_ok=True)
-    known.write_text(digest.hexdigest(), encoding="utf-8")
-    return digest.hexdigest()

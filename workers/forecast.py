@@ -1,10 +1,47 @@
-"""How much longer a job will take: the plan's guesses, corrected by what this job has seen so far."""
+"""How long something will take: a study before it begins, and a job that is under way."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
-from lab.plan import ASSUMED_START_S, PlannedRun, estimate_run_s
+from lab.estimate import Estimate, History, PastRuns, estimate
+from lab.plan import ASSUMED_START_S, WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_run_s, plan
+from lab.reference import TARGET
+from lab.study import Study
+from warehouse.database import open_warehouse
+from warehouse.settings import Settings
+from workers.engines.hardware import hardware_name, nvidia_gpus
+from workers.engines.models import local_folder
+
+
+def forecast(settings: Settings, study: Study) -> Estimate:
+    """What the study asks of this host (or of the hardware it names), by the runs in the published warehouse."""
+    past = history(settings, study.target, study.hardware)
+    small = study.target == TARGET or (local_folder(settings, study.target) is not None and not nvidia_gpus())
+    return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+
+
+def history(settings: Settings, target: str, hardware: str | None = None) -> History:
+    """What runs of the target took on hardware with `hardware` in its name, or else on this host's own.
+
+    Empty where nothing was published yet. Raises UserError for a warehouse of another revision.
+    """
+    if not settings.warehouse_file.exists():
+        return History()
+    from warehouse import queries  # noqa: PLC0415 - brings pandas, a second that only this question should pay
+
+    with open_warehouse(settings) as connection:
+        found = queries.run_seconds(connection)
+    here = found["hardware"].str.casefold()
+    same = here.str.contains(hardware.casefold(), regex=False) if hardware else here == hardware_name().casefold()
+    return History([_past(row) for row in found[same & (found["target"] == target)].to_dict("records")])
+
+
+def _past(row: Mapping[Hashable, Any]) -> PastRuns:
+    known: dict[str, Any] = {str(key): None if value != value else value for key, value in row.items()}  # noqa: PLR0124 - NaN is unknown
+    known["output_tokens"] = known["requested_output_tokens"]
+    return PastRuns(**{name: known[name] for name in PastRuns.__dataclass_fields__})
 
 
 class Forecast:

@@ -90,7 +90,7 @@ class JobStatus:
 
     def _rest_of_run_s(self, run: PlannedRun, spent_s: float) -> float:
         load = self._load
-        share = load.requests_done / load.requests_total if load else 0.0
+        share = load.share_done if load else 0.0
         if load is not None and share >= _TRUST_OWN_PACE_FROM:
             return load.elapsed_s * (1 - share) / share
         return max(0.0, self.forecast.run_s(run) - spent_s)

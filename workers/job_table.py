@@ -8,6 +8,7 @@ from typing import Literal
 
 import sqlalchemy as sa
 
+from lab.errors import UserError
 from lab.study import Frozen, Study
 from warehouse.app_schema import job_events, jobs
 
@@ -56,6 +57,8 @@ class Job:
     progress: Progress | None
     error: str | None
     cancel_requested: bool
+    hardware: str | None = None  # in small letters: only workers with this in their hardware's name take it
+    reuse_from_try: int = 0  # runs of earlier tries do not count
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Event:
     """Something that happened to a job."""
 
     at: datetime
-    kind: str  # submitted, claimed, requeued, released, cancel requested, retried, done, failed, cancelled
+    kind: str  # submitted, claimed, requeued, released, priority, cancel requested, retried, done, failed, cancelled
     detail: str
 
 
@@ -82,6 +85,14 @@ def find(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job |
     query = sa.select(jobs).where(jobs.c.job_id == job_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     return None if row is None else job_from_row(row)
+
+
+def known_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    """The job. Raises UserError when there is none of this id."""
+    found = find(connection, job_id, lock=lock)
+    if found is None:
+        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists them")
+    return found
 
 
 def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "") -> None:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from lab.errors import EngineError
 from lab.plan import Launch, PlannedRun
-from workers.engines.launch import Command, RunningEngine, start_engine
-from workers.engines.process import EngineProcess
+from workers.engines.launch import Command, Process, RunningEngine, start_engine
 from workers.heart import Heart
 from workers.measure import Measured, measure
 from workers.recording import Recorder
@@ -32,7 +31,7 @@ class LaunchRun:
     recorder: Recorder
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
     _command: Command | None = field(default=None, init=False)
-    _process: EngineProcess | None = field(default=None, init=False)
+    _process: Process | None = field(default=None, init=False)
 
     def run(self) -> None:
         """Raises what the heart says, and UserError when a bundle cannot be written."""
@@ -58,14 +57,15 @@ class LaunchRun:
         settings, job = self.recorder.settings, self.recorder.job
         try:
             engine = self.heart.run(start_engine(settings, job.study, self.launch.arm, job.job_id, self._started))
-            self.recorder.status.forecast.saw_start(engine.start_s)
+            if engine.start_s is not None:
+                self.recorder.status.forecast.saw_start(engine.start_s)
             yield engine
             grace_s = _STOP_GRACE_S
         finally:
             if self._process is not None:
                 self._process.stop(grace_s)
 
-    def _started(self, command: Command, process: EngineProcess) -> None:
+    def _started(self, command: Command, process: Process) -> None:
         self._command, self._process = command, process
 
     def _measure_all(self, engine: RunningEngine) -> str:

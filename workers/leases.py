@@ -25,10 +25,13 @@ class LeaseLost(DrafthouseError):  # noqa: N818 - the word of the design, beside
     """This worker was silent for too long and the job is another's now: stop at once and write nothing more."""
 
 
-def claim(engine: sa.Engine, worker: str, lease_s: float) -> Job | None:
-    """Take the first queued job (highest priority, then oldest), or None. No two workers get the same one."""
+def claim(engine: sa.Engine, worker: str, lease_s: float, hardware: str = "") -> Job | None:
+    """Take the first queued job (highest priority, then oldest) that `hardware` will do for, or None.
+
+    No two workers get the same one. Without a name of its hardware a worker gets none that asks for any.
+    """
     with engine.begin() as connection:
-        job_id = connection.execute(_first_queued()).scalar_one_or_none()
+        job_id = connection.execute(_first_queued(hardware)).scalar_one_or_none()
         if job_id is None:
             return None
         started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
@@ -41,21 +44,30 @@ def claim(engine: sa.Engine, worker: str, lease_s: float) -> Job | None:
         return find(connection, job_id)
 
 
-def _first_queued() -> sa.Select[str]:
+def _first_queued(hardware: str) -> sa.Select[str]:
     """Locked on PostgreSQL; on SQLite the whole transaction is the only writer."""
     return (
         sa.select(jobs.c.job_id)
-        .where(jobs.c.state == "queued")
+        .where(jobs.c.state == "queued", _fits(hardware))
         .order_by(jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
         .limit(1)
         .with_for_update(skip_locked=True)
     )
 
 
-def has_queued(engine: sa.Engine) -> bool:
-    """Whether any job waits for a worker."""
+def _fits(hardware: str) -> sa.ColumnElement[bool]:
+    """Taking the text out leaves less where it is in: said so because % and _ mean nothing special here, as they would
+    with LIKE, and because both databases have it.
+    """
+    mine = sa.literal(hardware.lower())
+    return jobs.c.hardware.is_(None) | (sa.func.replace(mine, jobs.c.hardware, "") != mine)
+
+
+def has_queued(engine: sa.Engine, hardware: str = "") -> bool:
+    """Whether any job waits for a worker with this hardware."""
     with reading(engine).connect() as connection:
-        return connection.execute(sa.select(sa.exists().where(jobs.c.state == "queued"))).scalar_one()
+        waits = sa.exists().where(jobs.c.state == "queued", _fits(hardware))
+        return connection.execute(sa.select(waits)).scalar_one()
 
 
 def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progress: Progress | None) -> bool:

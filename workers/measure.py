@@ -20,11 +20,13 @@ from workers.engines.ready import is_healthy
 from workers.load.client import Ask, open_session
 from workers.load.driver import OnProgress, drive, warm_up
 from workers.probes.counters import read_counters
+from workers.probes.engine_gpus import NO_GPUS, EngineGpus
+from workers.probes.telemetry import probes_of
 from workers.workloads import Prompt, warm_up_prompts
 
 #: The warm-up fills every stream at least once, with enough different prompts to compile what there is to compile.
 _MIN_WARMUP_REQUESTS = 4
-_MAX_WARMUP_TOKENS = 32
+_MAX_WARMUP_TOKENS = 16
 #: A broken connection is seen at once, the end of the process behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.1
@@ -47,6 +49,7 @@ class Measured:
     requests: tuple[RequestRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
     client: ClientHealth | None = None
+    gpus: EngineGpus = NO_GPUS
 
 
 async def measure(
@@ -67,21 +70,23 @@ async def measure(
     ask = Ask(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
     seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
     try:
-        async with open_session() as session, _watching(engine) as gone:
+        async with open_session(endpoint) as session, _watching(engine) as gone:
             warm_ask = replace(ask, output_tokens=min(ask.output_tokens, _MAX_WARMUP_TOKENS))
             warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
             warm = await warm_up(session, endpoint, warm_prompts, load=load, ask=warm_ask)
             seen = replace(seen, warmup_requests=warm.requests, warmup_s=warm.duration_s)
             await before_window()
-            await _reset_prefix_cache(session, endpoint.base_url)
-            before = await read_counters(session, endpoint.base_url)
-            seen = replace(seen, counters_before=before, started_at=_now())
-            done = await drive(
-                session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
-            )
+            await _reset_prefix_cache(session, engine)
+            probes = await probes_of(engine, session)
+            seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
+            seen = replace(seen, started_at=_now())
+            async with probes.watching():
+                done = await drive(
+                    session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
+                )
             seen = replace(seen, ended_s=time.monotonic(), duration_s=done.duration_s, requests=done.requests)
-            seen = replace(seen, telemetry=done.telemetry, client=done.client)
-            seen = replace(seen, counters_after=await read_counters(session, endpoint.base_url))
+            seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
+            seen = replace(seen, counters_after=await _counters(session, engine))
     except EngineError as error:
         seen = replace(seen, error=str(error))
     return await _judged(engine, seen)
@@ -126,13 +131,26 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
         watcher.cancel()
 
 
-async def _reset_prefix_cache(session: aiohttp.ClientSession, base_url: str) -> None:
+async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> ServerCounters:
+    """Raises EngineError where an engine of our own does not tell them; another server may keep them to itself."""
+    kind = engine.command.kind
+    return await read_counters(
+        session, engine.command.endpoint.base_url, kind.metrics, required=not engine.command.endpoint.foreign
+    )
+
+
+async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> None:
     """So that prompts sent in an earlier cell cost what they cost at first. An engine that has no such request answers
-    404; how much came from the cache is in the counters of every run.
+    404, and a server that is not ours what it likes; how much came from the cache is in the counters of every run.
     """
+    command = engine.command
+    if command.kind.reset_path is None:
+        return
     try:
-        async with session.post(f"{base_url}/reset_prefix_cache") as response:
-            if response.status not in (200, 404):
+        async with session.post(
+            f"{command.endpoint.base_url}{command.kind.reset_path}", allow_redirects=False
+        ) as response:
+            if response.status not in (200, 404) and not command.endpoint.foreign:
                 raise EngineError(f"the prefix cache was not reset: HTTP {response.status}")
     except (aiohttp.ClientError, OSError) as error:
         raise EngineError(f"the prefix cache was not reset: {type(error).__name__}: {error}") from error

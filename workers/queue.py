@@ -20,42 +20,66 @@ from warehouse.database import app_engine, reading
 from warehouse.settings import Settings
 from workers.broker import wake
 from workers.engine_logs import log_tail
-from workers.job_table import FINISHED, Event, Job, Progress, State, add_event, find, job_from_row
+from workers.engines.capabilities import Capabilities
+from workers.engines.known import known_engines
+from workers.forecast import forecast
+from workers.job_table import FINISHED, Event, Job, Progress, State, add_event, find, job_from_row, known_job
 from workers.leases import LeaseLost, claim, finish, heartbeat, release, requeue_expired
+from workers.order import check_hardware, estimated_starts, move_down, move_up, reprioritise
+from workers.presets import Preset, preset, presets
 from workers.submission import check_study
+from workers.worker_table import WorkerSeen, workers
+from workers.workloads import DatasetState, add_dataset, datasets, remove_dataset
 
 __all__ = [
     "FINISHED",
+    "Capabilities",
+    "DatasetState",
     "Event",
     "Job",
     "LeaseLost",
+    "Preset",
     "Progress",
     "State",
+    "WorkerSeen",
+    "add_dataset",
     "cancel",
     "check_study",
     "claim",
+    "datasets",
+    "estimated_starts",
     "events",
     "finish",
+    "forecast",
     "heartbeat",
     "job",
     "jobs",
+    "known_engines",
     "log_tail",
+    "move_down",
+    "move_up",
+    "preset",
+    "presets",
     "release",
+    "remove_dataset",
+    "reprioritise",
     "requeue_expired",
     "retry",
     "submit",
+    "workers",
 ]
 
 
 def submit(settings: Settings, study: Study, priority: int = 0) -> str:
     """Check the study against this host, store it as a job and wake a worker. Returns the job's id.
 
-    Raises StudyError for an engine or a model that is not there. A broker that is away is no error: the workers look
-    for queued jobs by themselves.
+    Raises StudyError for an engine, a model or hardware that is not there. A broker that is away is no error: the
+    workers look for queued jobs by themselves.
     """
-    check_study(settings, study)
+    study = check_study(settings, study)
     engine = app_engine(settings)
     try:
+        check_hardware(engine, study)
         job_id = _insert(engine, study, priority)
     finally:
         engine.dispose()
@@ -70,9 +94,9 @@ def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
         _store_study(connection, study, study_json, now)
         job_id = _new_id(connection, now)
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
-        connection.execute(
-            jobs_table.insert().values(row | {"state": "queued", "priority": priority, "submitted_at": now})
-        )
+        hardware = None if study.hardware is None else study.hardware.lower()
+        queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}
+        connection.execute(jobs_table.insert().values(row | queued))
         add_event(connection, job_id, "submitted")
     return job_id
 
@@ -103,7 +127,7 @@ def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
 def job(engine: sa.Engine, job_id: str) -> Job:
     """One job. Raises UserError when there is none of this id."""
     with reading(engine).connect() as connection:
-        return _known(connection, job_id)
+        return known_job(connection, job_id)
 
 
 def events(engine: sa.Engine, job_id: str) -> list[Event]:
@@ -111,7 +135,7 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
     columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
     of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
     with reading(engine).connect() as connection:
-        _known(connection, job_id)
+        known_job(connection, job_id)
         return [Event(*row) for row in connection.execute(of_job)]
 
 
@@ -121,7 +145,7 @@ def cancel(engine: sa.Engine, job_id: str) -> None:
     Raises UserError when the job has ended another way, or is not there.
     """
     with engine.begin() as connection:
-        found = _known(connection, job_id, lock=True)
+        found = known_job(connection, job_id, lock=True)
         if found.state in ("done", "failed"):
             raise UserError(f"job {job_id} is {found.state} already: there is nothing left to cancel")
         if found.state == "queued":
@@ -132,28 +156,23 @@ def cancel(engine: sa.Engine, job_id: str) -> None:
             add_event(connection, job_id, "cancel requested")
 
 
-def retry(engine: sa.Engine, job_id: str) -> None:
-    """Queue an ended job again: runs that completed stay, the others are run anew.
+def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
+    """Queue an ended job again: runs that completed stay and the others are run anew, or `everything` is.
 
     Raises UserError when it has not ended, or when no run of it is missing or failed. The worker finds it within
     seconds; nobody has to wake it.
     """
     with engine.begin() as connection:
-        found = _known(connection, job_id, lock=True)
+        found = known_job(connection, job_id, lock=True)
         if found.state not in FINISHED:
             raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
-        if found.state == "done" and not (found.progress and found.progress.runs_failed):
-            raise UserError(f"every run of job {job_id} completed: submit the study again to measure it once more")
-        again = {"state": "queued", "tries": found.tries + 1, "error": None, "finished_at": None}
-        _update(connection, job_id, **again, cancel_requested=False, progress_json=None)
-        add_event(connection, job_id, "retried")
-
-
-def _known(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
-    found = find(connection, job_id, lock=lock)
-    if found is None:
-        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists them")
-    return found
+        if not everything and found.state == "done" and not (found.progress and found.progress.runs_failed):
+            raise UserError(f"every run of job {job_id} completed: ask for all its runs to measure them once more")
+        tries = found.tries + 1
+        again = {"state": "queued", "tries": tries, "error": None, "finished_at": None, "progress_json": None}
+        reuse_from_try = tries if everything else found.reuse_from_try
+        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from_try)
+        add_event(connection, job_id, "retried", "all runs" if everything else "")
 
 
 def _update(connection: sa.Connection, job_id: str, **values: object) -> None:

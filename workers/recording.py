@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.errors import BundleError
+from lab.identity import Contents, identity
 from lab.plan import Launch, PlannedRun
 from lab.records import RunRecord
 from warehouse.bundles import bundle_folder, read_run
@@ -19,6 +20,7 @@ from workers.engines.launch import Command, RunningEngine
 from workers.job_status import JobStatus
 from workers.job_table import Job
 from workers.measure import Measured
+from workers.probes.engine_gpus import NO_GPUS
 
 
 @dataclass
@@ -29,12 +31,12 @@ class Recorder:
     job: Job
     bundles: BundleWriter
     status: JobStatus
-    target_digest: str | None
+    contents: Contents
     first_error: str | None = None
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run has a bundle of this try, or a completed one of an earlier try; counted if so."""
-        for number in range(self.job.tries, -1, -1):
+        """Whether the run has a bundle of this try, or a completed one of an earlier try that counts; counted if so."""
+        for number in range(self.job.tries, self.job.reuse_from_try - 1, -1):
             folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
             if not folder.exists():
                 continue
@@ -48,7 +50,7 @@ class Recorder:
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
     ) -> None:
         """Record a run that was measured, perhaps not to its end. Raises UserError when the last write failed."""
-        record = self._record(launch, run, engine, seen.error, seen.started_at).model_copy(
+        record = self._record(launch, run, engine, seen.error, seen).model_copy(
             update={
                 "duration_s": seen.duration_s,
                 "warmup_requests": seen.warmup_requests,
@@ -63,7 +65,7 @@ class Recorder:
 
     def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
         """Record a run that could not begin. Raises UserError when the last write failed."""
-        self._write(self._record(launch, run, engine, error, datetime.now(UTC).isoformat()), run, None)
+        self._write(self._record(launch, run, engine, error, None), run, None)
 
     def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None) -> None:
         counted = functools.partial(self.status.finished, run, failed=record.status == "failed")
@@ -76,7 +78,7 @@ class Recorder:
         run: PlannedRun,
         engine: Command | RunningEngine | None,
         error: str | None,
-        started_at: str,
+        seen: Measured | None,
     ) -> RunRecord:
         job, study = self.job, self.job.study
         return RunRecord(
@@ -98,8 +100,17 @@ class Recorder:
             attempt=job.tries,
             status="completed" if error is None else "failed",
             error=error,
-            started_at=started_at,
-            circumstances=circumstances(self.settings, study, run.arm, target_digest=self.target_digest, engine=engine),
+            started_at=seen.started_at if seen else datetime.now(UTC).isoformat(),
+            prompts_seed=study.seed,
+            identity=identity(study, run.arm, run.workload, run.load, self.contents),
+            circumstances=circumstances(
+                self.settings,
+                study,
+                run.arm,
+                contents=self.contents,
+                engine=engine,
+                gpus=seen.gpus if seen else NO_GPUS,
+            ),
         )
 
     def _run_id(self, run: PlannedRun, tries: int) -> str:

@@ -13,7 +13,7 @@ from lab.errors import CancelledError, UserError
 from lab.plan import plan
 from warehouse.settings import Settings
 from workers.bundle_writer import BundleWriter, disk_sentence
-from workers.circumstances import weights_digest
+from workers.contents import study_contents
 from workers.engine_logs import engine_log
 from workers.heart import Heart, WorkerStops
 from workers.job_status import JobStatus
@@ -58,10 +58,13 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
 def _measure_study(settings: Settings, job: Job, heart: Heart, status: JobStatus) -> tuple[State, str | None]:
     study = job.study
     most = max(load.num_prompts for load in study.loads)
-    prompts = {workload.name: load_prompts(settings, workload, most, study.seed) for workload in study.workloads}
-    digest = weights_digest(settings, study.target, heart.check)
+    prompts = {
+        workload.name: load_prompts(settings, workload, most, study.seed, target=study.target)
+        for workload in study.workloads
+    }
+    contents = study_contents(settings, study, heart.check)
     with BundleWriter(settings.bundles) as bundles:
-        recorder = Recorder(settings, job, bundles, status, digest)
+        recorder = Recorder(settings, job, bundles, status, contents)
         launches = plan(study)
         todo = [[run for run in launch.runs if not recorder.is_done(run)] for launch in launches]
         for launch, runs in zip(launches, todo, strict=True):

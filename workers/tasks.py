@@ -7,18 +7,25 @@ broker that is away costs nothing to a job that is running.
 from __future__ import annotations
 
 import logging
+import platform
 import threading
+import time
 
 import sqlalchemy as sa
 
+from lab.errors import UserError
 from warehouse.database import app_engine
 from warehouse.settings import Settings
 from workers.broker import wake
+from workers.engines.capabilities import learn
+from workers.engines.hardware import hardware_name, nvidia_gpus
 from workers.engines.process import end_leftovers
 from workers.heart import Heart, WorkerStops
 from workers.identity import is_dead, worker_name
+from workers.job_table import Job
 from workers.leases import claim, has_queued, requeue_expired
 from workers.study_run import run_job
+from workers.worker_table import SAY_EVERY_S, introduce, say_there, tell_engines
 
 logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
@@ -30,15 +37,27 @@ class Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._database = app_engine(settings)
-        self._name = worker_name()
+        self._name, self._hardware = worker_name(), hardware_name()
         self._heart: Heart | None = None
+        self._job_id: str | None = None
+        self._quiet = threading.Lock()  # held while a job is measured, and while the engines are asked
+        self._has_learnt = False
+        self._said_s = 0.0  # time.monotonic
         self._stopping = threading.Event()
         self._looking = threading.Thread(target=self._look, name="queue", daemon=True)
         self._broker_trouble: str | None = None
 
     def start(self) -> None:
-        """Clear up after dead workers, then look after the queue until `stop`."""
+        """Clear up after dead workers, say that this one is there, then look after the queue until `stop`."""
         end_leftovers(self._settings.home / "engines")
+        introduce(
+            self._database,
+            self._name,
+            host=platform.node(),
+            hardware=self._hardware,
+            gpus=len(nvidia_gpus()),
+            is_dead=is_dead,
+        )
         self._looking.start()
 
     def stop(self) -> None:
@@ -50,28 +69,53 @@ class Worker:
     def work(self) -> None:
         """Run every queued job, one after the other."""
         while not self._stopping.is_set():
-            job = claim(self._database, self._name, self._settings.lease_s)
-            if job is None:
-                return
-            logger.info("job %s (%s) claimed", job.job_id, job.name)
-            end_leftovers(self._settings.home / "engines")
-            with Heart(self._database, job, self._name, self._settings.lease_s) as heart:
-                self._heart = heart
-                if self._stopping.is_set():
-                    self.stop()
-                run_job(self._settings, self._database, job, self._name, heart)
-                self._heart = None
-            logger.info("job %s left", job.job_id)
+            with self._quiet:
+                job = claim(self._database, self._name, self._settings.lease_s, self._hardware)
+                if job is None:
+                    return
+                self._measure(job)
+
+    def _measure(self, job: Job) -> None:
+        logger.info("job %s (%s) claimed", job.job_id, job.name)
+        self._job_id = job.job_id
+        end_leftovers(self._settings.home / "engines")
+        with Heart(self._database, job, self._name, self._settings.lease_s) as heart:
+            self._heart = heart
+            if self._stopping.is_set():
+                self.stop()
+            run_job(self._settings, self._database, job, self._name, heart)
+            self._heart = self._job_id = None
+        logger.info("job %s left", job.job_id)
 
     def _look(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
             try:
                 for job_id in requeue_expired(self._database, is_dead):
                     logger.warning("job %s: its worker died, it is queued again", job_id)
-                if self._heart is None and has_queued(self._database):
+                self._say_there()
+                self._learn_when_quiet()
+                if self._heart is None and has_queued(self._database, self._hardware):
                     self._wake()
             except sa.exc.DBAPIError as error:
                 logger.warning("the job table does not answer, trying again: %s", error.orig)
+
+    def _say_there(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= SAY_EVERY_S:
+            say_there(self._database, self._name, self._job_id)
+            self._said_s = now_s
+
+    def _learn_when_quiet(self) -> None:
+        """Ask the engines what they can do, which takes seconds of a processor the first time: never beside a job."""
+        if self._has_learnt or not self._quiet.acquire(blocking=False):
+            return
+        try:
+            tell_engines(self._database, self._name, learn(self._settings))
+        except UserError as error:
+            logger.warning("the engines of this host cannot be asked what they can do: %s", error)
+        finally:
+            self._quiet.release()
+        self._has_learnt = True
 
     def _wake(self) -> None:
         """Said once when the broker goes, and once when it is back."""

@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -95,11 +96,13 @@ def submit_in_browser(page: Page, home: Home) -> str:
     """Fill the form from TOML, submit it, and return the job's id that the page shows."""
     page.goto(f"{home.url}/submit")
     expect(page.get_by_role("heading", name="Submit")).to_be_visible()
-    page.get_by_role("button", name="From TOML").click()
-    page.get_by_label("Paste a study").fill(STUDY)
-    page.get_by_role("button", name="Fill the form").click()
-    expect(page.get_by_text("The form holds this study now.")).to_be_visible()
-    page.keyboard.press("Escape")
+    page.get_by_text("TOML", exact=True).click()
+    text = page.get_by_role("textbox", name="The study in TOML")
+    expect(text).to_have_value(re.compile("target"))
+    text.fill(STUDY)
+    text.press("Control+Enter")
+    page.get_by_text("Form", exact=True).click()
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value(tomllib.loads(STUDY)["name"])
     page.get_by_role("button", name="Submit study").click()
     receipt = page.get_by_text(re.compile(r"Submitted as"))
     expect(receipt).to_be_visible()

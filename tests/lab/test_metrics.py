@@ -9,7 +9,7 @@ import pytest
 
 from lab.latency import LATENCIES
 from lab.metrics import METRICS, Value, histograms, measure
-from lab.records import RequestRecord, RunRecord
+from lab.records import RequestRecord, RunRecord, TelemetrySample
 from lab.study import Slo
 from tests.warehouse.runs import counters, failed_request, request, run_record
 
@@ -20,7 +20,8 @@ def measured(*requests: RequestRecord, **run: Any) -> dict[str, Value]:
 
 def test_every_metric_is_declared_once_and_needs_fields_that_exist() -> None:
     names = [metric.name for metric in METRICS]
-    known = {field.name for field in dataclasses.fields(RequestRecord)} | set(RunRecord.model_fields)
+    known = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
+    known |= set(RunRecord.model_fields)
     assert len(names) == len(set(names))
     assert all(set(metric.needs) <= known for metric in METRICS)
     assert list(measured(request())) == names

@@ -16,13 +16,23 @@ names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), m
     str.strip
 )
 positive = st.floats(min_value=0.01, max_value=1e6, allow_nan=False)
+arrivals = st.one_of(
+    st.fixed_dictionaries({"request_rate_rps": st.none() | positive}),
+    st.fixed_dictionaries({"request_rate_rps": positive, "burstiness": positive}),
+    st.fixed_dictionaries({"request_rate_rps": positive, "arrivals": st.sampled_from(["constant", "trace"])}),
+    st.fixed_dictionaries({"request_rate_rps": positive, "ramp_to_rps": positive, "arrivals": st.just("ramp")}),
+)
+ends = st.fixed_dictionaries(
+    {"duration_s": st.none() | st.floats(1, 600), "stop_on_error_share": st.none() | st.floats(0.01, 0.99)}
+)
 loads = st.builds(
-    lambda concurrency, more, rate: Load(
-        max_concurrency=concurrency, num_prompts=concurrency + more, request_rate_rps=rate
+    lambda concurrency, more, arriving, ending: Load(
+        max_concurrency=concurrency, num_prompts=concurrency + more, **arriving, **ending
     ),
     st.integers(1, 512),
     st.integers(0, 1000),
-    st.none() | positive,
+    arrivals,
+    ends,
 )
 speculations = st.builds(
     Speculation,
@@ -31,6 +41,14 @@ speculations = st.builds(
     num_speculative_tokens=st.integers(1, 9),
 )
 flags = st.dictionaries(names, st.booleans() | st.integers(-5, 5) | names, max_size=3)
+configs = st.dictionaries(
+    names,
+    st.recursive(
+        st.booleans() | st.integers(-5, 5) | names,
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(names, inner, max_size=2),
+    ),
+    max_size=2,
+)
 studies = st.builds(
     lambda name, target, arm, others, workloads, loads, **rest: Study(
         name=name, target=target, arms=(arm, *others), workloads=workloads, loads=loads, **rest
@@ -38,7 +56,17 @@ studies = st.builds(
     names,
     names,
     st.builds(Arm, name=names.map(lambda name: f"baseline {name}"), baseline=st.just(value=True), flags=flags),
-    st.lists(st.builds(Arm, name=names, speculation=speculations), max_size=3, unique_by=lambda arm: arm.name),
+    st.lists(
+        st.builds(
+            Arm,
+            name=names,
+            speculation=speculations,
+            config=configs,
+            environment=st.dictionaries(names, names, max_size=2),
+        ),
+        max_size=3,
+        unique_by=lambda arm: arm.name,
+    ),
     st.lists(st.builds(Workload, category=st.none() | names), min_size=1, max_size=2, unique_by=lambda w: w.name),
     st.lists(loads, min_size=1, max_size=3, unique_by=lambda load: load.name),
     repeats=st.integers(1, 5),

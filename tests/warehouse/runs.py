@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from lab.records import Circumstances, ClientHealth, RequestRecord, RunRecord, ServerCounters, TelemetrySample
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lab.records import (
+    Circumstances,
+    ClientHealth,
+    Identity,
+    RequestRecord,
+    RunRecord,
+    ServerCounters,
+    TelemetrySample,
+)
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
-from warehouse.bundles import write_bundle
+from warehouse.bundles import RUN_FILE, TELEMETRY_FILE, write_bundle
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)
@@ -115,3 +127,26 @@ def failed_request(**changes: Any) -> RequestRecord:
 def write_run(bundles: Path, requests: tuple[RequestRecord, ...] = (request(),), **changes: Any) -> Path:
     """The bundle of `run_record(**changes)`."""
     return write_bundle(bundles, run_record(**changes), requests, TELEMETRY, None)
+
+
+def cell(cell_id: str, **changes: Any) -> Identity:
+    return Identity.model_validate(
+        {"cell_id": cell_id, "arm_id": "a", "workload_id": "w", "load_id": "l", "dataset_digest": None, **changes}
+    )
+
+
+def old_bundle(bundles: Path, **changes: Any) -> Path:
+    """A bundle as the first format had it: nothing of probes, identity and what is new in the circumstances."""
+    folder = write_run(bundles, format_version=1, **changes)
+    record = json.loads((folder / RUN_FILE).read_text())
+    for field in ("identity", "prompts_seed"):
+        del record[field]
+    for field in ("target_revision", "draft_path", "draft_digest", "draft_revision", "driver_version", "settings"):
+        del record["circumstances"][field]
+    for field in ("gpus", "gpus_found_by"):
+        del record["circumstances"][field]
+    (folder / RUN_FILE).write_text(json.dumps(record))
+    columns = ("t_s", "loop_lag_ms", "requests_in_flight", "requests_done", "chunks_received")
+    rows = [{name: getattr(sample, name) for name in columns} for sample in TELEMETRY]
+    pq.write_table(pa.Table.from_pylist(rows), folder / TELEMETRY_FILE)
+    return folder

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lab.errors import BundleError
 from lab.records import RequestRecord, TelemetrySample
 from tests.warehouse.generated import request_records
-from tests.warehouse.runs import request, run_record, write_run
+from tests.warehouse.runs import old_bundle, request, run_record, write_run
 from warehouse.bundles import REQUESTS_FILE, RUN_FILE, find_bundles, read_bundle, write_bundle
 
 _SAMPLES = st.builds(
@@ -22,6 +22,11 @@ _SAMPLES = st.builds(
     requests_in_flight=st.integers(0, 4096),
     requests_done=st.integers(0, 10**6),
     chunks_received=st.integers(0, 2**31 - 1),
+    engine_running=st.none() | st.integers(0, 2**31 - 1),
+    kv_cache_usage=st.none() | st.floats(0, 1),
+    host_memory_used_bytes=st.none() | st.integers(0, 2**60),
+    gpu_power_w=st.none() | st.floats(0, 1e5),
+    gpu_throttle_reasons=st.none() | st.sampled_from(["", "sw_power_cap"]),
 )
 
 
@@ -65,6 +70,15 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
 
 
 def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, format_version=2)
-    with pytest.raises(BundleError, match="reads 1: use the Drafthouse that wrote it, or a newer one"):
+    folder = write_run(tmp_path, format_version=3)
+    with pytest.raises(BundleError, match="reads 1 and 2: use the Drafthouse that wrote it, or a newer one"):
         read_bundle(folder)
+
+
+def test_a_bundle_of_the_first_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+    folder = old_bundle(tmp_path)
+    bundle = read_bundle(folder)
+    assert (bundle.run.format_version, bundle.run.identity, bundle.run.prompts_seed) == (1, None, None)
+    assert bundle.run.circumstances.driver_version is None
+    assert [(sample.t_s, sample.chunks_received, sample.gpu_power_w) for sample in bundle.telemetry] == [(1.0, 4, None)]
+    assert len(bundle.requests) == 1

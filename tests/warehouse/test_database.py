@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -66,6 +67,51 @@ def test_the_migrations_go_down_and_up_again(tmp_path: Path, name: str, metadata
             (command.downgrade if revision == "base" else command.upgrade)(config, revision)
             tables = set(sa.inspect(connection).get_table_names()) - {"alembic_version"}
         assert tables == (set() if revision == "base" else set(metadata.tables))
+    engine.dispose()
+
+
+def test_a_master_of_before_the_probes_keeps_its_runs_and_still_takes_each_only_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    database.make_home(settings)
+    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0002")
+    with duckdb.connect(settings.master_file) as connection:
+        types = dict(connection.execute("select column_name, column_type from (describe runs)").fetchall())
+        names = [f'"{name}"' for name in types]
+        filled = ", ".join(
+            "'x'" if kind == "VARCHAR" else "now()" if "TIME" in kind else "1" for kind in types.values()
+        )
+        connection.execute(f"insert into runs ({', '.join(names)}) values ({filled})")
+        connection.execute("insert into telemetry values ('x', 1.0, 0.5, 1, 1, 4)")
+    database.migrate(settings)
+    with duckdb.connect(settings.master_file) as connection:
+        assert connection.execute("select run_id, cell_id, gpus from runs").fetchall() == [("x", None, None)]
+        assert connection.execute("select t_s, gpu_power_w from telemetry").fetchall() == [(1.0, None)]
+        with pytest.raises(duckdb.ConstraintException):
+            connection.execute("insert into runs by name select * from runs")
+
+
+def test_jobs_of_before_there_were_workers_ask_for_no_hardware_and_reuse_every_run(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    database.make_home(settings)
+    at_revision(sa.make_url(settings.app_database_url), "app", "app_0001")
+    with sqlite3.connect(settings.home / "app.sqlite") as connection:
+        connection.execute("insert into studies values ('s', 'small', '', '{}', '2026-11-21')")
+        connection.execute(
+            "insert into jobs (job_id, study_id, name, study_json, state, submitted_at)"
+            " values ('j', 's', 'small', '{}', 'queued', '2026-11-21')"
+        )
+    connection.close()
+    database.migrate(settings)
+    with database.app_engine(settings).connect() as app:
+        assert app.execute(sa.select(jobs.c.hardware, jobs.c.reuse_from_try)).one() == (None, 0)
+
+
+def at_revision(url: sa.URL, name: str, revision: str) -> None:
+    """Make the database as an earlier Drafthouse left it."""
+    engine = sa.create_engine(url)
+    metadata = {"app": APP, "warehouse": WAREHOUSE}[name]
+    with engine.begin() as connection:
+        command.upgrade(revisions.alembic_config(name, connection, metadata), revision)
     engine.dispose()
 
 

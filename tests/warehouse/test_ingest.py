@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.warehouse.asking import ask, contents
-from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, request, run_record, write_run
+from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, old_bundle, request, run_record, write_run
 from tests.warehouse.test_database import NOW, add_job
 from warehouse import app_schema, database
 from warehouse.ingest import ingest_all
@@ -29,6 +29,17 @@ def test_a_run_stands_in_the_view_with_its_circumstances_and_numbers(settings: S
     assert row[:4] == ("draft", "draft_model", 3, "c1-n2")
     assert row[4:6] == (pytest.approx(4 / 0.6), 0.5)
     assert (row[6].isoformat(), row[7]) == ("2026-11-21T04:00:00+00:00", 30.0)
+
+
+def test_a_run_of_the_first_format_has_null_where_nothing_was_probed(settings: Settings) -> None:
+    old_bundle(settings.bundles)
+    ingest_all(settings)
+    probed = "cell_id, gpus, driver_version, settings_json, energy_j, host_cpu_mean_percent, kv_cache_usage_max"
+    assert ask(settings, f"select {probed} from runs join run_metrics using (run_id)") == [(None,) * 7]
+    assert ask(settings, "select output_tok_per_s > 0, workload, own_output_lengths from results") == [
+        (True, "reference/code/16", False)
+    ]
+    assert ask(settings, "select t_s, gpu_power_w from telemetry") == [(1.0, None)]
 
 
 def test_an_arm_without_speculation_has_the_method_none(settings: Settings) -> None:

@@ -11,8 +11,11 @@ import pytest
 
 from lab.errors import QueryError
 from lab.histogram import quantile
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, counters, request, write_run
+from lab.records import TelemetrySample
+from lab.study import Workload
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, counters, request, run_record, write_run
 from warehouse import queries
+from warehouse.bundles import write_bundle
 from warehouse.database import open_warehouse
 from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
@@ -136,3 +139,41 @@ def test_histograms_of_repeats_are_pooled(con: duckdb.DuckDBPyConnection) -> Non
     counts = dict(zip(draft["bucket"].tolist(), draft["count"].tolist(), strict=True))
     assert sum(counts.values()) == 2
     assert quantile(counts, 0.5) == pytest.approx(100, rel=0.005)
+
+
+def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with_its_own(settings: Settings) -> None:
+    for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
+        workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
+        for arm, rate in zip(("base", "draft"), rates, strict=True):
+            write(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        found = queries.speedup(connection, "job-1")
+    drafted = found[found["arm"] == "draft"]
+    assert drafted[["input_tokens", "ratio", "paired_repeats"]].to_numpy().tolist() == [[64, 3.0, 1], [1024, 0.5, 1]]
+
+
+def test_runs_of_one_cell_are_found_in_every_study(settings: Settings) -> None:
+    for number, cell_id in enumerate(("same", "other", "same")):
+        where: dict[str, Any] = {
+            "study_id": str(number),
+            "job_id": f"job-{number}",
+            "started_at": f"2026-11-2{number}T00:00:00+00:00",
+        }
+        write_run(settings.bundles, run_id=f"run-{number}", identity=cell(cell_id), **where)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        assert list(queries.same_cell(connection, "same")["job_id"]) == ["job-0", "job-2"]
+        assert queries.same_cell(connection, "none").empty
+
+
+def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:
+    samples = [TelemetrySample(t_s, 0.1, 1, 0, 0, gpu_power_w=power_w) for t_s, power_w in ((1.0, 100.0), (2.0, 300.0))]
+    write_bundle(settings.bundles, run_record(), (request(),), samples, None)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        found = queries.telemetry(connection, "run-1")
+        (energy_j,) = connection.execute("select energy_j from results").fetchone() or ()
+    assert found["gpu_power_w"].tolist() == [100.0, 300.0]
+    assert found["kv_cache_usage"].isna().all()
+    assert energy_j == 300.0

@@ -14,7 +14,10 @@ request_rate_rps endpoint temperature repeat launch_index attempt status error s
 requests_failed prompt_tokens completion_tokens output_tok_per_s total_tok_per_s request_per_s acceptance_rate
 acceptance_length acceptance_per_position num_drafts num_draft_tokens num_accepted_tokens prefix_cache_hit_rate
 goodput_request_per_s server_generation_tokens loop_lag_p99_ms late_send_max_ms engine_start_s idle_before_s
-warmup_requests drafthouse_revision
+warmup_requests drafthouse_revision cell_id arm_id workload_id load_id dataset_digest prompts_seed driver_version gpus
+gpus_found_by target_revision draft_digest energy_j energy_j_per_output_token gpu_power_mean_w gpu_throttled_share
+gpu_utilisation_mean_percent gpu_memory_used_max_bytes gpu_temperature_max_c kv_cache_usage_max engine_waiting_max
+engine_running_mean host_cpu_mean_percent host_memory_used_max_bytes
 """
 LATENCIES = [
     f"{latency}_{statistic}_ms"

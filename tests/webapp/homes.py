@@ -8,8 +8,8 @@ from pathlib import Path
 from lab.study import Study
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
-from workers import queue
-from workers.queue import Progress, State
+from workers import queue, worker_table
+from workers.queue import Capabilities, Progress, State
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
 ENGINES = '[vllm]\nkind = "vllm"\ncommand = ["true"]\n'
@@ -82,6 +82,22 @@ def running_job(settings: Settings, study: Study, **changes: object) -> str:
 def finish(settings: Settings, job_id: str, state: State, error: str | None = None) -> None:
     engine = app_engine(settings)
     queue.finish(engine, job_id, WORKER, state, error=error)
+    engine.dispose()
+
+
+def tell_worker(
+    settings: Settings,
+    worker: str = WORKER,
+    *,
+    hardware: str = "a processor",
+    gpus: int = 0,
+    methods: tuple[str, ...] = ("draft_model", "ngram"),
+) -> None:
+    """A worker that is there and has told of its one engine."""
+    engine = app_engine(settings)
+    worker_table.introduce(engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False)
+    vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
+    worker_table.tell_engines(engine, worker, [vllm])
     engine.dispose()
 
 

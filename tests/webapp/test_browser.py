@@ -84,12 +84,16 @@ def test_a_bare_job_id_is_link_enough_and_the_newest_is_named_in_the_url(server:
 def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
-    name = page.get_by_role("textbox", name="Name", exact=True)
+    name = page.get_by_role("textbox", name="Name", exact=True).first
     expect(name).to_have_value("demo")
     name.fill("from the browser")
     name.press("Enter")
-    page.get_by_text("This study as TOML").click()
-    expect(page.get_by_text('name = "from the browser"')).to_be_visible()
+    page.get_by_text("TOML", exact=True).click()
+    text = page.get_by_role("textbox", name="The study in TOML")
+    expect(text).to_have_value(re.compile('name = "from the browser"'))
+    text.fill(text.input_value().replace("repeats", "# repeats"))
+    page.get_by_text("Form", exact=True).click()
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
     page.get_by_role("button", name="Submit study").click()
     expect(page.get_by_text("Submitted as")).to_be_visible()
     page.get_by_role("link", name="Watch it on the Jobs page").click()
@@ -101,14 +105,56 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
 def test_a_double_click_on_submit_is_one_job(server: Server, page: Page) -> None:
     page.goto(f"{server.url}/submit")
     heading(page, "Submit a study")
-    name = page.get_by_role("textbox", name="Name", exact=True)
+    name = page.get_by_role("textbox", name="Name", exact=True).first
     name.fill("clicked twice")
     name.press("Enter")
-    page.get_by_text("This study as TOML").click()
-    expect(page.get_by_text('name = "clicked twice"')).to_be_visible()
+    expect(name).to_have_value("clicked twice")
     page.get_by_role("button", name="Submit study").dblclick()
     expect(page.get_by_text("Submitted as")).to_be_visible()
     assert len([job for job in jobs(server) if job.name == "clicked twice"]) == 1
+
+
+def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: Page) -> None:
+    page.goto(f"{server.url}/submit")
+    heading(page, "Submit a study")
+    page.get_by_role("button", name="Add a pattern").click()
+    page.get_by_text("burstiness_low: 2 requests/s").click()
+    expect(page.locator("input[value=burstiness_low]")).to_be_visible()
+    choose(page, "Start from", "engines: Which engine serves this model fastest, before any draft model?")
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
+    expect(page).to_have_url(re.compile(r"preset=engines$"))
+    page.reload()
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
+
+
+def test_a_job_leads_to_the_form_that_holds_its_study(server: Server, page: Page) -> None:
+    job_id = queue.submit(server.settings, study(name="to change"))
+    page.goto(f"{server.url}/jobs?job={job_id}")
+    heading(page, "Jobs")
+    page.get_by_role("link", name="Change and submit").click()
+    heading(page, "Submit a study")
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("to change")
+    expect(page).to_have_url(re.compile(f"job={job_id}"))
+
+
+def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: Page) -> None:
+    first, second = (queue.submit(server.settings, study(name=name), priority=50) for name in ("one", "two"))
+    page.goto(f"{server.url}/jobs?job={second}")
+    heading(page, "Jobs")
+    card = page.locator(f".st-key-active-{second}")
+    expect(card.get_by_text("1 study before it")).to_be_visible()
+    page.locator(f".st-key-up-{second} button").click()
+    expect(card.get_by_text("Next in the queue")).to_be_visible()
+    expect(page.locator(f".st-key-active-{first}").get_by_text("1 study before it")).to_be_visible()
+    for job_id in (first, second):
+        cancel_by_hand(server, job_id)
+
+
+def cancel_by_hand(server: Server, job_id: str) -> None:
+    """Out of the way of the other tests, which share the queue."""
+    engine = app_engine(server.settings)
+    queue.cancel(engine, job_id)
+    engine.dispose()
 
 
 def test_cancelling_asks_once_more(server: Server, page: Page) -> None:

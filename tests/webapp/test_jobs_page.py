@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import failed_job, running_job
+from tests.webapp.homes import failed_job, finish, running_job, tell_worker
 from warehouse.database import app_engine
 from warehouse.settings import Settings
 from workers import queue
@@ -58,6 +58,73 @@ def test_a_queued_job_says_how_many_are_before_it(open_page: OpenPage, settings:
         shown.index(f"**{name}**") for name in ("urgent", "first", "second")
     )
     assert "2 studies before it" in shown
+
+
+def places(app: AppTest, *names: str) -> list[str]:
+    """The names in the order in which the page shows them."""
+    shown = words(app)
+    return sorted(names, key=lambda name: shown.index(f"**{name}**"))
+
+
+def test_a_queued_job_is_moved_up_and_down(open_page: OpenPage, settings: Settings) -> None:
+    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second", "third")}
+    app = open_page("jobs")
+    assert app.button(key=f"up-{ids['first']}").disabled
+    assert app.button(key=f"down-{ids['third']}").disabled
+    app.button(key=f"up-{ids['third']}").click().run()
+    assert places(app, *ids) == ["first", "third", "second"]
+    app.button(key=f"down-{ids['first']}").click().run()
+    assert places(app, *ids) == ["third", "first", "second"]
+
+
+def test_a_queued_job_is_given_another_priority(open_page: OpenPage, settings: Settings) -> None:
+    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second")}
+    app = open_page("jobs")
+    app.number_input(key=f"priority-{ids['second']}-0").set_value(5)
+    app.button(key=f"set-priority-{ids['second']}").click().run()
+    assert stored(settings, ids["second"]).priority == 5
+    assert places(app, *ids) == ["second", "first"]
+    assert "priority 5" in words(app)
+
+
+def test_a_queued_job_says_about_when_it_starts(open_page: OpenPage, settings: Settings) -> None:
+    running_job(settings, study(name="running"), remaining_s=200.0)
+    tell_worker(settings)
+    queue.submit(settings, study(name="next"))
+    assert re.search(r"Next in the queue; starts in about 3 min \d\d s \(\d\d:\d\d UTC\)", words(open_page("jobs")))
+
+
+def test_a_job_that_no_worker_may_take_says_why(open_page: OpenPage, settings: Settings) -> None:
+    queue.submit(settings, study(name="on an H200", hardware="H200"))
+    assert "no worker is there: `drafthouse up`" in words(open_page("jobs"))
+    tell_worker(settings, hardware="AMD EPYC (2 cores)")
+    assert "it asks for H200, and the workers that are there have AMD EPYC (2 cores)" in words(open_page("jobs"))
+
+
+def test_the_workers_are_listed_with_their_hardware_and_engines(open_page: OpenPage, settings: Settings) -> None:
+    queue.submit(settings, study())
+    tell_worker(settings, "host-1", hardware="2 x NVIDIA H200", gpus=2)
+    app = open_page("jobs")
+    (listed,) = [frame.value for frame in app.dataframe if "engines" in frame.value]
+    told = [listed[column][0] for column in ("hardware", "gpus", "engines")]
+    assert told == ["2 x NVIDIA H200", "2", "vllm 0.32.0"]
+    assert "No worker has an NVIDIA GPU" not in words(app)
+
+
+def test_workers_without_a_gpu_are_told_as_such(open_page: OpenPage, settings: Settings) -> None:
+    queue.submit(settings, study())
+    tell_worker(settings)
+    assert "No worker has an NVIDIA GPU" in words(open_page("jobs"))
+
+
+def test_a_finished_job_can_be_measured_again_from_the_first_run(open_page: OpenPage, settings: Settings) -> None:
+    job_id = running_job(settings, study(), runs_done=4)
+    finish(settings, job_id, "done")
+    app = open_page("jobs", job=job_id)
+    assert "Retry" not in [button.label for button in app.button]
+    click(app, "Run all again")
+    assert stored(settings, job_id).state == "queued"
+    assert stored(settings, job_id).reuse_from_try == 1
 
 
 def test_cancelling_asks_once_more_and_then_asks_the_worker_to_stop(open_page: OpenPage, settings: Settings) -> None:

@@ -3,17 +3,18 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from lab.errors import StudyError
+from lab.study import Arm, Load, Study, Workload
 from lab.study_text import study_from_toml
 from tests.lab.studies import study
-from webapp import study_form, study_problems
-from webapp.study_editor import DEMO_FILE, FIELDS
-from webapp.study_form import FormValues, from_study, to_study
+from webapp import study_problems
+from webapp.study_editor import FIELDS
+from webapp.study_form import FormValues, from_study, to_study, to_toml
+from workers import queue
 
-RICH = {
+RICH: dict[str, Any] = {
     "arms": [
         {"name": "no draft", "baseline": True, "flags": {"max-num-seqs": 8, "enforce-eager": True, "dtype": "float32"}},
         {
@@ -25,29 +26,74 @@ RICH = {
                 "prompt_lookup_min": 2,
                 "prompt_lookup_max": 4,
             },
+            "config": {"kv-cache-dtype": "fp8", "cuda_graph_config": {"max_batch_size": 10, "enable_padding": True}},
+            "environment": {"OMP_NUM_THREADS": "1", "QUOTED": 'a "b" = c', "LINES": "one\ntwo", "BLANK": " x "},
         },
-        {"name": "head", "speculation": {"method": "eagle3", "model": "some/head", "num_speculative_tokens": 3}},
+        {
+            "name": "head",
+            "speculation": {
+                "method": "eagle3",
+                "model": "some/head",
+                "num_speculative_tokens": 3,
+                "options": {"draft_tensor_parallel_size": 1, "rejection_sample_method": "strict"},
+            },
+        },
+        {
+            "name": "elsewhere",
+            "engine": "endpoint",
+            "server": {"base_url": "http://10.0.0.7:8000", "served_model": "served", "api_key": "LAB"},
+        },
     ],
-    "workloads": [{"dataset": "own.jsonl", "output_tokens": 32, "ignore_eos": False}],
-    "loads": [{"max_concurrency": 2, "num_prompts": 8, "request_rate_rps": 1.5, "burstiness": 0.5}],
+    "workloads": [
+        {"dataset": "own.jsonl", "category": "code", "output_tokens": 32, "ignore_eos": False},
+        {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512},
+        {"dataset": "random_s"},
+        {"dataset": "prefix_repetition", "input_tokens": 64, "prefix_tokens": 128, "num_prefixes": 5},
+    ],
+    "loads": [
+        {"max_concurrency": 2, "num_prompts": 8, "request_rate_rps": 1.5, "burstiness": 0.5, "label": "in bursts"},
+        {
+            "max_concurrency": 2,
+            "num_prompts": 8,
+            "request_rate_rps": 1.0,
+            "arrivals": "ramp",
+            "ramp_to_rps": 4.0,
+            "duration_s": 30.0,
+            "stop_on_error_share": 0.25,
+        },
+        {"pattern": "concurrency_sweep", "concurrencies": [1, 8]},
+    ],
     "repeats": 3,
+    "order": "fewest_launches",
     "seed": 7,
     "endpoint": "chat",
     "sampling": {"temperature": 0.7, "top_p": 0.9, "seed": 5},
-    "slo": {"ttft_ms": 200.0, "e2e_ms": 5000.0},
+    "slo": {"ttft_ms": 200.0, "tpot_ms": 30.0, "e2e_ms": 5000.0},
     "engine_flags": {"max-model-len": 1024, "quantization": "fp8"},
     "price_usd_per_hour": 3.5,
+    "hardware": "H200",
 }
 
 
-def test_the_demo_study_comes_back_from_the_form_as_it_was() -> None:
-    demo = study_from_toml(DEMO_FILE.read_text(encoding="utf-8"))
-    assert to_study(from_study(demo)) == demo
+@pytest.mark.parametrize("name", [preset.name for preset in queue.presets()])
+@pytest.mark.parametrize("reference", [False, True])
+def test_every_preset_comes_back_from_the_form_as_it_was(name: str, reference: bool) -> None:  # noqa: FBT001 - pytest's
+    preset = queue.preset(name, reference=reference)
+    assert to_study(from_study(preset)) == preset
 
 
 def test_a_study_that_uses_every_field_comes_back_as_it_was() -> None:
     rich = study(**RICH)
     assert to_study(from_study(rich)) == rich
+    assert study_from_toml(to_toml(from_study(rich))) == rich
+
+
+def test_that_study_really_uses_every_field_there_is() -> None:
+    """So that a field added to a study later is not forgotten in the form."""
+    rich = study(**RICH)
+    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (rich.loads, Load), ((rich,), Study)):
+        told = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
+        assert told == set(model.model_fields)
 
 
 def test_the_form_has_a_field_for_everything_a_study_has() -> None:
@@ -56,10 +102,9 @@ def test_the_form_has_a_field_for_everything_a_study_has() -> None:
 
 def changed(part: str, row: int, **cells: Any) -> FormValues:
     values = from_study(study())
-    table: pd.DataFrame = getattr(values, part).copy()
-    for column, value in cells.items():
-        table.loc[row, column] = value
-    replacements: dict[str, Any] = {part: table}
+    rows = list(getattr(values, part))
+    rows[row] = {**rows[row], **cells}
+    replacements: dict[str, Any] = {part: tuple(rows)}
     return dataclasses.replace(values, **replacements)
 
 
@@ -69,50 +114,61 @@ def problems(values: FormValues) -> list[tuple[str, str]]:
     return refused.value.problems
 
 
-def test_a_wrong_cell_is_named_by_row_and_column() -> None:
+def test_what_is_wrong_is_said_at_its_row_and_nowhere_else() -> None:
     found = problems(changed("loads", 1, num_prompts=0))
-    assert study_problems.of_table(found, "loads") == ["Row 2, prompts: should be greater than or equal to 1, got 0"]
-    assert study_problems.of_table(found, "arms") == []
+    assert study_problems.of_row(found, "loads", 1) == ["prompts: should be greater than or equal to 1, got 0"]
+    assert study_problems.of_row(found, "loads", 0) == []
+    assert study_problems.of_row(found, "arms", 1) == []
+    assert study_problems.of_table(found, "loads") == []
 
 
 def test_a_method_without_its_draft_model_is_told_so_in_its_row() -> None:
-    (said,) = study_problems.of_table(problems(changed("arms", 1, draft_model="")), "arms")
-    assert said.startswith("Row 2, speculation: method draft_model needs a draft model")
+    (said,) = study_problems.of_row(problems(changed("arms", 1, draft_model="")), "arms", 1)
+    assert said.startswith("speculation: method draft_model needs a draft model")
 
 
 def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
     found = problems(changed("arms", 0, draft_model="some/model"))
-    assert any("Row 1, method: is required" in said for said in study_problems.of_table(found, "arms"))
+    assert any("method: is required" in said for said in study_problems.of_row(found, "arms", 0))
 
 
-def test_flags_that_are_no_toml_say_how_they_are_written() -> None:
-    (said,) = study_problems.of_table(problems(changed("arms", 0, flags="max-num-seqs: 8")), "arms")
-    assert said.startswith("Row 1, flags: these flags are no TOML")
-    assert "max-num-seqs = 8" in said
+@pytest.mark.parametrize(
+    ("column", "text", "said"),
+    [
+        ("flags", "max-num-seqs: 8", "flags: this is no TOML"),
+        ("config", "kv-cache-dtype: [fp8", "configuration file: this is no YAML"),
+        ("config", "- fp8", "configuration file: this is YAML without keys"),
+        ("config", "since: 2026-11-21", "configuration file, since"),
+        ("environment", "OMP_NUM_THREADS", "environment: line 1 is no variable: write NAME=value"),
+        ("environment", 'A="b', "environment: line 1: the value begins with a quote"),
+        ("options", "x", "method's options: this is no TOML"),
+    ],
+)
+def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, said: str) -> None:
+    found = study_problems.of_row(problems(changed("arms", 1, **{column: text})), "arms", 1)
+    assert any(sentence.startswith(said) for sentence in found), found
 
 
-def test_two_baselines_are_said_under_the_arms() -> None:
+def test_two_baselines_are_said_of_the_arms_together() -> None:
     values = changed("arms", 0, baseline=True)
-    values.arms.loc[1, "baseline"] = True
-    (said,) = study_problems.of_table(problems(values), "arms")
+    both = dataclasses.replace(values, arms=(values.arms[0], {**values.arms[1], "baseline": True}))
+    (said,) = study_problems.of_table(problems(both), "arms")
     assert said.startswith("only one may be the baseline")
 
 
-def test_an_empty_row_that_was_just_added_asks_for_what_it_needs() -> None:
+def test_a_row_that_was_just_added_asks_for_what_it_needs() -> None:
     values = from_study(study())
-    empty = pd.DataFrame([dict.fromkeys(values.loads.columns)], columns=values.loads.columns)
-    grown = dataclasses.replace(values, loads=pd.concat([values.loads.astype(object), empty], ignore_index=True))
-    said = study_problems.of_table(problems(grown), "loads")
-    assert said == ["Row 3, concurrency: is required but missing", "Row 3, prompts: is required but missing"]
+    grown = dataclasses.replace(values, loads=(*values.loads, {"max_concurrency": None, "label": ""}))
+    said = study_problems.of_row(problems(grown), "loads", 2)
+    assert said == ["concurrency: is required but missing", "prompts: is required but missing"]
 
 
 def test_a_wrong_field_is_said_beside_that_field_only() -> None:
     values = from_study(study())
     found = problems(dataclasses.replace(values, fields={**values.fields, "sampling.top_p": 0.0}))
     assert len(study_problems.of_field(found, "sampling.top_p")) == 1
-    assert [study_problems.of_field(found, field) for field in FIELDS if field != "sampling.top_p"] == [[]] * (
-        len(FIELDS) - 1
-    )
+    others = [field for field in FIELDS if field != "sampling.top_p"]
+    assert [study_problems.of_field(found, field) for field in others] == [[]] * len(others)
     assert study_problems.elsewhere(found, FIELDS) == []
 
 
@@ -121,5 +177,12 @@ def test_no_problem_is_lost_between_the_fields() -> None:
     assert study_problems.elsewhere(found, FIELDS) == ["something about the whole", "unheard_of: what is this"]
 
 
-def test_whole_numbers_that_a_table_made_floats_are_whole_again() -> None:
-    assert study_form.to_study(changed("loads", 0, burstiness=1.0)) == study()
+def test_whole_numbers_that_a_widget_made_floats_are_whole_again() -> None:
+    assert to_study(changed("loads", 0, burstiness=1.0, num_prompts=4.0)) == study()
+
+
+def test_a_form_that_is_not_valid_yet_can_still_be_looked_at_as_text() -> None:
+    text = to_toml(changed("loads", 1, num_prompts=0))
+    assert "num_prompts = 0" in text
+    with pytest.raises(StudyError):
+        study_from_toml(text)

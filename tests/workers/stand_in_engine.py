@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
 class Engine(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False
-    requests = generated = 0
+    requests = generated = running = 0
     options: argparse.Namespace
 
 
@@ -54,6 +54,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         counters = f"vllm:generation_tokens_total {self.server.generated}\nvllm:prompt_tokens_total 1\n"
+        counters += f"vllm:num_requests_running {self.server.running}\nvllm:num_requests_waiting 0\n"
+        counters += "vllm:kv_cache_usage_perc 0.25\n"
         bodies = {"/health": "", "/version": '{"version": "1.2.3-test"}', "/metrics": counters}
         self._answer(200 if self.path in bodies else 404, bodies.get(self.path, ""))
 
@@ -64,7 +66,9 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.server.requests += 1
         _maybe_die(self.server)
+        self.server.running += 1
         self._stream(json.loads(body)["max_tokens"])
+        self.server.running -= 1
 
     def _stream(self, tokens: int) -> None:
         self.send_response(200)

@@ -204,7 +204,7 @@ def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_f
     problems = dict(refused.value.problems)
     assert "is not prepared yet" in problems["target"]
     assert "is not installed" in problems["arms[0].engine"]
-    assert "engines.toml has vllm, absent" in problems["arms[1].engine"].replace("absent, vllm", "vllm, absent")
+    assert "engines.toml has absent, endpoint, vllm" in problems["arms[1].engine"]
     assert "sets this itself" in problems["arms[1].flags.port"]
     assert "is no flag" in problems["arms[1].flags.--x"]
     assert "no-model is no model" in problems["arms[2].speculation.model"]

@@ -16,7 +16,7 @@ from lab.errors import CancelledError, UserError
 from tests.workers.homes import Home, until
 from workers import queue
 from workers.bundle_writer import disk_sentence
-from workers.circumstances import weights_digest
+from workers.contents import weights_digest
 from workers.heart import Heart, WorkerStops
 from workers.identity import is_dead, worker_name
 from workers.leases import LeaseLost

@@ -6,6 +6,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lab.errors import UserError
 from lab.records import RunRecord
 from tests.workers.homes import NGRAM, Home
 from warehouse.bundles import find_bundles, read_bundle
@@ -179,6 +182,20 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
     assert [(run.arm.name, run.status, run.attempt) for run in new] == [("odd", "completed", 1)] * 2
     assert {run.cell_key for run in new} == {run.cell_key for run in by_arm(list(before.values()), "odd")}
     assert starts(counter) == 1
+
+
+def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_those(home: Home, tmp_path: Path) -> None:
+    job = worked(home)
+    with pytest.raises(UserError, match="every run"):
+        queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, everything=True)
+    Worker(home.settings).work()
+    job = home.job(job.job_id)
+    assert (job.state, job.tries, len(home.runs())) == ("done", 1, 8)
+    assert Counter(run.attempt for run in home.runs()) == {0: 4, 1: 4}
+    assert job.progress is not None
+    assert (job.progress.runs_total, job.progress.runs_done) == (4, 4)
+    assert home.event_kinds(job.job_id).count("retried") == 1
 
 
 def test_an_engine_that_is_gone_by_the_time_of_its_turn_fails_the_job_with_a_sentence(home: Home) -> None:

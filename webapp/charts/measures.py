@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.metrics import METRICS, Metric
+from lab.metric import Metric
+from lab.metrics import METRICS
 
 _LABELS = {
     "output_tok_per_s": "Output throughput",

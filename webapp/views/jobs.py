@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import data, job_detail, jobs_page, params
+from webapp import data, job_detail, jobs_page, params, workers_list
 from webapp.said import said_here
 
 st.title("Jobs")
 with said_here():
     jobs = jobs_page.all_jobs(data.engine())
-jobs_page.show_empty_state(jobs)
+if not jobs:
+    jobs_page.show_empty_state()
 jobs_page.show_active(jobs)
+with said_here():
+    workers_list.show(data.engine())
+if not jobs:
+    st.stop()
 jobs_page.show_table(jobs)
 
 with said_here():

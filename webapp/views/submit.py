@@ -1,20 +1,25 @@
-"""Submit: a study as a form, what it will cost in time, and the button that queues it."""
+"""Submit: a study as a form or as text, what it will cost in time, and the button that queues it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import streamlit as st
 
-from webapp import study_editor, submit_page
+from webapp import datasets_panel, study_start, submit_page, toml_editor
 from webapp.said import said_here
 
+st.html(Path(__file__).parents[1] / "static" / "code.css")
 with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
     st.title("Submit a study", width="content")
-    submit_page.show_sources()
+    mode = toml_editor.show_switch()
 
-study_editor.ensure_draft()
-checked = submit_page.check_form()
+with said_here():
+    study_start.ensure()
+    study_start.show()
+    checked = submit_page.check_text() if mode == toml_editor.TOML else submit_page.check_form()
+    datasets_panel.show()
 if checked is not None:
-    submit_page.show_plan(checked)
     with said_here():
+        submit_page.show_plan(checked)
         submit_page.show_submit(checked)
-    submit_page.show_toml(checked)

@@ -6,18 +6,21 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.errors import EngineError
 from lab.study import Arm, Study
 from warehouse.settings import Settings
 from workers.engine_logs import engine_log
-from workers.engines import process, vllm
-from workers.engines.environment import fill_in, profile_environment, whole_environment
-from workers.engines.process import EngineProcess
+from workers.engines import process
+from workers.engines.capabilities import told_version
+from workers.engines.endpoint import endpoint_of
+from workers.engines.environment import command_words, profile_environment, told, whole_environment
+from workers.engines.kinds import KINDS, Kind
+from workers.engines.process import EngineProcess, NoProcess
 from workers.engines.profiles import Profile, installed_profile
-from workers.engines.ready import wait_until_ready
+from workers.engines.ready import Ready, reach, wait_until_ready
 from workers.engines.telling import telling_lines
 from workers.load.client import Endpoint
 
@@ -25,14 +28,12 @@ from workers.load.client import Endpoint
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
 
-#: What each kind of engine is given behind its command, and how its log is read.
-_ARGUMENTS: dict[str, Callable[[Settings, Study, Arm, int], tuple[str, ...]]] = {"vllm": vllm.arguments}
-_EFFECTIVE_CONFIG: dict[str, Callable[[Path], dict[str, str]]] = {"vllm": vllm.effective_config}
+Process = EngineProcess | NoProcess
 
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started, and where it can be spoken to then."""
+    """How an engine is started, and where it can be spoken to then. Without words it is a server that runs already."""
 
     words: tuple[str, ...]
     profile: Profile
@@ -40,16 +41,25 @@ class Command:
     endpoint: Endpoint
     log: Path
 
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.profile.kind]
+
+    @property
+    def told_environment(self) -> dict[str, str]:
+        """What may be stored and shown of its environment."""
+        return told(self.own_environment)
+
 
 @dataclass(frozen=True)
 class RunningEngine:
     """An engine that has answered a request."""
 
-    process: EngineProcess
+    process: Process
     command: Command
     version: str | None
     effective_config: dict[str, str]
-    start_s: float  # from exec to the first answered request
+    start_s: float | None  # from exec to the first answered request; None where it was running
 
     def why_dead(self) -> str | None:
         """None while it runs."""
@@ -58,24 +68,29 @@ class RunningEngine:
 
 def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> Command:
     """The command of this arm with a port that is free now. Raises UserError when the engine is not there."""
-    profile, port = installed_profile(settings, arm.engine), _free_port()
-    words = tuple(fill_in(settings, word) for word in profile.command)
+    profile, log = installed_profile(settings, arm.engine), engine_log(settings, job_id)
+    kind = KINDS[profile.kind]
+    if kind.arguments is None:
+        return Command((), profile, {}, endpoint_of(settings, study, arm), log)
+    port, own = _free_port(), profile_environment(settings, profile, study, arm)
+    words = command_words(settings, profile, own)
     return Command(
-        words=words + _ARGUMENTS[profile.kind](settings, study, arm, port),
+        words=words + kind.arguments(settings, study, arm, port, log.with_suffix("")),
         profile=profile,
-        own_environment=profile_environment(settings, profile, study, arm),
+        own_environment=own,
         endpoint=Endpoint(
             base_url=f"http://127.0.0.1:{port}",
             model=study.target,
             kind=study.endpoint,
-            per_request_spec_metrics=arm.speculation is not None,
+            per_request_spec_metrics=arm.speculation is not None and kind.per_request_speculation,
+            further=kind.further if arm.speculation is not None else {},
         ),
-        log=engine_log(settings, job_id),
+        log=log,
     )
 
 
 async def start_engine(
-    settings: Settings, study: Study, arm: Arm, job_id: str, started: Callable[[Command, EngineProcess], None]
+    settings: Settings, study: Study, arm: Arm, job_id: str, started: Callable[[Command, Process], None]
 ) -> RunningEngine:
     """Start the arm's engine and wait until it has answered a request.
 
@@ -84,25 +99,47 @@ async def start_engine(
     """
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, job_id)
+        if not command.kind.is_started:
+            return await _reached(command, started)
         environment = whole_environment(settings, command.profile, command.own_environment)
         began_s = time.monotonic()
         running = process.start(command.words, environment, command.log, settings.home / "engines")
         started(command, running)
         try:
             async with asyncio.timeout(settings.engine_start_timeout_s):
-                version = await wait_until_ready(command.endpoint, lambda: died(running, command.log))  # noqa: B023
+                ready = await wait_until_ready(
+                    command.endpoint,
+                    command.kind,
+                    lambda: died(running, command.log),  # noqa: B023 - awaited within this turn of the loop
+                )
         except (EngineError, TimeoutError) as error:
             running.stop(grace_s=0.5)
             if attempt == _PORT_ATTEMPTS or not _port_was_taken(command.log):
                 raise _did_not_start(settings, command, error) from None
             continue
-        return RunningEngine(
-            running, command, version, _EFFECTIVE_CONFIG[command.profile.kind](command.log), time.monotonic() - began_s
-        )
+        return await _running(settings, command, running, ready, time.monotonic() - began_s)
     raise AssertionError  # the last attempt returned or raised
 
 
-def died(running: EngineProcess, log: Path) -> str | None:
+async def _running(
+    settings: Settings, command: Command, running: Process, ready: Ready, start_s: float
+) -> RunningEngine:
+    version = ready.version or await asyncio.to_thread(told_version, settings, command.profile)
+    effective_config = command.kind.effective_config(command.log)
+    return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
+
+
+async def _reached(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
+    """A server that is not ours, and keeps no log for us."""
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
+    nothing = NoProcess()
+    started(command, nothing)
+    ready = await reach(command.endpoint, command.kind)
+    return RunningEngine(nothing, replace(command, endpoint=ready.endpoint), ready.version, {}, None)
+
+
+def died(running: Process, log: Path) -> str | None:
     """Why the engine ended, in the words of its log; None while it runs."""
     status = running.exit_status
     if status is None:

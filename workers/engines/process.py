@@ -56,6 +56,18 @@ class EngineProcess:
         self.mark_file.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class NoProcess:
+    """In the place of a process where the server is not ours: it never ends for us, and we never end it."""
+
+    @property
+    def exit_status(self) -> int | None:
+        return None
+
+    def stop(self, grace_s: float) -> None:
+        """Nothing of ours is running."""
+
+
 def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, marks: Path) -> EngineProcess:
     """Start the engine with its output in `log`, written anew."""
     mark_file = _write_mark(marks)

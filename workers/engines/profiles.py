@@ -3,6 +3,7 @@
 [vllm]
 kind = "vllm"                                   # whose command line and log it speaks
 command = ["{engines}/vllm/bin/vllm", "serve"]  # {engines} is the setting engines_dir
+version_command = [...]                         # prints the version last, where the engine does not tell it itself
 [vllm.environment]                              # always set
 [vllm.cpu_environment]                          # set as well where there is no NVIDIA GPU
 """
@@ -14,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, ValidationInfo, field_validator
 
 from lab.errors import SettingsError, UserError
 from lab.study import Frozen
@@ -22,17 +23,32 @@ from warehouse.settings import Settings
 
 
 class Profile(Frozen):
-    """One engine of this host. Text in {braces} is filled in: see `workers.engines.environment.fill_in`."""
+    """One engine of this host. Text in {braces} is filled in: see `workers.engines.environment`."""
 
-    kind: Literal["vllm"]
-    command: tuple[str, ...] = Field(min_length=1)
+    kind: Literal["vllm", "sglang", "tensorrt_llm", "transformers", "endpoint"]
+    command: tuple[str, ...] = Field(default=(), validate_default=True)
+    version_command: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict)
     cpu_environment: dict[str, str] = Field(default_factory=dict)
 
+    @field_validator("command")
+    @classmethod
+    def _is_there(cls, command: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        if not command and info.data.get("kind") not in (None, "endpoint"):
+            raise ValueError("an engine needs the command that starts it")
+        return command
+
     def program(self, settings: Settings) -> Path | None:
         """The engine's executable, or None when it is not installed."""
+        if not self.command:
+            return None
         found = shutil.which(self.command[0].format(engines=settings.engines_dir.absolute()))
         return None if found is None else Path(found)
+
+
+#: Servers that run already need no table.
+ENDPOINT = "endpoint"
+_BUILT_IN = {ENDPOINT: Profile(kind="endpoint")}
 
 
 def read_profiles(settings: Settings) -> dict[str, Profile]:
@@ -46,7 +62,7 @@ def read_profiles(settings: Settings) -> dict[str, Profile]:
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path.absolute()} cannot be read: {error}") from None
-    return {name: _profile(path, name, table) for name, table in tables.items()}
+    return _BUILT_IN | {name: _profile(path, name, table) for name, table in tables.items()}
 
 
 def _profile(path: Path, name: str, table: object) -> Profile:
@@ -65,10 +81,11 @@ def installed_profile(settings: Settings, engine: str) -> Profile:
         raise UserError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
         )
-    if profiles[engine].program(settings) is None:
-        program = profiles[engine].command[0].format(engines=settings.engines_dir)
+    if profiles[engine].command and profiles[engine].program(settings) is None:
+        program = profiles[engine].command[0]
+        make = "run `make engine-vllm`" if program.startswith("{engines}/vllm/") else "install it"
         raise UserError(
-            f"the engine {engine!r} is not installed ({program} is not there): run `make engine-{engine}`, "
-            f"or mend its command in {settings.engines_file}"
+            f"the engine {engine!r} is not installed ({program.format(engines=settings.engines_dir)} is not there): "
+            f"{make}, or mend its command in {settings.engines_file}"
         )
     return profiles[engine]

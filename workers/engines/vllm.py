@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
-from lab.study import Arm, FlagValue, Speculation, Study
+from lab.study import Arm, Speculation, Study
 from warehouse.settings import Settings
+from workers.engines.flags import config_file, merged, negatable
 from workers.engines.models import model_path
 
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \((?P<version>[^)]*)\) with config: (?P<config>.*)")
@@ -16,35 +17,22 @@ _ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
 _OPENING, _CLOSING = "([{<", ")]}>"
 
 
-def arguments(settings: Settings, study: Study, arm: Arm, port: int) -> tuple[str, ...]:
-    """What stands behind `vllm serve` for this arm."""
+def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+    """What stands behind `vllm serve` for this arm. Flags win over the arm's YAML file, written to `folder`."""
     return (
         model_path(settings, study.target),
+        *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
-        *_flags(_dashed(study.engine_flags) | _dashed(arm.flags)),
+        *negatable(merged(study, arm)),
         *(() if arm.speculation is None else _speculation(settings, arm.speculation)),
     )
-
-
-def _flags(flags: Mapping[str, FlagValue]) -> Iterator[str]:
-    """`max_model_len = 512` as `--max-model-len 512`; true as `--enforce-eager`, false as `--no-enforce-eager`."""
-    for name, value in flags.items():
-        if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
-        else:
-            yield from (f"--{name}", str(value))
-
-
-def _dashed(flags: Mapping[str, FlagValue]) -> dict[str, FlagValue]:
-    """Both spellings mean the same flag, so that one overrides the other."""
-    return {name.replace("_", "-"): value for name, value in flags.items()}
 
 
 def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...]:
     """The prompt lookup's bounds are left to vLLM unless the study sets them. The per-request figures are refused by
     vLLM without speculation, so they are asked for here.
     """
-    config = speculation.model_dump(exclude_none=True)
+    config = speculation.model_dump(exclude_none=True, exclude={"options"}) | speculation.options
     if speculation.model is not None:
         config["model"] = model_path(settings, speculation.model)
     return ("--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "summary")
@@ -58,12 +46,12 @@ def effective_config(log: Path) -> dict[str, str]:
             if match := _ARGUMENTS.search(line):
                 found.setdefault("non_default_args", match["arguments"])
             if match := _CONFIG.search(line):
-                pairs = (part.partition("=") for part in _split(match["config"]))
+                pairs = (part.partition("=") for part in split(match["config"]))
                 return found | {name.strip(): value.strip() for name, equals, value in pairs if equals}
     return found
 
 
-def _split(text: str) -> Iterator[str]:
+def split(text: str) -> Iterator[str]:
     """At the commas outside brackets and quotes."""
     depth, quote, start = 0, "", 0
     for place, character in enumerate(text):

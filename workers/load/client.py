@@ -4,53 +4,87 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import aiohttp
 
 from lab.records import RequestRecord
 from lab.study import Sampling
+from workers.load.addresses import CheckedResolver
 from workers.load.answer import Answer
 from workers.load.events import EventReader
-from workers.workloads import Prompt
+from workers.workloads import Message, Prompt
 
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 _KEEPALIVE_S = 2.0
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
+HIDDEN = "[the API key]"
 _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go. `per_request_spec_metrics`: the server was told to send each request's acceptance."""
+    """Where requests go. `per_request_spec_metrics`: the server was told to send each request's acceptance.
+
+    `continuous_usage`: it takes the option to count tokens in every chunk. `further` are keys of every body that this
+    kind of server needs. `foreign`: it was not started by us. `checked`: the addresses it resolves to are looked at.
+    """
 
     base_url: str  # without /v1
     model: str
     kind: Literal["completions", "chat"] = "completions"
     per_request_spec_metrics: bool = False
+    continuous_usage: bool = True
+    further: Mapping[str, bool] = field(default_factory=dict)
+    foreign: bool = False
+    checked: bool = False
+    api_key: str | None = field(default=None, repr=False)  # repr is what ends up in logs and tracebacks
 
     @property
     def url(self) -> str:
         return self.base_url.rstrip("/") + _PATHS[self.kind]
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
+
+    def hide_key(self, text: str) -> str:
+        """The text without the key: a server may repeat what it was sent, in an error or in its output."""
+        if self.api_key is None:
+            return text
+        return text.replace(self.api_key, HIDDEN).replace(json.dumps(self.api_key)[1:-1], HIDDEN)
+
+    def without_key(self, event: bytes) -> bytes:
+        """The same for an event of a stream, before anything of it is cut short and kept."""
+        return event if self.api_key is None else self.hide_key(event.decode("utf-8", "replace")).encode()
+
 
 @dataclass(frozen=True)
 class Ask:
-    """What is asked of every request of a run."""
+    """What is asked of every request of a run. `output_tokens`: at most, where a prompt has a length of its own."""
 
     sampling: Sampling
     output_tokens: int
     ignore_eos: bool
     timeout_s: float
 
+    def output_tokens_for(self, prompt: Prompt) -> int:
+        """How many tokens are asked for."""
+        return self.output_tokens if prompt.output_tokens is None else min(prompt.output_tokens, self.output_tokens)
 
-def open_session() -> aiohttp.ClientSession:
-    """A session for `send`, to be used as `async with`: a connection per stream, no hidden timeouts."""
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S)
-    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None))
+
+def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
+    """A session for `send`, to be used as `async with`: a connection per stream, no hidden timeouts.
+
+    With a target every request carries its key, and goes to a checked address where it needs one.
+    """
+    resolver = CheckedResolver() if target is not None and target.checked else None
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S, resolver=resolver)
+    headers = {} if target is None else target.headers
+    return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None), headers=headers)
 
 
 def request_body(target: Endpoint, prompt: Prompt, ask: Ask) -> bytes:
@@ -60,17 +94,19 @@ def request_body(target: Endpoint, prompt: Prompt, ask: Ask) -> bytes:
     """
     body = {
         "model": target.model,
-        "max_tokens": ask.output_tokens,
+        "max_tokens": ask.output_tokens_for(prompt),
         "stream": True,
-        "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+        "stream_options": {"include_usage": True}
+        | ({"continuous_usage_stats": True} if target.continuous_usage else {}),
         **ask.sampling.model_dump(),
+        **target.further,
     }
     if ask.ignore_eos:
         body["ignore_eos"] = True
     if target.kind == "chat":
-        body["messages"] = [{"role": "user", "content": prompt.text}]
+        body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
     else:
-        body["prompt"] = prompt.text
+        body["prompt"] = prompt.token_ids or prompt.text
     return json.dumps(body).encode()
 
 
@@ -91,7 +127,7 @@ async def send(
     answer, body = Answer(), request_body(target, prompt, ask)
     blank = unsent(prompt, ask, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
-    broken = await _exchange(session, target.url, body, ask.timeout_s, answer=answer, clock=clock)
+    broken = await _exchange(session, target, body, ask.timeout_s, answer=answer, clock=clock)
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
     return replace(
@@ -104,8 +140,8 @@ async def send(
         prompt_tokens=answer.prompt_tokens,
         completion_tokens=answer.completion_tokens,
         finish_reason=answer.finish_reason,
-        error=broken or answer.problem(),
-        output_text=answer.text,
+        error=target.hide_key(problem) if (problem := broken or answer.problem()) else None,
+        output_text=target.hide_key(answer.text),  # it may have come in pieces
         spec_drafts=spec.get("num_spec_steps"),
         spec_draft_tokens=spec.get("num_draft_tokens"),
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
@@ -119,7 +155,7 @@ def unsent(prompt: Prompt, ask: Ask, *, index: int, intended_send_s: float) -> R
         prompt_id=prompt.prompt_id,
         category=prompt.category,
         prompt=prompt.text,
-        requested_output_tokens=ask.output_tokens,
+        requested_output_tokens=ask.output_tokens_for(prompt),
         intended_send_s=intended_send_s,
         sent_s=None,
         first_token_s=None,
@@ -136,7 +172,7 @@ def unsent(prompt: Prompt, ask: Ask, *, index: int, intended_send_s: float) -> R
 
 async def _exchange(
     session: aiohttp.ClientSession,
-    url: str,
+    target: Endpoint,
     body: bytes,
     timeout_s: float,
     *,
@@ -147,11 +183,11 @@ async def _exchange(
     try:
         async with (
             asyncio.timeout(timeout_s),
-            session.post(url, data=body, headers=_HEADERS, allow_redirects=False) as response,
+            session.post(target.url, data=body, headers=_HEADERS, allow_redirects=False) as response,
         ):
             if response.status != 200:
-                return f"HTTP {response.status}: {await _shortened(response)}"
-            await _read(response, answer, clock)
+                return f"HTTP {response.status}: {target.hide_key(await _text(response))[:_ERROR_CHARS]}"
+            await _read(response, answer, clock, target)
     except TimeoutError:
         return f"no complete answer within {timeout_s:g} s"
     except aiohttp.ClientConnectorError as error:
@@ -161,15 +197,15 @@ async def _exchange(
     return None
 
 
-async def _read(response: aiohttp.ClientResponse, answer: Answer, clock: Callable[[], float]) -> None:
+async def _read(response: aiohttp.ClientResponse, answer: Answer, clock: Callable[[], float], target: Endpoint) -> None:
     reader = EventReader()
     async for received in response.content.iter_any():
         t_s = clock()
         for event in reader.feed(received):
-            answer.take(t_s, event)
+            answer.take(t_s, target.without_key(event))
     for event in reader.close():
-        answer.take(clock(), event)
+        answer.take(clock(), target.without_key(event))
 
 
-async def _shortened(response: aiohttp.ClientResponse) -> str:
-    return (await response.read()).decode("utf-8", "replace").strip()[:_ERROR_CHARS]
+async def _text(response: aiohttp.ClientResponse) -> str:
+    return (await response.read()).decode("utf-8", "replace").strip()

@@ -3,34 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import aiohttp
+import numpy as np
 
-from lab.errors import CancelledError
+from lab.errors import CancelledError, UserError
 from lab.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.load.arrivals import intended_send_s
-from workers.load.client import Ask, Endpoint, send, unsent
+from workers.load.client import Ask, Endpoint
+from workers.load.sending import Sending
 from workers.load.window import LoadProgress, Window
 from workers.workloads import Prompt
 
 OnProgress = Callable[[LoadProgress], None]
 _EVERY_S = 1.0
+#: What is wrong with a dataset that a trace load cannot replay.
+NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """All requests in the order of sending, failed ones too, and one telemetry sample a second."""
+    """All requests that became due in the order of sending, failed ones too, and one telemetry sample a second.
+
+    `problem` says why the load could not go on to its end, or None.
+    """
 
     requests: tuple[RequestRecord, ...]
     telemetry: tuple[TelemetrySample, ...]
     client: ClientHealth
     duration_s: float  # from the start of the window to the end of its last request
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -56,22 +63,29 @@ async def drive(
 ) -> LoadResult:
     """Send `prompts` (as many as `load.num_prompts`) and return when the last one has ended.
 
+    A duration ends the sending, not the reading: what is in flight then is read to its end, and what was due by then
+    but found no free stream is in the result as a failed request. Too many failed requests end it likewise, with a
+    problem in the result. Raises UserError for a trace load whose prompts have no arrival times.
+
     `on_progress` is called each second and once at the end, in a thread of its own; what it raises ends the window and
     is raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say)
     nothing more is sent: what still waits for its moment is in the result as a failed request that never left.
     """
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")
-    window = Window(len(prompts))
+    plan = _planned(prompts, load, seed)
+    window = Window(load, len(plan))
     cpu_before_s = time.thread_time()
-    plan = zip(prompts, intended_send_s(load, seed).tolist(), strict=True)
-    sending = _send_all(session, target, plan, load=load, ask=ask, window=window, end=end or asyncio.Event())
+    over = asyncio.Event()
+    sending = Sending(session, target, ask, load, enumerate(plan), window, over)
     tell = _one_at_a_time(on_progress)
-    await _until_done(sending, window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel))
+    watchers = (window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel), _pass_on(end, over))
+    await _until_done(sending.run(), *watchers)
     cpu_s = time.thread_time() - cpu_before_s
     await asyncio.to_thread(tell, window.progress())
     requests = tuple(sorted(window.records, key=lambda record: record.index))
-    return LoadResult(requests, window.telemetry(), window.health(cpu_s), max(r.end_s or 0.0 for r in requests))
+    last_end_s = max((request.end_s or 0.0 for request in requests), default=0.0)
+    return LoadResult(requests, window.telemetry(), window.health(cpu_s), last_end_s, _problem(window, load))
 
 
 async def warm_up(
@@ -91,44 +105,27 @@ async def warm_up(
     return WarmUp(len(result.requests), result.duration_s, errors)
 
 
-async def _send_all(
-    session: aiohttp.ClientSession,
-    target: Endpoint,
-    plan: Iterable[tuple[Prompt, float]],
-    *,
-    load: Load,
-    ask: Ask,
-    window: Window,
-    end: asyncio.Event,
-) -> None:
-    """One task a stream; each takes the next request, waits for its moment, sends it and reads the answer."""
-    waiting = enumerate(plan)
-    closed_loop = load.request_rate_rps is None
-
-    async def stream() -> None:
-        for index, (prompt, offset_s) in waiting:
-            free_s = window.clock()
-            intended_s = free_s if closed_loop else offset_s
-            if not await _reached(intended_s - free_s, end):
-                window.add(unsent(prompt, ask, index=index, intended_send_s=intended_s), due_s=intended_s)
-                continue
-            window.in_flight += 1
-            record = await send(session, target, prompt, ask, window.clock, index=index, intended_send_s=intended_s)
-            window.in_flight -= 1
-            window.add(record, due_s=max(intended_s, free_s))
-
-    async with asyncio.TaskGroup() as streams:
-        for _ in range(load.max_concurrency):
-            streams.create_task(stream())
+def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Prompt, float]]:
+    """The requests that become due and when. Raises UserError where a trace is to be replayed that is not there."""
+    if load.arrivals != "trace":
+        return list(zip(prompts, intended_send_s(load, seed).tolist(), strict=False))
+    times_s = [prompt.arrival_s for prompt in prompts if prompt.arrival_s is not None]
+    if len(times_s) != len(prompts):
+        raise UserError(f"load {load.name} replays a trace, but {NO_TRACE}")
+    in_order = [prompts[place] for place in np.argsort(times_s, kind="stable")]
+    return list(zip(in_order, intended_send_s(load, seed, sorted(times_s)).tolist(), strict=False))
 
 
-async def _reached(delay_s: float, end: asyncio.Event) -> bool:
-    """Wait so long; False when the end came first, or was there already."""
-    if delay_s > 0:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay_s):
-                await end.wait()
-    return not end.is_set()
+def _problem(window: Window, load: Load) -> str | None:
+    if not window.requests_total:
+        return f"no request was due within duration_s {load.duration_s:g}: let it last longer, or raise the rate"
+    return window.problem
+
+
+async def _pass_on(end: asyncio.Event | None, over: asyncio.Event) -> None:
+    await (end or asyncio.Event()).wait()
+    over.set()
+    await asyncio.Event().wait()
 
 
 async def _until_done(work: Awaitable[None], *watchers: Awaitable[None]) -> None:

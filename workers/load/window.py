@@ -8,12 +8,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lab.records import ClientHealth, RequestRecord, TelemetrySample
+from lab.study import Load
 from workers.probes.loop_lag import LoopLag
+
+#: From this many ended requests on the share of failed ones is judged (or from all of them, where they are fewer).
+JUDGED_FROM_REQUESTS = 10
 
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """Where a window is. Throughput and TTFT are of the requests that ended well so far; None before the first."""
+    """Where a window is. Throughput and TTFT are of the requests that ended well so far; None before the first.
+
+    `requests_total` is the most there will be: a duration may end the load before.
+    """
 
     elapsed_s: float
     requests_total: int
@@ -22,17 +29,27 @@ class LoadProgress:
     requests_in_flight: int
     output_tok_per_s: float | None
     ttft_ms: float | None  # mean
+    duration_s: float | None = None  # after which nothing more is sent
+
+    @property
+    def share_done(self) -> float:
+        """0 to 1: of the requests, or of the duration where that is nearer to its end."""
+        of_requests = self.requests_done / self.requests_total if self.requests_total else 1.0
+        return max(of_requests, min(1.0, self.elapsed_s / self.duration_s)) if self.duration_s else of_requests
 
 
 class Window:
     """Created inside the event loop at the moment the window begins."""
 
-    def __init__(self, requests_total: int) -> None:
+    def __init__(self, load: Load, requests_total: int) -> None:
+        """`requests_total`: how many become due at most."""
         self.requests_total = requests_total
+        self.problem: str | None = None  # why nothing more may be sent, though the load has not ended
+        self._load = load
         self.records: list[RequestRecord] = []
         self.in_flight = 0
         self.lag = LoopLag()
-        self._failed = self._tokens = 0
+        self._failed = self._failed_sent = self._sent = self._tokens = 0
         self._ttft_sum_s = 0.0
         self._late_max_s: float | None = None
         self._samples: list[TelemetrySample] = []
@@ -46,13 +63,29 @@ class Window:
     def add(self, record: RequestRecord, due_s: float) -> None:
         """A request ended. `due_s`: when it was to leave, or when a stream became free for it, the later of the two."""
         self.records.append(record)
-        if record.sent_s is not None:
-            self._late_max_s = max(self._late_max_s or 0.0, record.sent_s - due_s)
-        if record.error is not None or record.sent_s is None or record.first_token_s is None:
+        if record.sent_s is None:
             self._failed += 1
             return
-        self._tokens += record.completion_tokens or 0
-        self._ttft_sum_s += record.first_token_s - record.sent_s
+        self._sent += 1
+        self._late_max_s = max(self._late_max_s or 0.0, record.sent_s - due_s)
+        if record.error is not None or record.first_token_s is None:
+            self._failed += 1
+            self._failed_sent += 1
+        else:
+            self._tokens += record.completion_tokens or 0
+            self._ttft_sum_s += record.first_token_s - record.sent_s
+        self.problem = self.problem or self._too_many_failed()
+
+    def _too_many_failed(self) -> str | None:
+        """Of those that were sent: what waited in vain for a stream is no answer of the server's."""
+        bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
+        if bound is None or of < min(JUDGED_FROM_REQUESTS, self.requests_total) or failed <= bound * of:
+            return None
+        first = next((record.error for record in self.records if record.error), "no token came")
+        return (
+            f"stopped early: {failed} of {of} requests had failed, and stop_on_error_share allows {bound:g} of them; "
+            f"the first: {first}"
+        )
 
     def progress(self) -> LoadProgress:
         elapsed_s, done = self.clock(), len(self.records)
@@ -65,6 +98,7 @@ class Window:
             requests_in_flight=self.in_flight,
             output_tok_per_s=self._tokens / elapsed_s if well else None,
             ttft_ms=self._ttft_sum_s / well * 1000 if well else None,
+            duration_s=self._load.duration_s,
         )
 
     def sample(self) -> None:

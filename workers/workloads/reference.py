@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from lab.errors import UserError
 from warehouse.settings import Settings
-from workers.workloads import jsonl
+from workers.workloads import custom
+from workers.workloads.files import DatasetFile, read_file
 
 
-def rows(settings: Settings) -> list[jsonl.Row]:
+def read(settings: Settings) -> DatasetFile:
     """All rows of all categories. Raises UserError when the reference models were not prepared yet."""
     folder = settings.models_dir / "prompts"
-    files = sorted(folder.glob("*.jsonl"))
-    if not files:
+    paths = sorted(folder.glob("*.jsonl"))
+    if not paths:
         raise UserError(f"{folder} holds no prompts: run `make models`")
-    return [row for file in files for row in jsonl.rows(file)]
+    files = [read_file(path, custom.row, f"dataset {path}") for path in paths]
+    digest = hashlib.sha256(
+        "".join(f"{path.name} {file.sha256}\n" for path, file in zip(paths, files, strict=True)).encode()
+    )
+    return DatasetFile(tuple(row for file in files for row in file.rows), 0, digest.hexdigest())

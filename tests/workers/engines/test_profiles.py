@@ -10,7 +10,7 @@ from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
 from tests.workers.homes import REPOSITORY
 from warehouse.settings import Settings
-from workers.engines.environment import fill_in, profile_environment, whole_environment
+from workers.engines.environment import command_words, fill_in, profile_environment, told, whole_environment
 from workers.engines.hardware import nvidia_gpus, processors
 from workers.engines.profiles import Profile, installed_profile, read_profiles
 
@@ -59,6 +59,23 @@ def test_an_engine_whose_environment_is_missing_is_answered_with_the_command_tha
     here = settings(tmp_path, '[vllm]\nkind = "vllm"\ncommand = ["{engines}/vllm/bin/vllm", "serve"]')
     with pytest.raises(UserError, match="make engine-vllm"):
         installed_profile(here, "vllm")
+
+
+def test_the_words_of_a_container_hand_on_every_variable_of_the_engine_and_its_mark(tmp_path: Path) -> None:
+    profile = Profile(kind="vllm", command=("docker", "run", "{pass_environment}", "-v", "{home}:{home}", "image"))
+    words = command_words(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
+    assert words == (
+        *("docker", "run", "-e", "A", "-e", "B", "-e", "ENGINE_OF_DRAFTHOUSE"),
+        *("-v", f"{tmp_path}:{tmp_path}", "image"),
+    )
+
+
+def test_an_arm_sets_variables_over_its_profile_and_secrets_are_not_told(tmp_path: Path) -> None:
+    profile = Profile(kind="vllm", command=("sh",), environment={"A": "1", "HF_TOKEN": "hf_secret"})
+    built = study(arms=[{"name": "a", "baseline": True, "environment": {"A": "2"}}])
+    own = profile_environment(settings(tmp_path, ""), profile, built, built.arms[0])
+    assert (own["A"], own["HF_TOKEN"]) == ("2", "hf_secret")
+    assert told(own) == own | {"HF_TOKEN": "(not stored)"}
 
 
 def test_an_unknown_placeholder_is_named(tmp_path: Path) -> None:

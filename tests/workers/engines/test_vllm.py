@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.lab.studies import study
 from warehouse.settings import Settings
@@ -36,7 +38,7 @@ RuntimeError: Engine core initialization failed. See root cause above.
 
 def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
     built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
-    return list(arguments(Settings(home=tmp_path), built, built.arms[0], 8000))
+    return list(arguments(Settings(home=tmp_path), built, built.arms[0], 8000, tmp_path / "launch"))
 
 
 def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> None:
@@ -59,6 +61,23 @@ def test_reference_names_become_folders_of_the_home_and_the_name_stays_the_serve
     assert words[0] == str(tmp_path / "models" / "target")
     assert words[words.index("--served-model-name") + 1] == "reference"
     assert f'"model": "{tmp_path / "models" / "draft"}"' in words[words.index("--speculative-config") + 1]
+
+
+def test_the_configuration_of_an_arm_is_a_yaml_file_that_flags_win_over(tmp_path: Path) -> None:
+    """The one of the second source."""
+    config = {"kv-cache-dtype": "fp8", "async-scheduling": True, "max-num-batched-tokens": 8192, "stream-interval": 20}
+    words = of_arm(tmp_path, {"config": config | {"compilation-config": {"mode": 3}}, "flags": {"seed": 1}})
+    assert words[1] == "--config"
+    assert yaml.safe_load(Path(words[2]).read_text()) == config | {"compilation-config": {"mode": 3}}
+    assert words.index("--seed") > 2
+
+
+def test_options_are_further_keys_of_the_speculative_configuration(tmp_path: Path) -> None:
+    options = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+    draft = {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3, "options": options}
+    words = of_arm(tmp_path, {"speculation": draft})
+    told = json.loads(words[words.index("--speculative-config") + 1])
+    assert told == {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3} | options
 
 
 def test_without_speculation_nothing_is_said_about_it(tmp_path: Path) -> None:

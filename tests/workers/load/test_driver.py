@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import aiohttp
 import numpy as np
 import pytest
 
-from lab.errors import CancelledError
+from lab.errors import CancelledError, UserError
 from lab.study import Load
 from tests.workers.load.builders import ask, prompts
 from tests.workers.load.openai_server import Server
@@ -208,3 +209,103 @@ async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSe
             ask=ask(),
             seed=0,
         )
+
+
+async def test_a_duration_ends_a_closed_loop_and_what_is_in_flight_is_read_to_its_end(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=2, num_prompts=100_000, duration_s=0.5)
+    result = await driven(session, server, load)
+    assert 2 < len(result.requests) < 100_000
+    assert len(server.bodies) == len(result.requests)
+    assert all(record.error is None for record in result.requests)
+    assert max(record.sent_s or 0.0 for record in result.requests) <= 0.6
+    assert result.problem is None
+
+
+async def test_requests_due_after_the_duration_are_no_part_of_the_run(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=9, num_prompts=100, request_rate_rps=20, arrivals="constant", duration_s=0.51)
+    result = await driven(session, server, load)
+    assert [record.intended_send_s for record in result.requests] == pytest.approx(np.arange(1, 11) / 20)
+    assert all(record.error is None for record in result.requests)
+
+
+async def test_a_request_that_was_due_but_found_no_free_stream_in_time_is_a_failed_one(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=1, num_prompts=9, request_rate_rps=100, duration_s=0.2, stop_on_error_share=0.5)
+    running = asyncio.create_task(driven(session, server, load, "gated"))
+    await server.requests_arrived(1)
+    await asyncio.sleep(0.4)
+    server.gate.set()
+    result = await running
+    assert len(server.bodies) == 1
+    assert [record.error for record in result.requests] == [
+        None,
+        *["not sent: no stream was free before the 0.2 s of the load were over"] * 8,
+    ]
+    assert result.problem is None  # it was not the server that failed them
+
+
+async def test_a_duration_in_which_nothing_is_due_is_said_to_be_so(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    load = Load(max_concurrency=1, num_prompts=3, request_rate_rps=0.1, arrivals="constant", duration_s=1.5)
+    result = await driven(session, server, load)
+    assert (result.requests, result.duration_s) == ((), 0.0)
+    assert result.problem == "no request was due within duration_s 1.5: let it last longer, or raise the rate"
+
+
+async def test_a_trace_is_sent_at_its_own_times_each_prompt_at_its_own(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    at_s = [0.3, 0.0, 0.1]
+    traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(3), at_s, strict=True)]
+    load, target = Load(max_concurrency=3, num_prompts=3, arrivals="trace"), Endpoint(server.base_url, "normal")
+    result = await drive(session, target, traced, load=load, ask=ask(), seed=0)
+    due = [(record.prompt_id, record.intended_send_s) for record in result.requests]
+    assert due == [("p1", 0.0), ("p2", 0.1), ("p0", 0.3)]
+    assert all((record.sent_s or 0.0) >= record.intended_send_s for record in result.requests)
+
+
+async def test_a_trace_needs_prompts_with_arrival_times(session: aiohttp.ClientSession, server: Server) -> None:
+    with pytest.raises(UserError, match="records no arrival times"):
+        await driven(session, server, Load(max_concurrency=1, num_prompts=2, arrivals="trace"))
+
+
+async def test_too_many_failed_requests_stop_the_load(session: aiohttp.ClientSession, server: Server) -> None:
+    load = Load(max_concurrency=2, num_prompts=1000, stop_on_error_share=0.3)
+    result = await driven(session, server, load, "dies")
+    assert 10 <= len(result.requests) <= 12
+    assert result.problem is not None
+    assert result.problem.startswith("stopped early: 10 of 10 requests had failed, and stop_on_error_share allows 0.3")
+
+
+async def test_too_many_failed_requests_stop_a_load_that_waits_for_its_next_arrival(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    at_s = 10 * [0.0] + [3600.0]
+    load = Load(max_concurrency=2, num_prompts=11, arrivals="trace", stop_on_error_share=0.5)
+    target = Endpoint(server.base_url, "dies")
+    traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(11), at_s, strict=True)]
+    result = await drive(session, target, traced, load=load, ask=ask(), seed=0)
+    assert len(result.requests) == 10
+    assert result.problem is not None
+
+
+async def test_fewer_failed_requests_than_allowed_stop_nothing(session: aiohttp.ClientSession, server: Server) -> None:
+    result = await driven(session, server, Load(max_concurrency=2, num_prompts=20, stop_on_error_share=0.3))
+    assert (len(result.requests), result.problem) == (20, None)
+
+
+async def test_a_load_of_some_seconds_tells_its_progress_by_the_clock(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    told: list[LoadProgress] = []
+    load = Load(max_concurrency=1, num_prompts=100_000, duration_s=2.2)
+    target = Endpoint(server.base_url, "normal")
+    await drive(session, target, prompts(100_000), load=load, ask=ask(), seed=0, on_progress=told.append)
+    assert told[0].share_done == pytest.approx(told[0].elapsed_s / 2.2)
+    assert told[-1].share_done == 1.0

@@ -1,0 +1,52 @@
+"""Part presets: the reference version of every preset, measured for real on this machine.
+
+There is no rival here; beside the time it took stands what the plan had said. Aim: every run completed, and a time
+within 0.5 to 2 of the plan's.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from benchmarks.processes import own_home
+from benchmarks.table import Row, show
+from lab.errors import EngineError
+from lab.estimate import History, estimate
+from lab.plan import plan
+from lab.study import Study
+from warehouse.database import app_engine, migrate
+from warehouse.settings import Settings
+from workers.presets import preset, preset_names
+from workers.queue import job, submit
+from workers.tasks import Worker
+
+
+def run(settings: Settings, _repeats: int) -> None:
+    """Measure and print. Raises UserError or EngineError when a preset could not be measured."""
+    rows = [measured(settings, name) for name in preset_names()]
+    show("Presets, scaled down to the reference pair: seconds", "as planned", rows)
+
+
+def measured(settings: Settings, name: str) -> Row:
+    """One preset in a home of its own. Raises EngineError unless every one of its runs completed."""
+    study = preset(name, reference=True)
+    print(f"presets: {study.name}", file=sys.stderr, flush=True)
+    with own_home(settings) as own:
+        migrate(own)
+        took_s = _measure(own, study)
+    planned_s = estimate(plan(study), History()).seconds
+    return Row(name, [took_s], [planned_s], "0.5 .. 2")
+
+
+def _measure(settings: Settings, study: Study) -> float:
+    start_s = time.perf_counter()
+    job_id = submit(settings, study)
+    Worker(settings).work()
+    wall_s = time.perf_counter() - start_s
+    engine = app_engine(settings)
+    done = job(engine, job_id)
+    engine.dispose()
+    if done.state != "done" or done.error:
+        raise EngineError(f"{study.name} ended as {done.state}: {done.error}")
+    return wall_s

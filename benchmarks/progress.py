@@ -1,0 +1,122 @@
+"""Part progress: the same window with and without all that goes on beside it while a job is measured.
+
+With: the job's heartbeat writes its progress into the job table twice a second, and the probes read host, GPUs and the
+engine's own page each second. Without: the client alone. Aims: the same output throughput within 1 %.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from benchmarks.client import LOAD, STUDY, WORKLOAD
+from benchmarks.our_client import Figures, figures
+from benchmarks.processes import own_home
+from benchmarks.rival import TARGET
+from benchmarks.table import Row, show
+from lab.errors import EngineError
+from lab.plan import plan
+from warehouse.database import app_engine, migrate
+from warehouse.settings import Settings
+from workers.engines.launch import Process, RunningEngine, start_engine
+from workers.engines.models import check_model
+from workers.heart import Heart
+from workers.job_status import JobStatus
+from workers.job_table import Job
+from workers.load.client import Ask, open_session
+from workers.load.driver import LoadResult, OnProgress, drive
+from workers.probes.telemetry import probes_of
+from workers.queue import claim, submit
+from workers.workloads import Prompt, load_prompts
+
+_WORKER = "benchmark"
+_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Windows:
+    """One running engine and a claimed job: windows on it, watched or alone."""
+
+    engine: RunningEngine
+    database: sa.Engine
+    job: Job
+    prompts: Sequence[Prompt]
+    lease_s: float
+
+    def watched(self) -> Figures:
+        launches = plan(self.job.study)
+        status = JobStatus(launches)
+        with Heart(self.database, self.job, _WORKER, self.lease_s) as heart:
+            status.starting(launches[0], launches[0].runs)
+            status.warming_up(launches[0].runs[0])
+            heart.watch(status.snapshot)
+            status.window_begins()
+            return figures(heart.run(self._window(status.measuring, probed=True)))
+
+    def alone(self) -> Figures:
+        return figures(asyncio.run(self._window(None, probed=False)))
+
+    async def _window(self, on_progress: OnProgress | None, *, probed: bool) -> LoadResult:
+        study, endpoint = self.job.study, self.engine.command.endpoint
+        ask = Ask(study.sampling, WORKLOAD.output_tokens, ignore_eos=True, timeout_s=_TIMEOUT_S)
+        async with open_session(endpoint) as session:
+            beside = (await probes_of(self.engine, session)).watching() if probed else nullcontext()
+            async with beside:
+                return await drive(
+                    session, endpoint, self.prompts, load=LOAD, ask=ask, seed=study.seed, on_progress=on_progress
+                )
+
+
+def run(settings: Settings, repeats: int) -> None:
+    """Measure and print. Raises UserError when the engine or the models are not there."""
+    check_model(settings, TARGET)
+    prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0, target=TARGET)
+    with own_home(settings) as own:
+        migrate(own)
+        database = app_engine(own)
+        submit(own, STUDY)
+        job = claim(database, _WORKER, own.lease_s)
+        if job is None:
+            raise EngineError("the benchmark's own job is not in its own queue")
+        with _running(own) as engine:
+            rows = _compare(Windows(engine, database, job, prompts, own.lease_s), repeats)
+        database.dispose()
+    title = f"{LOAD.num_prompts} prompts x {WORKLOAD.output_tokens} tokens, concurrency {LOAD.max_concurrency}"
+    show(f"Progress and probes: {title}, {repeats} x A B B A", "the client alone", rows)
+
+
+def _compare(windows: Windows, repeats: int) -> list[Row]:
+    windows.alone()  # the server's first requests are slower than all others
+    watched, alone = [], []
+    for repeat in range(repeats):
+        print(f"progress: repeat {repeat + 1} of {repeats}", file=sys.stderr)
+        watched.append(windows.watched())
+        alone += [windows.alone(), windows.alone()]
+        watched.append(windows.watched())
+
+    def row(name: str, figure: str, aim: str) -> Row:
+        with_it, without = ([getattr(one, figure) for one in side] for side in (watched, alone))
+        return Row(name, with_it, without, aim)
+
+    return [
+        row("output tok/s", "output_tok_per_s", "0.99 .. 1.01"),
+        row("median TTFT ms", "ttft_ms", "no aim"),
+        row("median TPOT ms", "tpot_ms", "no aim"),
+    ]
+
+
+@contextmanager
+def _running(settings: Settings) -> Iterator[RunningEngine]:
+    """The study's engine as Drafthouse starts it."""
+    started: list[Process] = []
+    try:
+        start = start_engine(settings, STUDY, STUDY.arms[0], "bench", lambda _command, process: started.append(process))
+        yield asyncio.run(start)
+    finally:
+        for process in started:
+            process.stop(grace_s=5.0)

@@ -1,0 +1,131 @@
+"""How long a study will take: by what this host's own runs took, and by assumptions where it has none of the kind."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, paced_s
+from lab.study import Arm
+
+
+@dataclass(frozen=True)
+class PastRuns:
+    """Completed runs of one kind, of the study's target on its hardware: what they took in the median."""
+
+    engine: str
+    method: str  # none without speculation
+    num_speculative_tokens: int | None
+    dataset: str
+    output_tokens: int
+    pattern: str  # the load's name
+    concurrency: int
+    num_prompts: int
+    closed_loop: bool
+    requests: float  # that were sent: fewer than num_prompts where a duration ended the load
+    run_s: float  # warm-up and window
+    engine_start_s: float | None
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a study asks of a machine. The counts from history say how far the time is more than an assumption."""
+
+    launches: int
+    runs: int
+    requests: int
+    seconds: float
+    launches_from_history: int
+    runs_from_history: int
+    assumed_of: str
+
+    @property
+    def basis(self) -> str:
+        """Where `seconds` come from, in words."""
+        if self.runs_from_history == self.runs:
+            return "by earlier runs on this hardware"
+        if not self.runs_from_history:
+            return f"no such run was measured on this hardware yet: assumed as of {self.assumed_of}"
+        others = f"the others assumed as of {self.assumed_of}"
+        return f"{self.runs_from_history} of {self.runs} runs by earlier ones on this hardware, {others}"
+
+
+class History:
+    """Answers by the nearest kind of past run: the same cell, or else the same arm at the same concurrency."""
+
+    def __init__(self, past: Sequence[PastRuns] = ()) -> None:
+        closed = [runs for runs in past if runs.closed_loop and runs.requests]
+        self._cells = _medians((_cell_of_past(runs), runs.run_s) for runs in past)
+        self._paces = _medians(((*_arm_of_past(runs), runs.concurrency), _token_s(runs)) for runs in closed)
+        started = [(runs, runs.engine_start_s) for runs in past if runs.engine_start_s is not None]
+        self._starts = _medians((_arm_of_past(runs), start_s) for runs, start_s in started)
+        self._any_starts = _medians((runs.engine, start_s) for runs, start_s in started)
+
+    def start_s(self, arm: Arm) -> float | None:
+        """Seconds until its engine answers: of this arm, or else of the engine with any."""
+        return self._starts.get(_arm(arm), self._any_starts.get(arm.engine))
+
+    def run_s(self, run: PlannedRun) -> float | None:
+        """Seconds of warm-up and window; None where nothing of its arm was measured at its concurrency."""
+        if (known_s := self._cells.get(_cell(run))) is not None:
+            return known_s
+        token_s = self._paces.get((*_arm(run.arm), run.load.max_concurrency))
+        return None if token_s is None else paced_s(run, token_s)
+
+
+@dataclass
+class _Sum:
+    seconds: float = 0.0
+    known: int = 0
+    total: int = 0
+
+    def add(self, known_s: float | None, assumed_s: float) -> None:
+        self.seconds += assumed_s if known_s is None else known_s
+        self.known += known_s is not None
+        self.total += 1
+
+
+def estimate(launches: Iterable[Launch], history: History, assumed: Assumptions = WITHOUT_GPU) -> Estimate:
+    """What these launches take, each start and run by the history where it has an answer."""
+    starts, runs, requests = _Sum(), _Sum(), 0
+    for launch in launches:
+        starts.add(history.start_s(launch.arm), assumed.start_s)
+        for run in launch.runs:
+            runs.add(history.run_s(run), assumed.run_s(run))
+            requests += run.load.num_prompts
+    seconds = starts.seconds + runs.seconds
+    return Estimate(starts.total, runs.total, requests, seconds, starts.known, runs.known, assumed.of)
+
+
+def _token_s(runs: PastRuns) -> float:
+    """The prompt's share of the time is in it: it is as much of the next run of this kind."""
+    return runs.run_s / (math.ceil(runs.requests / runs.concurrency) * runs.output_tokens)
+
+
+def _arm(arm: Arm) -> tuple[Hashable, ...]:
+    draft = arm.speculation
+    return (arm.engine, draft.method if draft else "none", draft.num_speculative_tokens if draft else None)
+
+
+def _arm_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
+    return (runs.engine, runs.method, runs.num_speculative_tokens)
+
+
+def _cell(run: PlannedRun) -> tuple[Hashable, ...]:
+    load, workload = run.load, run.workload
+    what = (workload.dataset, workload.output_tokens)
+    return (*_arm(run.arm), *what, load.name, load.max_concurrency, load.num_prompts)
+
+
+def _cell_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
+    what = (runs.dataset, runs.output_tokens)
+    return (*_arm_of_past(runs), *what, runs.pattern, runs.concurrency, runs.num_prompts)
+
+
+def _medians(pairs: Iterable[tuple[Hashable, float]]) -> Mapping[Hashable, float]:
+    found: dict[Hashable, list[float]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: statistics.median(values) for key, values in found.items()}

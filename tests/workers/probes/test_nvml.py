@@ -1,0 +1,158 @@
+"""GPUs through the real pynvml: on this host as it is, and on NVML's C interface without its library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pynvml
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.workers.homes import until
+from tests.workers.probes.stand_in_nvml import UUIDS, StandInNvml
+from workers.engines import process
+from workers.engines.process import EngineProcess, NoProcess
+from workers.probes import engine_gpus as choosing
+from workers.probes import nvml
+from workers.probes.engine_gpus import NO_GPUS, engine_gpus, visible
+from workers.probes.nvml import GpuReading, driver_version, gpus, read_gpu, reason_names, together
+
+SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
+Install = Callable[[StandInNvml], StandInNvml]
+
+
+@pytest.fixture
+def library(monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Puts a stand-in where pynvml keeps the library once it is loaded."""
+
+    def install(stand_in: StandInNvml) -> StandInNvml:
+        monkeypatch.setattr(pynvml, "nvmlLib", stand_in)
+        monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+        gpus.cache_clear()
+        return stand_in
+
+    gpus.cache_clear()
+    yield install
+    gpus.cache_clear()
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[EngineProcess]:
+    started = process.start(SLEEPS, {"CUDA_VISIBLE_DEVICES": "1"}, tmp_path / "log", tmp_path / "marks")
+    yield started
+    started.stop(0.1)
+
+
+def test_a_host_without_nvml_has_no_gpus_and_that_is_no_error() -> None:
+    asked = "from workers.probes.nvml import driver_version, gpus; print(gpus(), driver_version())"
+    hide = "import ctypes, pynvml\ndef no(name, *_): raise OSError(name)\npynvml.CDLL = no\n"
+    done = subprocess.run((sys.executable, "-c", hide + asked), capture_output=True, text=True, check=True)
+    assert (done.stdout.strip(), done.stderr) == ("() None", "")
+
+
+def test_figures_of_no_gpu_are_unknown_and_not_zero() -> None:
+    assert set(together([]).values()) == {None}
+
+
+def test_a_gpu_tells_its_figures_in_our_units(library: Install) -> None:
+    library(StandInNvml())
+    first, _ = gpus()
+    assert (str(first), driver_version()) == ("NVIDIA H200 (GPU-aaaa)", "580.65.06")
+    assert read_gpu(first) == GpuReading(
+        utilisation_percent=90.0,
+        memory_used_bytes=120 << 30,
+        power_w=250.0,
+        sm_clock_mhz=1980.0,
+        memory_clock_mhz=3201.0,
+        temperature_c=61.0,
+        throttle_reasons=frozenset({"sw_power_cap", "sw_thermal_slowdown"}),
+    )
+
+
+def test_a_figure_that_a_gpu_does_not_support_is_unknown_and_the_others_are_there(library: Install) -> None:
+    library(StandInNvml())
+    reading = read_gpu(gpus()[1])
+    assert (reading.power_w, reading.throttle_reasons) == (None, None)
+    assert (reading.utilisation_percent, reading.temperature_c) == (70.0, 74.0)
+
+
+def test_an_older_driver_is_asked_by_the_older_name(library: Install) -> None:
+    library(StandInNvml(old_driver=True))
+    assert read_gpu(gpus()[0]).throttle_reasons == frozenset({"gpu_idle"})
+
+
+def test_several_gpus_are_one_row_and_what_one_does_not_tell_is_unknown(library: Install) -> None:
+    library(StandInNvml())
+    assert together([read_gpu(gpu) for gpu in gpus()]) == {
+        "gpu_utilisation_percent": 80.0,
+        "gpu_memory_used_bytes": 240 << 30,
+        "gpu_power_w": None,
+        "gpu_sm_clock_mhz": 1755.0,
+        "gpu_memory_clock_mhz": 3201.0,
+        "gpu_temperature_c": 74.0,
+        "gpu_throttle_reasons": None,
+    }
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_every_bit_of_a_reason_has_a_name(bits: int) -> None:
+    assert len(reason_names(bits)) == bits.bit_count()
+
+
+def test_the_gpus_of_an_engine_are_those_its_processes_compute_on(library: Install, engine: EngineProcess) -> None:
+    library(StandInNvml(pids={0: (1,), 1: (1, child_of(engine).pid)}))
+    found = engine_gpus(engine)
+    assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "the processes of the engine")
+
+
+def test_an_engine_that_computes_on_no_gpu_has_none(
+    library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(StandInNvml(pids={0: (1,)}))
+    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    assert engine_gpus(engine) == NO_GPUS
+
+
+def test_where_the_driver_numbers_processes_otherwise_the_engines_environment_says_which(
+    library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(StandInNvml())
+    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", 0)
+    found = engine_gpus(engine)
+    assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "CUDA_VISIBLE_DEVICES")
+
+
+def test_a_server_that_is_not_ours_has_no_gpus_of_this_host(library: Install) -> None:
+    library(StandInNvml(pids={0: (1,)}))
+    assert engine_gpus(NoProcess()) == NO_GPUS
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [("1", [1]), ("1,0", [1, 0]), ("GPU-bbbb", [1]), ("GPU-", []), ("0,7,1", [0]), ("", []), ("-1", [])],
+)
+def test_visible_devices_are_read_as_cuda_reads_them(library: Install, listed: str, expected: list[int]) -> None:
+    library(StandInNvml())
+    assert [gpu.index for gpu in visible(gpus(), listed)] == expected
+
+
+def test_any_other_trouble_with_a_gpu_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    def lost() -> float:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
+
+    assert (nvml._figure(lost), nvml._figure(lost)) == (None, None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "a figure of a GPU cannot be read: NVML says GPU is lost"
+    ]
+
+
+def child_of(engine: EngineProcess) -> psutil.Process:
+    """The guard takes a moment to start what it guards."""
+    guard = psutil.Process(engine.guard.pid)
+    until(guard.children, "the engine runs under its guard")
+    return guard.children()[0]

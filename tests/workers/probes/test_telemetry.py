@@ -1,0 +1,89 @@
+"""Readings find the client's sample that they belong to, and none is made up where there is none."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.records import TelemetrySample
+from tests.workers.load.behaviours import BEHAVIOURS
+from tests.workers.load.openai_server import serve
+from tests.workers.probes.test_gauges import PAGE, SAID
+from workers.load.client import open_session
+from workers.probes.counters import VLLM
+from workers.probes.engine_gpus import NO_GPUS
+from workers.probes.gauges import Gauges
+from workers.probes.telemetry import Probes, Reading, merged
+
+
+def sample(t_s: float) -> TelemetrySample:
+    return TelemetrySample(t_s, loop_lag_ms=0.1, requests_in_flight=1, requests_done=0, chunks_received=0)
+
+
+def reading(t_s: float) -> Reading:
+    return Reading(t_s, {"host_cpu_percent": t_s})
+
+
+@given(
+    st.lists(st.floats(0, 100), max_size=20).map(sorted),
+    st.lists(st.floats(0, 100), max_size=20).map(sorted),
+)
+def test_each_sample_has_the_nearest_reading_within_half_a_second_or_none(
+    samples_s: list[float], readings_s: list[float]
+) -> None:
+    telemetry = merged([sample(t_s) for t_s in samples_s], [reading(t_s) for t_s in readings_s])
+    assert [each.t_s for each in telemetry] == samples_s
+    for each in telemetry:
+        nearest_s = min((abs(t_s - each.t_s) for t_s in readings_s), default=1.0)
+        if nearest_s > 0.5:
+            assert each == sample(each.t_s)
+        else:
+            assert each.host_cpu_percent is not None
+            assert abs(each.host_cpu_percent - each.t_s) == pytest.approx(nearest_s)
+
+
+async def test_a_window_is_read_each_second_and_at_its_end() -> None:
+    async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
+        probes = Probes(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+        async with probes.watching():
+            await asyncio.sleep(1.6)
+    first, last = probes.beside([sample(1.0), sample(1.6)])
+    assert (first.engine_running, first.engine_waiting, first.kv_cache_usage) == (
+        SAID.engine_running,
+        SAID.engine_waiting,
+        SAID.kv_cache_usage,
+    )
+    assert last.engine_running is None  # it has nothing left to do
+    for each in (first, last):
+        assert each.host_cpu_percent is not None
+        assert each.host_memory_used_bytes is not None
+        assert each.gpu_power_w is None
+
+
+async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:
+    async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
+        probes = Probes(Gauges(session, server.base_url, (VLLM,)), NO_GPUS)
+        with pytest.raises(RuntimeError, match="given up"):
+            async with probes.watching():
+                raise RuntimeError("given up")
+        assert asyncio.all_tasks() == {asyncio.current_task()} | server_tasks()
+
+
+async def test_what_a_probe_raises_is_a_bug_and_not_swallowed() -> None:
+    async with open_session() as session:
+        probes = Probes(Gauges(session, "http://127.0.0.1:1", (VLLM,)), NO_GPUS)
+        probes._read_machine = None  # type: ignore[method-assign,assignment] # a bug made on purpose
+        began_s = time.monotonic()
+        with pytest.raises(TypeError):
+            async with probes.watching():
+                await asyncio.sleep(1.2)
+        assert time.monotonic() - began_s < 5
+
+
+def server_tasks() -> set[asyncio.Task[object]]:
+    """Those of the server in this test's own loop."""
+    return {task for task in asyncio.all_tasks() if "connection" in repr(task.get_coro())}

@@ -1,0 +1,55 @@
+"""What a run records beside its requests: host and engine each second, its identity, the settings."""
+
+from __future__ import annotations
+
+from tests.workers.homes import Home
+from tests.workers.test_study_run import worked
+from warehouse.bundles import find_bundles, read_bundle
+from workers import queue
+from workers.engines.hardware import nvidia_gpus
+from workers.tasks import Worker
+
+
+def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu(home: Home) -> None:
+    loads = [{"max_concurrency": 1, "num_prompts": 4}]
+    worked(home, loads=loads, engine_flags={"token_s": 0.05})  # 4 x 8 tokens: about 1.6 s
+    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
+        assert len(bundle.telemetry) >= 2
+        for sample in bundle.telemetry:
+            assert sample.host_cpu_percent is not None
+            assert sample.host_memory_used_bytes is not None
+        if not nvidia_gpus():
+            assert {sample.gpu_power_w for sample in bundle.telemetry} == {None}
+            assert (bundle.run.circumstances.gpus, bundle.run.circumstances.gpus_found_by) == ((), None)
+
+
+def test_the_engines_own_queue_is_asked_for_each_second(home: Home) -> None:
+    worked(home, loads=[{"max_concurrency": 2, "num_prompts": 4}], engine_flags={"token_s": 0.1})
+    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
+        assert bundle.telemetry[0].engine_running == 2
+        assert bundle.telemetry[0].engine_waiting == 0
+        assert bundle.telemetry[0].kv_cache_usage == 0.25
+
+
+def test_runs_of_one_cell_have_the_same_identity_in_another_study_and_other_cells_another(home: Home) -> None:
+    worked(home)
+    worked(home, name="another", repeats=2, arms=[{"name": "renamed", "baseline": True}])
+    by_cell: dict[str, set[str]] = {}
+    for run in home.runs():
+        assert run.identity is not None
+        assert run.identity.dataset_digest is not None
+        by_cell.setdefault(run.identity.cell_id, set()).add(run.study_name)
+    assert sorted(map(sorted, by_cell.values())) == [["another", "test study"]] * 2 + [["test study"]] * 2
+    assert {run.prompts_seed for run in home.runs()} == {0}
+
+
+def test_the_settings_are_stored_with_each_run_and_addresses_with_passwords_are_not(home: Home) -> None:
+    secret = "redis://:hunter2@127.0.0.1:1/0"
+    settings = home.settings.model_copy(update={"broker_url": secret})
+    queue.submit(settings, home.study())
+    Worker(settings).work()
+    for folder in find_bundles(home.settings.bundles):
+        assert "hunter2" not in (folder / "run.json").read_text()
+        stored = read_bundle(folder).run.circumstances.settings
+        assert stored["request_timeout_s"] == settings.request_timeout_s
+        assert not {"broker_url", "database_url"} & set(stored)

@@ -1,0 +1,139 @@
+"""Rows of the submit page's form that come and go: each has keys of its own, so that the others keep what was typed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from webapp import study_problems
+from webapp.study_form import Row
+from webapp.study_problems import Problem
+from webapp.text import literal
+
+_ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
+#: Widths of the two buttons at the end of a row, as shares of a line's columns.
+BUTTONS = (0.62, 0.42)
+_DETAILS_WIDTH = 400
+
+
+def begin(**tables: Sequence[Row]) -> None:
+    """New keys for every widget of the form: they start from these rows and forget the old ones."""
+    st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
+    st.session_state[_ROWS] = {table: list(enumerate(rows)) for table, rows in tables.items()}
+    st.session_state[_NEXT] = max((len(rows) for rows in tables.values()), default=0)
+
+
+def key(field: str) -> str:
+    return f"submit-{st.session_state[_VERSION]}-{field}"
+
+
+def rows(table: str) -> list[tuple[int, Row]]:
+    """The rows' numbers, which never come again, and what each began with."""
+    found: list[tuple[int, Row]] = st.session_state[_ROWS][table]
+    return found
+
+
+def add(table: str, *new: Row) -> None:
+    """Behind the last one."""
+    for row in new:
+        st.session_state[_ROWS][table].append((st.session_state[_NEXT], row))
+        st.session_state[_NEXT] += 1
+
+
+def add_after(table: str, number: int, row: Row) -> None:
+    add(table, row)
+    numbers = [each for each, _ in rows(table)]
+    rows(table).insert(numbers.index(number) + 1, rows(table).pop())
+
+
+def remove(table: str, number: int) -> None:
+    st.session_state[_ROWS][table] = [row for row in rows(table) if row[0] != number]
+
+
+def header(widths: Sequence[float], *labels: tuple[str, str | None]) -> None:
+    """The labels above the columns, each with what there is to say of it."""
+    for column, (label, said) in zip(st.columns(widths, gap="xsmall"), labels, strict=False):
+        with column:
+            st.markdown(f":small[{label}]", help=said)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row while it is drawn. Its labels stand above the columns, those in its details (`inside`) beside them."""
+
+    table: str
+    number: int
+    initial: Row
+
+    def key(self, column: str) -> str:
+        return key(f"{self.table}-{self.number}-{column}")
+
+    def text(self, column: str, label: str, **options: Any) -> str:
+        value = self.initial.get(column) or ""
+        return st.text_input(label, value, key=self.key(column), **self._head(options)) or ""
+
+    def count(self, column: str, label: str, **options: Any) -> int | None:
+        """A whole number, or None where nothing is typed."""
+        value: int | None = self.initial.get(column)
+        given = st.number_input(label, value=value, step=1, key=self.key(column), **self._head(options))
+        return None if given is None else int(given)
+
+    def figure(self, column: str, label: str, step: float = 0.5, **options: Any) -> float | None:
+        value = self.initial.get(column)
+        start = None if value is None else float(value)
+        given = st.number_input(label, value=start, step=step, format="%g", key=self.key(column), **self._head(options))
+        return None if given is None else float(given)
+
+    def choice(self, column: str, label: str, choices: Sequence[str], **options: Any) -> str | None:
+        """One of the choices, or what was typed or begun with: nothing is changed because it is not offered (yet)."""
+        initial: str | None = self.initial.get(column) or None
+        now: str | None = st.session_state.get(self.key(column)) or initial
+        offered = [*choices, *([now] if now is not None and now not in choices else [])]
+        index = offered.index(initial) if initial in offered else None
+        chosen: str | None = st.selectbox(label, offered, index, key=self.key(column), **self._head(options))
+        return chosen
+
+    def area(self, column: str, label: str, height: int, **options: Any) -> str:
+        """In a row's details, always with its label."""
+        value = self.initial.get(column) or ""
+        return st.text_area(label, value, height=height, key=self.key(column), **options) or ""
+
+    def blank(self, column: str, label: str, text: str = "–") -> None:
+        """Nothing to fill in here, as another column of the row says."""
+        st.text_input(label, text, disabled=True, key=self.key(f"{column}-{text}"), label_visibility="collapsed")
+
+    def _head(self, options: dict[str, Any]) -> dict[str, Any]:
+        shown = options.pop("inside", False)
+        return {**options, "label_visibility": "visible" if shown else "collapsed"}
+
+
+def details(line: Line, said: str) -> DeltaGenerator:
+    """The popover with what most rows leave as it is."""
+    popover = st.popover("", icon=":material/tune:", help=said, width="stretch", key=line.key("details"))
+    with popover:
+        return st.container(width=_DETAILS_WIDTH)
+
+
+def remove_button(line: Line, noun: str) -> None:
+    st.button(
+        "",
+        icon=":material/close:",
+        help=f"Remove this {noun}",
+        type="tertiary",
+        key=line.key("remove"),
+        on_click=remove,
+        args=(line.table, line.number),
+    )
+
+
+def say(sentences: Sequence[str]) -> None:
+    for sentence in sentences:
+        st.markdown(f":red[:material/error: {literal(sentence)}]")
+
+
+def say_row(problems: Sequence[Problem], table: str, place: int) -> None:
+    say(study_problems.of_row(problems, table, place))

@@ -1,0 +1,123 @@
+"""The form's loads: how many requests, how many at once, and when they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from lab.patterns import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand
+from webapp import form_rows, study_problems
+from webapp.form_rows import BUTTONS, Line
+from webapp.study_form import Row
+from webapp.study_problems import Problem
+from webapp.text import number
+
+TABLE = "loads"
+_WIDTHS = (2.1, 1.25, 1.1, 1.1, 1.1, *BUTTONS)
+_LABELS = (
+    ("Name", "Empty: after its figures, like c4-n16"),
+    ("Concurrency", "Requests in flight at most"),
+    ("Prompts", "How many are sent, without warm-up"),
+    ("Rate (1/s)", "Requests a second; empty: the next one leaves when one has ended"),
+    ("Burstiness", "Shape of the gamma distribution: 1 is Poisson, less comes in bursts. Needs a rate"),
+)
+_NEW = {"max_concurrency": 1, "num_prompts": 16, "burstiness": 1.0, "arrivals": "gamma"}
+_ARRIVALS = {
+    "gamma": "random, with the burstiness above",
+    "constant": "at a constant rate",
+    "ramp": "faster and faster, up to the rate below",
+    "trace": "as the dataset recorded them",
+}
+
+
+def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
+    rows = []
+    with st.container(border=True, gap="small", height="stretch"):
+        st.markdown("**Loads** :gray[– how it is asked]")
+        form_rows.header(_WIDTHS, *_LABELS)
+        for place, (number_, initial) in enumerate(form_rows.rows(TABLE)):
+            rows.append(_row(Line(TABLE, number_, initial)))
+            form_rows.say_row(problems, TABLE, place)
+        with st.container(horizontal=True, gap="small"):
+            st.button(
+                "Add a load",
+                icon=":material/add:",
+                type="tertiary",
+                on_click=form_rows.add,
+                args=(TABLE, _NEW),
+                key="add-load",
+            )
+            _pattern_menu()
+        form_rows.say(study_problems.of_table(problems, TABLE))
+    return tuple(rows)
+
+
+def _pattern_menu() -> None:
+    st.menu_button(
+        "Add a pattern",
+        PATTERN_NAMES,
+        icon=":material/ssid_chart:",
+        type="tertiary",
+        format_func=pattern_words,
+        help="Access patterns of published experiments",
+        on_click=_add_pattern,
+        key="add-pattern",
+    )
+
+
+def _add_pattern() -> None:
+    if pattern := st.session_state["add-pattern"]:
+        form_rows.add(TABLE, *expand({"pattern": pattern})[0])
+
+
+def pattern_words(pattern: str) -> str:
+    """`burstiness_high: 64 requests/s, burstiness 0.2, 32 at once, 256 prompts`."""
+    if pattern == SWEEP:
+        return f"{pattern}: {', '.join(map(str, SWEEP_CONCURRENCIES))} at once"
+    load = PATTERNS[pattern]
+    rate = f"{number(load['request_rate_rps'])} requests/s, " if "request_rate_rps" in load else ""
+    burstiness = f"burstiness {load['burstiness']:g}, " if "burstiness" in load else ""
+    return f"{pattern}: {rate}{burstiness}{load['max_concurrency']} at once, {load['num_prompts']} prompts"
+
+
+def _row(line: Line) -> Row:
+    label, streams, prompts, rate, burstiness, more, remove = st.columns(
+        _WIDTHS, gap="xsmall", vertical_alignment="center"
+    )
+    row: dict[str, Any] = {}
+    with label:
+        row["label"] = line.text("label", "Name", placeholder="after its figures")
+    with streams:
+        row["max_concurrency"] = line.count("max_concurrency", "Concurrency")
+    with prompts:
+        row["num_prompts"] = line.count("num_prompts", "Prompts")
+    with rate:
+        row["request_rate_rps"] = line.figure("request_rate_rps", "Rate (1/s)", placeholder="none")
+    with burstiness:
+        row["burstiness"] = line.figure("burstiness", "Burstiness", step=0.1)
+    with more, form_rows.details(line, "When requests leave, and what ends the load"):
+        row |= _details(line)
+    with remove:
+        form_rows.remove_button(line, "load")
+    return row
+
+
+def _details(line: Line) -> Row:
+    row: dict[str, Any] = {
+        "arrivals": line.choice("arrivals", "Requests leave", list(_ARRIVALS), format_func=_ARRIVALS.get, inside=True)
+    }
+    if row["arrivals"] == "ramp":
+        row["ramp_to_rps"] = line.figure("ramp_to_rps", "Rate at the end (1/s)", inside=True)
+    row["duration_s"] = line.figure(
+        "duration_s", "End after (s)", step=10.0, inside=True, placeholder="when all prompts were sent"
+    )
+    row["stop_on_error_share"] = line.figure(
+        "stop_on_error_share",
+        "Stop when more than this share fails (0 to 1)",
+        step=0.05,
+        inside=True,
+        placeholder="never",
+    )
+    return row

@@ -1,0 +1,154 @@
+"""Where the form's study begins: a preset, the same preset scaled down to the reference pair, or a study of before.
+
+A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?job=` with a job's id,
+or `?study=` with the beginning of a study's digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from lab.errors import UserError
+from lab.reference import reference_version
+from lab.study import Study
+from webapp import data, offers, params, study_editor, toml_editor
+from webapp.said import said_here
+from webapp.text import literal
+from workers import queue
+from workers.queue import Job
+
+_MOST_JOBS = 50
+_START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "submit-reference", "submit-missing"
+
+
+@dataclass(frozen=True)
+class Start:
+    """A preset's name, or a job's id where `kind` is job."""
+
+    kind: str
+    name: str
+    reference: bool = False
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {self.kind: self.name} | ({"reference": "true"} if self.reference else {})
+
+
+def ensure() -> None:
+    """Fill the form with what the link asks for; at first, and where it asks for nothing, with the demo study."""
+    asked = _asked()
+    if not study_editor.holds_something():
+        _load(Start("preset", offers.DEMO))
+    if asked is not None and asked != st.session_state[_START]:
+        _try(asked)
+
+
+def _try(start: Start) -> None:
+    try:
+        _load(start)
+    except UserError as error:
+        st.session_state[_MISSING] = str(error)
+
+
+def _asked() -> Start | None:
+    link = st.query_params
+    reference = link.get("reference", "").casefold() in ("true", "1", "yes")
+    if preset := link.get("preset"):
+        return Start("preset", preset, reference)
+    if job := link.get(params.JOB.key):
+        return Start("job", params.job_id_of(job), reference)
+    if digest := link.get("study"):
+        found = next((job for job in _jobs() if job.study_id.startswith(digest)), None)
+        return Start("job", found.job_id if found else digest, reference)
+    return None
+
+
+def _load(start: Start) -> None:
+    """Raises UserError for a preset or a job that is not there."""
+    study = _study(start)
+    study_editor.begin(study)
+    toml_editor.forget()
+    st.session_state.pop(_MISSING, None)
+    st.session_state[_START] = start
+    st.query_params.from_dict({} if start == Start("preset", offers.DEMO) else start.query)
+
+
+def _study(start: Start) -> Study:
+    study = queue.preset(start.name) if start.kind == "preset" else queue.job(data.engine(), start.name).study
+    return reference_version(study) if start.reference else study
+
+
+def show() -> None:
+    """What can be chosen to start from, and what the chosen one is about."""
+    start: Start = st.session_state[_START]
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _choice(start)
+        _small_version(start)
+        with st.container(width="content"):
+            again = st.button("Start over", icon=":material/replay:", help="Fill the form with it again")
+        if again:
+            with said_here():
+                _load(start)
+            st.rerun()
+    _about(start)
+    if missing := st.session_state.get(_MISSING):
+        st.warning(f"This link asks for a study that is not here: {literal(missing)}.", icon=":material/link_off:")
+
+
+def _choice(start: Start) -> None:
+    with said_here():
+        titles = {Start("preset", preset.name): f"{preset.name}: {_plain(preset.title)}" for preset in offers.presets()}
+        titles |= {Start("job", job.job_id): params.job_label(job.name, job.job_id) for job in _jobs()}
+    plain = Start(start.kind, start.name)
+    options = list(dict.fromkeys([*titles, plain]))
+    st.session_state[_CHOICE] = plain
+    st.selectbox(
+        "Start from",
+        options,
+        format_func=lambda option: titles.get(option, option.name),
+        key=_CHOICE,
+        on_change=_chosen,
+        help="A preset repeats a published experiment; below them are the studies that were submitted here",
+    )
+
+
+def _plain(title: str) -> str:
+    """A list of choices shows no code in its own letters."""
+    return title.replace("`", "")
+
+
+def _small_version(start: Start) -> None:
+    """The demo is of that size already."""
+    if start.name == offers.DEMO and start.kind == "preset":
+        return
+    st.session_state[_REFERENCE] = start.reference
+    with st.container(width="content"):
+        st.toggle(
+            "On the reference pair",
+            key=_REFERENCE,
+            on_change=_chosen,
+            help="The same arms, workloads and loads, scaled down to the models this project ships: minutes on a CPU",
+        )
+
+
+def _chosen() -> None:
+    chosen: Start = st.session_state[_CHOICE]
+    reference = bool(st.session_state.get(_REFERENCE, False)) and chosen != Start("preset", offers.DEMO)
+    _try(Start(chosen.kind, chosen.name, reference))
+
+
+def _about(start: Start) -> None:
+    if start.kind == "preset":
+        about = next((preset.about for preset in offers.presets() if preset.name == start.name), "")
+        if about:
+            st.caption(literal(about))
+
+
+def _jobs() -> list[Job]:
+    """The newest ones, each study once."""
+    newest: dict[str, Job] = {}
+    for job in queue.jobs(data.engine(), limit=_MOST_JOBS):
+        newest.setdefault(job.study_id, job)
+    return list(newest.values())

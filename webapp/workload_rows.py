@@ -1,0 +1,101 @@
+"""The form's workloads: which prompts, and how much is generated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+
+from lab.workload import RANDOM_LENGTHS
+from webapp import form_rows, offers, study_problems
+from webapp.form_rows import BUTTONS, Line
+from webapp.study_form import Row
+from webapp.study_problems import Problem
+
+TABLE = "workloads"
+_WIDTHS = (2.1, 1.6, 1.1, 1.1, *BUTTONS)
+_LABELS = (
+    ("Dataset", "By name, or the path of a JSONL file on the worker; the list below says which are here"),
+    ("Category", "One category of the dataset; empty: all of them"),
+    ("Input tokens", "Length of the prompts, for datasets that are made and not read (random, prefix_repetition)"),
+    ("Output tokens", "How many are asked for; at most so many where each prompt asks for its own length"),
+)
+_NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
+
+
+def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
+    rows = []
+    with st.container(border=True, gap="small", height="stretch"):
+        st.markdown("**Workloads** :gray[– what is asked]")
+        form_rows.header(_WIDTHS, *_LABELS)
+        for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
+            rows.append(_row(Line(TABLE, number, initial)))
+            form_rows.say_row(problems, TABLE, place)
+        st.button(
+            "Add a workload",
+            icon=":material/add:",
+            type="tertiary",
+            on_click=form_rows.add,
+            args=(TABLE, {**_NEW, **(rows[-1] if rows else {}), "category": None}),
+            key="add-workload",
+        )
+        form_rows.say(study_problems.of_table(problems, TABLE))
+    return tuple(rows)
+
+
+def _row(line: Line) -> Row:
+    dataset, category, inputs, outputs, more, remove = st.columns(_WIDTHS, gap="xsmall", vertical_alignment="center")
+    row: dict[str, Any] = {}
+    with dataset:
+        row["dataset"] = line.choice(
+            "dataset",
+            "Dataset",
+            offers.dataset_names(),
+            format_func=offers.dataset_label,
+            accept_new_options=True,
+        )
+    with category:
+        row["category"] = _category(line, str(row["dataset"]))
+    lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
+    with inputs:
+        row["input_tokens"] = _length(line, "input_tokens", "Input tokens", lengths and lengths[0])
+    with outputs:
+        row["output_tokens"] = _length(line, "output_tokens", "Output tokens", lengths and lengths[1])
+    with more, form_rows.details(line, "How long answers become, and shared beginnings of prompts"):
+        row |= _details(line)
+    with remove:
+        form_rows.remove_button(line, "workload")
+    return row
+
+
+def _category(line: Line, dataset: str) -> str | None:
+    return line.choice("category", "Category", offers.categories(dataset), accept_new_options=True, placeholder="all")
+
+
+def _length(line: Line, column: str, label: str, fixed: int | None) -> int | None:
+    """A number to fill in, or the one that the dataset's name says."""
+    if fixed is None:
+        return line.count(column, label, placeholder="its own")
+    line.blank(column, label, f"{fixed}")
+    return fixed
+
+
+def _details(line: Line) -> Row:
+    initial = line.initial
+    return {
+        "own_output_lengths": st.toggle(
+            "Each prompt asks for its own output length",
+            bool(initial.get("own_output_lengths")),
+            key=line.key("own"),
+            help="As its dataset records it, and for the output tokens of this row at most",
+        ),
+        "ignore_eos": st.toggle(
+            "Write on past the end of the text",
+            bool(initial.get("ignore_eos", True)),
+            key=line.key("ignore_eos"),
+            help="To the full length (ignore_eos), so that every arm writes as much",
+        ),
+        "prefix_tokens": line.count("prefix_tokens", "Shared beginning (tokens)", inside=True, placeholder="none"),
+        "num_prefixes": line.count("num_prefixes", "How many beginnings", inside=True, placeholder="none"),
+    }

@@ -1,0 +1,62 @@
+"""What an installed vLLM has, as one line of JSON: `{"flags": [...], "methods": [...]}`. Run by its own Python.
+
+Its argument parser and its list of methods are asked, because both change with every release, and so does where they
+are. Nothing of Drafthouse is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any
+
+_PARSERS = ("vllm.utils.argparse_utils", "vllm.utils")
+_MAKERS = ("vllm.entrypoints.launchers.cli_args", "vllm.entrypoints.openai.cli_args")
+
+
+def main() -> None:
+    """Print the answer last; vLLM prints what it likes before."""
+    answer = {"flags": sorted(set(_flags())), "methods": [name for name in _methods() if _works_here(name)]}
+    print(json.dumps(answer))
+
+
+def _flags() -> Iterator[str]:
+    """Long options without their dashes, `no-` forms among them."""
+    parser = _first(_MAKERS, "make_arg_parser")(_first(_PARSERS, "FlexibleArgumentParser")())
+    for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
+        yield from (option[2:] for option in action.option_strings if option.startswith("--"))
+
+
+def _first(modules: tuple[str, ...], name: str) -> Any:
+    """From the first of these places where this release has it."""
+    for module in modules:
+        try:
+            return getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise SystemExit(f"this vLLM has {name} in none of {', '.join(modules)}")
+
+
+def _methods() -> Iterator[str]:
+    return _names(_first(("vllm.config.speculative", "vllm.config"), "SpeculativeMethod"))
+
+
+def _names(literal: Any) -> Iterator[str]:
+    """The strings of a Literal, also of those inside it."""
+    for part in typing.get_args(literal):
+        yield from (part,) if isinstance(part, str) else _names(part)
+
+
+def _works_here(method: str) -> bool:
+    if method == "suffix":
+        return importlib.util.find_spec("arctic_inference") is not None
+    if method == "ngram_gpu":
+        return importlib.import_module("vllm.platforms").current_platform.device_type != "cpu"
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""NVIDIA GPUs as NVML tells them. On a host without its library or without a GPU there are none, and that is no error.
+
+Every function may be called from any thread, and takes a few milliseconds at most once the library is open.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pynvml
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: NVML's bits for what holds a clock where it is.
+_REASONS = {
+    0x001: "gpu_idle",
+    0x002: "applications_clocks_setting",
+    0x004: "sw_power_cap",
+    0x008: "hw_slowdown",
+    0x010: "sync_boost",
+    0x020: "sw_thermal_slowdown",
+    0x040: "hw_thermal_slowdown",
+    0x080: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+    0x200: "board_limit",
+    0x400: "reliability",
+}
+
+
+#: What lists the processes on a GPU (alone, and through the MPS server), the newest version that a driver has first.
+_PROCESS_LISTS = (
+    (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
+    (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
+)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU of this host."""
+
+    handle: Any  # NVML's
+    index: int  # NVML's, which is the order of the PCI bus
+    name: str
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.uuid})"
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One GPU at one moment; None where it does not tell."""
+
+    utilisation_percent: float | None
+    memory_used_bytes: int | None
+    power_w: float | None  # of the whole board, also where only a part of the GPU is used (MIG)
+    sm_clock_mhz: float | None
+    memory_clock_mhz: float | None
+    temperature_c: float | None
+    throttle_reasons: frozenset[str] | None
+
+
+@functools.cache
+def gpus() -> tuple[Gpu, ...]:
+    """Every GPU that this process may see; none where NVML cannot be opened."""
+    try:
+        pynvml.nvmlInit()
+        return tuple(_gpu(index) for index in range(pynvml.nvmlDeviceGetCount()))
+    except pynvml.NVMLError as error:
+        if not isinstance(error, pynvml.NVMLError_LibraryNotFound):  # the usual host without a GPU says only that
+            logger.warning("the GPUs cannot be watched: NVML says %s", error)
+        return ()
+
+
+def driver_version() -> str | None:
+    """The NVIDIA driver's version; None where there is no GPU."""
+    return str(pynvml.nvmlSystemGetDriverVersion()) if gpus() else None
+
+
+def processes_on(gpu: Gpu) -> set[int]:
+    """The pids that compute on this GPU, as the driver numbers them: a container may number them otherwise."""
+    asked = (_first_known(gpu.handle, *versions) for versions in _PROCESS_LISTS)
+    return {int(process.pid) for processes in asked for process in processes}
+
+
+def read_gpu(gpu: Gpu) -> GpuReading:
+    handle = gpu.handle
+    milliwatts = _figure(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    reasons = _figure(lambda: _reasons(handle))
+    return GpuReading(
+        utilisation_percent=_figure(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+        memory_used_bytes=_figure(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        power_w=None if milliwatts is None else milliwatts / 1000,
+        sm_clock_mhz=_figure(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
+        memory_clock_mhz=_figure(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM))),
+        temperature_c=_figure(lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
+        throttle_reasons=None if reasons is None else reason_names(reasons),
+    )
+
+
+def reason_names(bits: int) -> frozenset[str]:
+    """NVML's bit mask of reasons by name; a bit that is newer than this list by its number."""
+    ours = {name for bit, name in _REASONS.items() if bits & bit}
+    return frozenset(ours | {f"{1 << place:#x}" for place in range(64) if bits & (1 << place) & ~sum(_REASONS)})
+
+
+def together(readings: Collection[GpuReading]) -> dict[str, Any]:
+    """The fields of a TelemetrySample; a figure that one of the GPUs does not tell is unknown of all."""
+
+    def over(field: str, combine: Callable[[list[Any]], Any]) -> Any:
+        values = [getattr(reading, field) for reading in readings]
+        return None if not values or None in values else combine(values)
+
+    return {
+        "gpu_utilisation_percent": over("utilisation_percent", lambda values: sum(values) / len(values)),
+        "gpu_memory_used_bytes": over("memory_used_bytes", sum),
+        "gpu_power_w": over("power_w", sum),
+        "gpu_sm_clock_mhz": over("sm_clock_mhz", min),
+        "gpu_memory_clock_mhz": over("memory_clock_mhz", min),
+        "gpu_temperature_c": over("temperature_c", max),
+        "gpu_throttle_reasons": over("throttle_reasons", lambda values: ",".join(sorted(frozenset().union(*values)))),
+    }
+
+
+def _gpu(index: int) -> Gpu:
+    handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+    return Gpu(handle, index, str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle)))
+
+
+def _first_known(handle: Any, *questions: Callable[[Any], Iterable[Any]]) -> Iterable[Any]:
+    """The answer to the first question that the driver knows; nothing where it knows none."""
+    answers = (_figure(functools.partial(question, handle)) for question in questions)
+    return next((answer for answer in answers if answer is not None), ())
+
+
+def _reasons(handle: Any) -> int:
+    """Drivers before 535 know the question only by its old name."""
+    try:
+        return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
+    except pynvml.NVMLError_FunctionNotFound:
+        return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+
+
+def _figure(ask: Callable[[], T]) -> T | None:
+    """None for what this GPU, its driver or our rights do not offer; anything else that goes wrong is said once."""
+    try:
+        return ask()
+    except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission):
+        return None
+    except pynvml.NVMLError as error:
+        _say_once(str(error))
+        return None
+
+
+@functools.cache
+def _say_once(error: str) -> None:
+    logger.warning("a figure of a GPU cannot be read: NVML says %s", error)

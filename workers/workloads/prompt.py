@@ -1,0 +1,57 @@
+"""What is sent: one prompt, whichever dataset it comes from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Message:
+    """One turn of a conversation, as the chat endpoint takes it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt. The id is a hash of what is sent: the same prompt has the same id in every dataset and on every host.
+
+    `text` is always there: the completions endpoint gets it, unless there are `token_ids` (then it is what they decode
+    to); the chat endpoint gets it as one user's message, unless there are `messages` (then it is their contents).
+    `output_tokens` is the length the dataset records, None where the workload does not ask for it. `arrival_s` is when
+    the request came in the recorded trace, in seconds after the first one of these prompts.
+    """
+
+    prompt_id: str
+    category: str | None
+    text: str
+    token_ids: tuple[int, ...] | None = None
+    messages: tuple[Message, ...] | None = None
+    output_tokens: int | None = None
+    arrival_s: float | None = None
+
+
+def id_of_text(text: str) -> str:
+    return _id(text.encode())
+
+
+def id_of_token_ids(token_ids: Sequence[int]) -> str:
+    return _id(json.dumps(list(token_ids)).encode())
+
+
+def id_of_messages(messages: Sequence[Message]) -> str:
+    return _id(json.dumps([asdict(message) for message in messages], ensure_ascii=False).encode())
+
+
+def text_of(messages: Sequence[Message]) -> str:
+    """What the completions endpoint gets of a conversation: no chat template is put around it."""
+    return "\n\n".join(message.content for message in messages)
+
+
+def _id(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
