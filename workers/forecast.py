@@ -39,7 +39,9 @@ def history(settings: Settings, target: str, hardware: str | None = None) -> His
 
 
 def _past(row: Mapping[Hashable, Any]) -> PastRuns:
-    known: dict[str, Any] = {str(key): None if value != value else value for key, value in row.items()}  # noqa: PLR0124 - NaN is unknown
+    import pandas as pd  # noqa: PLC0415 - likewise
+
+    known: dict[str, Any] = {str(key): None if pd.isna(value) else value for key, value in row.items()}
     known["output_tokens"] = known["requested_output_tokens"]
     return PastRuns(**{name: known[name] for name in PastRuns.__dataclass_fields__})
 

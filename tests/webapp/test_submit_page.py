@@ -76,7 +76,7 @@ def submitted(settings: Settings) -> list[Study]:
 
 def words(app: AppTest) -> str:
     kinds = ("markdown", "caption", "header", "error", "info", "warning", "success")
-    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
 
 
 @pytest.fixture
