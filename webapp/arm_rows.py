@@ -34,7 +34,7 @@ _AREA = 96
 
 
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
-    with st.container(border=True, gap="small"):
+    with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         with head:
             st.markdown("**Arms** :gray[– ways to serve the target]", width="content")

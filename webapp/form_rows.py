@@ -16,7 +16,7 @@ from webapp.text import literal
 
 _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
 #: Widths of the two buttons at the end of a row, as shares of a line's columns.
-BUTTONS = (0.62, 0.42)
+BUTTONS = (0.62, 0.32)
 _DETAILS_WIDTH = 400
 
 

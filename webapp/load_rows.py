@@ -34,7 +34,7 @@ _ARRIVALS = {
 
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
-    with st.container(border=True, gap="small", height="stretch"):
+    with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– how it is asked]")
         form_rows.header(_WIDTHS, *_LABELS)
         for place, (number_, initial) in enumerate(form_rows.rows(TABLE)):

@@ -46,7 +46,7 @@ def edit(problems: Sequence[Problem]) -> FormValues:
     initial: Row = st.session_state[_INITIAL]
     fields = _study_fields(initial, problems)
     arms = arm_rows.edit(problems)
-    with st.grid(2, min_column_width=_LEAST_WIDTH, gap="medium"):
+    with st.grid(2, min_column_width=_LEAST_WIDTH, gap="small"):
         workloads = workload_rows.edit(problems)
         loads = load_rows.edit(problems)
     fields |= more_fields.edit(initial, problems)

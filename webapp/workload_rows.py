@@ -26,7 +26,7 @@ _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
 
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
-    with st.container(border=True, gap="small", height="stretch"):
+    with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Workloads** :gray[– what is asked]")
         form_rows.header(_WIDTHS, *_LABELS)
         for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
