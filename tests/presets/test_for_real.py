@@ -1,4 +1,4 @@
-"""Two presets scaled down, run for real: every engine that a CPU has, drafts, samples and a sweep.
+"""Two presets scaled down, run for real: the two engines that a CPU has, without and with drafts.
 
 `python -m benchmarks presets` runs all of them so.
 """
@@ -16,7 +16,7 @@ from warehouse.settings import Settings
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("name", ["engines", "moe-cost"])
+@pytest.mark.parametrize("name", ["engines", "assisted-generation"])
 def test_every_run_of_a_presets_reference_version_completes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)  # where engines.toml and the prepared models are
     settings = Settings()

@@ -195,8 +195,12 @@ def test_a_job_id_that_climbs_out_of_the_home_has_no_log(home: Home) -> None:
 def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_field(home: Home) -> None:
     arms = [
         {"name": "a", "engine": "absent"},
-        {"name": "b", "engine": "nothing", "baseline": True, "flags": {"port": 1, "--x": 2}},
-        {"name": "c", "speculation": {"method": "eagle3", "model": "./no-model", "num_speculative_tokens": 3}},
+        {"name": "b", "engine": "nothing", "baseline": True},
+        {
+            "name": "c",
+            "flags": {"port": 1, "--x": 2},
+            "speculation": {"method": "eagle3", "model": "./no-model", "num_speculative_tokens": 3},
+        },
     ]
     loads = [{"max_concurrency": 1, "num_prompts": 1000}]
     with pytest.raises(StudyError) as refused:
@@ -205,8 +209,8 @@ def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_f
     assert "is not prepared yet" in problems["target"]
     assert "is not installed" in problems["arms[0].engine"]
     assert "engines.toml has absent, endpoint, vllm" in problems["arms[1].engine"]
-    assert "sets this itself" in problems["arms[1].flags.port"]
-    assert "is no flag" in problems["arms[1].flags.--x"]
+    assert "sets this itself" in problems["arms[2].flags.port"]
+    assert "is no flag" in problems["arms[2].flags.--x"]
     assert "no-model is no model" in problems["arms[2].speculation.model"]
     assert "64" in problems["workloads[0]"]
     assert queue.jobs(home.database) == []

@@ -44,7 +44,7 @@ class Strict(Handler):
         if self.gossip == "event" and self.asked > 1:
             event = {"error": {"message": f"no quota for {self.key}"}}
         elif self.gossip == "unreadable" and self.asked > 1:
-            return self._chunk(f"data: {{{'x' * 195}{self.key}\n\n".encode())
+            return self._chunk(f"data: {{{'x' * 185}{self.key}\n\n".encode())
         elif self.gossip == "output" and event["choices"]:
             return self._in_pieces(event)
         return super()._event(event)
