@@ -11,7 +11,7 @@ from lab.study import Arm, Load, Study, Workload
 #: Rough seconds until an engine answers, before a host has a history.
 ASSUMED_START_S = 35.0
 #: What a run warms up with at least, and the tokens that each of these requests generates at most.
-_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 32
+_WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 

@@ -170,9 +170,10 @@ def _summary(row: Row) -> str:
     """What stands behind the button, so that nothing is hidden: the flags in full where they are short."""
     flags = ", ".join((row.get("flags") or "").splitlines())
     variables = len((row.get("environment") or "").splitlines())
+    settings = len((row.get("config") or "").splitlines())
     said = [
         flags if len(flags) <= 90 else count(len((row.get("flags") or "").splitlines()), "flag"),
-        "configuration file" if row.get("config") else "",
+        f"configuration file of {count(settings, 'line')}" if settings else "",
         count(variables, "variable") if variables else "",
         ", ".join((row.get("options") or "").splitlines()),
     ]

@@ -30,6 +30,7 @@ def _show_table(states: list[DatasetState]) -> None:
         pd.DataFrame([_row(state) for state in states]),
         hide_index=True,
         height=290,
+        placeholder="",
         column_config=_columns(),
         alt="The datasets, where they are from and which of them are here",
     )

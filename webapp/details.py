@@ -33,7 +33,7 @@ def read_flags(text: str) -> dict[str, Any]:
 
 def config_text(config: Mapping[str, Any]) -> str:
     """YAML, as engines read it; nothing for an empty configuration."""
-    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip() if config else ""
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip("\n") if config else ""
 
 
 def read_config(text: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from lab.study_text import study_to_toml
 from webapp import data, params
 from webapp.jobs_page import ACTIVE, show_badge
 from webapp.said import said_here
+from webapp.study_start import FROM_JOB
 from webapp.text import literal, moment
 from workers import queue
 from workers.queue import Job
@@ -59,7 +60,7 @@ def _results_link(job: Job) -> None:
 
 
 def _submit_link(job: Job) -> None:
-    asked = {params.JOB.key: job.job_id}
+    asked = {FROM_JOB: job.job_id}
     st.page_link("views/submit.py", label="Change and submit", icon=":material/edit:", query_params=asked)
 
 

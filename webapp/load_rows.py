@@ -12,7 +12,6 @@ from webapp import form_rows, study_problems
 from webapp.form_rows import BUTTONS, Line
 from webapp.study_form import Row
 from webapp.study_problems import Problem
-from webapp.text import number
 
 TABLE = "loads"
 _WIDTHS = (2.1, 1.25, 1.1, 1.1, 1.1, *BUTTONS)
@@ -77,7 +76,7 @@ def pattern_words(pattern: str) -> str:
     if pattern == SWEEP:
         return f"{pattern}: {', '.join(map(str, SWEEP_CONCURRENCIES))} at once"
     load = PATTERNS[pattern]
-    rate = f"{number(load['request_rate_rps'])} requests/s, " if "request_rate_rps" in load else ""
+    rate = f"{load['request_rate_rps']:g} requests/s, " if "request_rate_rps" in load else ""
     burstiness = f"burstiness {load['burstiness']:g}, " if "burstiness" in load else ""
     return f"{pattern}: {rate}{burstiness}{load['max_concurrency']} at once, {load['num_prompts']} prompts"
 

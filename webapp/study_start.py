@@ -1,7 +1,8 @@
 """Where the form's study begins: a preset, the same preset scaled down to the reference pair, or a study of before.
 
-A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?job=` with a job's id,
-or `?study=` with the beginning of a study's digest.
+A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?from_job=` with a
+job's id, or `?study=` with the beginning of a study's digest. It is not the `?job=` of the other pages: that one
+belongs to their selectbox, and Streamlit takes it out of the link with it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from webapp.text import literal
 from workers import queue
 from workers.queue import Job
 
+FROM_JOB = "from_job"
 _MOST_JOBS = 50
 _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "submit-reference", "submit-missing"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id where `kind` is job."""
+    """A preset's name, or a job's id where `kind` is `FROM_JOB`."""
 
     kind: str
     name: str
@@ -57,11 +59,11 @@ def _asked() -> Start | None:
     reference = link.get("reference", "").casefold() in ("true", "1", "yes")
     if preset := link.get("preset"):
         return Start("preset", preset, reference)
-    if job := link.get(params.JOB.key):
-        return Start("job", params.job_id_of(job), reference)
+    if job := link.get(FROM_JOB):
+        return Start(FROM_JOB, params.job_id_of(job), reference)
     if digest := link.get("study"):
         found = next((job for job in _jobs() if job.study_id.startswith(digest)), None)
-        return Start("job", found.job_id if found else digest, reference)
+        return Start(FROM_JOB, found.job_id if found else digest, reference)
     return None
 
 
@@ -100,7 +102,7 @@ def show() -> None:
 def _choice(start: Start) -> None:
     with said_here():
         titles = {Start("preset", preset.name): f"{preset.name}: {_plain(preset.title)}" for preset in offers.presets()}
-        titles |= {Start("job", job.job_id): params.job_label(job.name, job.job_id) for job in _jobs()}
+        titles |= {Start(FROM_JOB, job.job_id): params.job_label(job.name, job.job_id) for job in _jobs()}
     plain = Start(start.kind, start.name)
     options = list(dict.fromkeys([*titles, plain]))
     st.session_state[_CHOICE] = plain

@@ -35,7 +35,13 @@ def parameters(page: Page) -> dict[str, str]:
     return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
 
 
+def settled(page: Page) -> None:
+    """Nothing is drawn any more: a list opened before would be closed by the drawing."""
+    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
+
+
 def choose(page: Page, label: str, option: str) -> None:
+    settled(page)
     page.get_by_role("combobox", name=re.compile(label)).click()
     page.get_by_role("option", name=option, exact=True).click()
 
@@ -134,7 +140,7 @@ def test_a_job_leads_to_the_form_that_holds_its_study(server: Server, page: Page
     page.get_by_role("link", name="Change and submit").click()
     heading(page, "Submit a study")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("to change")
-    expect(page).to_have_url(re.compile(f"job={job_id}"))
+    expect(page).to_have_url(re.compile(f"from_job={job_id}"))
 
 
 def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: Page) -> None:
@@ -143,7 +149,7 @@ def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: 
     heading(page, "Jobs")
     card = page.locator(f".st-key-active-{second}")
     expect(card.get_by_text("1 study before it")).to_be_visible()
-    page.locator(f".st-key-up-{second} button").click()
+    page.locator(f".st-key-up-{second}").get_by_test_id("stTooltipHoverTarget").get_by_role("button").click()
     expect(card.get_by_text("Next in the queue")).to_be_visible()
     expect(page.locator(f".st-key-active-{first}").get_by_text("1 study before it")).to_be_visible()
     for job_id in (first, second):

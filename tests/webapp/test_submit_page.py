@@ -163,7 +163,7 @@ def test_another_start_is_chosen_from_the_list(open_page: OpenPage) -> None:
 
 def test_an_earlier_study_can_be_changed_and_submitted_again(open_page: OpenPage, settings: Settings) -> None:
     job_id = queue.submit(settings, study(name="of yesterday", repeats=2))
-    app = set_name(open_page("submit", job=job_id), "of today")
+    app = set_name(open_page("submit", from_job=job_id), "of today")
     click(app, "Submit study")
     assert submitted(settings)[0] == study(name="of today", repeats=2)
 
@@ -214,7 +214,7 @@ def test_an_arm_takes_flags_a_configuration_file_and_an_environment(open_page: O
     of(app, "text_area", "arms-1-environment").set_value("OMP_NUM_THREADS=1")
     of(app, "text_area", "arms-1-options").set_value("draft_tensor_parallel_size = 1")
     app = ran(app.run())
-    assert "max-num-seqs = 8 · configuration file · 1 variable · draft_tensor_parallel_size = 1" in words(app)
+    assert "max-num-seqs = 8 · configuration file of 1 line · 1 variable · draft_tensor_parallel_size = 1" in words(app)
     arm = shown_study(app).arms[1]
     assert arm.flags == {"max-num-seqs": 8}
     assert arm.config == {"kv-cache-dtype": "fp8"}
@@ -323,5 +323,5 @@ def test_without_a_job_table_the_page_says_which_command_makes_one(open_page: Op
 def test_the_small_version_of_an_earlier_study_is_made_of_it(open_page: OpenPage, settings: Settings) -> None:
     large = study(name="large", target=str(settings.models_dir / "target"))
     job_id = queue.submit(settings, large)
-    app = open_page("submit", job=job_id, reference="true")
+    app = open_page("submit", from_job=job_id, reference="true")
     assert shown_study(app) == reference_version(submitted(settings)[0])

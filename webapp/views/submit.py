@@ -9,7 +9,7 @@ import streamlit as st
 from webapp import datasets_panel, study_start, submit_page, toml_editor
 from webapp.said import said_here
 
-st.html(Path(__file__).parents[1] / "static" / "code.css")
+st.html(Path(__file__).parents[1] / "static" / "form.css")
 with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
     st.title("Submit a study", width="content")
     mode = toml_editor.show_switch()
