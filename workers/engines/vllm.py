@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab.study import Arm, Speculation, Study
+from lab.study import Arm, FlagValue, Speculation, Study
 from warehouse.settings import Settings
-from workers.engines.flags import config_file, merged, negatable
+from workers.engines.flags import config_file, dashed, merged, negatable
 from workers.engines.models import model_path
 
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \((?P<version>[^)]*)\) with config: (?P<config>.*)")
@@ -23,9 +23,17 @@ def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Pat
         model_path(settings, study.target),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
-        *negatable(merged(study, arm)),
+        *negatable(_own_sampling(arm) | merged(study, arm)),
         *(() if arm.speculation is None else _speculation(settings, arm.speculation)),
     )
+
+
+def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
+    """Else what a request leaves open (top_k, a repetition penalty, ...) is what the model's generation_config says,
+    and the study does not know.
+    """
+    given = {dashed(name) for name in arm.config}
+    return {} if "generation-config" in given else {"generation-config": "vllm"}
 
 
 def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...]:

@@ -110,3 +110,10 @@ def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines:
     (tmp_path / "log").write_text("".join(f"INFO line {number}\n" for number in range(lines)))
     told = telling_lines(tmp_path / "log").splitlines()
     assert (len(told), told[-1]) == (kept, f"INFO line {lines - 1}")
+
+
+def test_what_a_request_leaves_open_is_not_taken_from_the_models_generation_config(tmp_path: Path) -> None:
+    assert " ".join(of_arm(tmp_path, {})).count("--generation-config vllm") == 1
+    asked = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
+    assert asked[asked.index("--generation-config") + 1] == "auto"
+    assert "--generation-config" not in of_arm(tmp_path, {"config": {"generation_config": "auto"}})
