@@ -1,0 +1,121 @@
+"""What tokens cost: a dated price book, and cost per million tokens. Pure; unknown is None, never 0.
+
+Cost per million tokens = price per hour / 3600 / throughput x 10^6, as the published cost studies compute it. A price
+is that of everything the engine ran on, not of one GPU of several. Money is never converted: figures in two currencies
+are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from pydantic import Field
+
+from lab.errors import UserError
+from lab.frozen import Frozen
+
+_S_PER_HOUR = 3600.0
+_MILLION = 1e6
+_J_PER_KWH = 3.6e6
+_HOURS_PER_YEAR = 365.25 * 24
+
+
+class Owned(Frozen):
+    """Hardware that was bought: its price spread over the hours in which it works."""
+
+    purchase_price: float = Field(gt=0)
+    lifetime_years: float = Field(gt=0)
+    utilisation: float = Field(gt=0, le=1)  # share of its lifetime in which it works
+
+    @property
+    def per_hour(self) -> float:
+        return self.purchase_price / (self.lifetime_years * _HOURS_PER_YEAR * self.utilisation)
+
+
+class Price(Frozen):
+    """What an hour of some hardware costs from a day on. Entries are added, never changed: old figures keep theirs."""
+
+    hardware: str = Field(min_length=1)  # part of the hardware's name is enough, capitals do not matter
+    valid_from: date
+    currency: str = Field(pattern=r"^[A-Z]{3}$")
+    source: str = Field(min_length=1)  # where the price is from
+    rented_per_hour: float | None = Field(default=None, gt=0)
+    owned: Owned | None = None
+    electricity_per_kwh: float | None = Field(default=None, ge=0)  # only where it is not in the price already
+
+    @property
+    def per_hour(self) -> float:
+        """Without electricity. Raises UserError for an entry that says neither price, or both."""
+        if self.rented_per_hour is not None and self.owned is None:
+            return self.rented_per_hour
+        if self.owned is not None and self.rented_per_hour is None:
+            return self.owned.per_hour
+        raise UserError(
+            f"the price of {self.hardware!r} needs either rented_per_hour or owned "
+            "(purchase_price, lifetime_years, utilisation)"
+        )
+
+
+def price_on(book: Iterable[Price], hardware: str, day: date) -> Price | None:
+    """What counted for this hardware on that day: of the entries whose name fits best the latest one; of two for the
+    same day the later in the book.
+    """
+    fitting = [price for price in book if price.hardware.lower() in hardware.lower() and price.valid_from <= day]
+    return max(enumerate(fitting), key=lambda at: (len(at[1].hardware), at[1].valid_from, at[0]), default=(0, None))[1]
+
+
+def per_million_tokens(price_per_hour: float | None, tok_per_s: float | None) -> float | None:
+    """Of output tokens or of all, whichever rate is given."""
+    if price_per_hour is None or not tok_per_s:
+        return None
+    return price_per_hour / _S_PER_HOUR / tok_per_s * _MILLION
+
+
+def per_request(price_per_hour: float | None, request_per_s: float | None) -> float | None:
+    if price_per_hour is None or not request_per_s:
+        return None
+    return price_per_hour / _S_PER_HOUR / request_per_s
+
+
+@dataclass(frozen=True)
+class Window:
+    """A measured window: its length and the tokens it gave."""
+
+    duration_s: float
+    tokens: int
+
+
+def per_million_with_start_up(price_per_hour: float, start_s: float | None, windows: Iterable[Window]) -> float | None:
+    """Of one engine start and every window measured on it. How much start-up weighs depends on how long the engine is
+    used afterwards: this figure is that of the benchmark itself. None where the start was not timed.
+    """
+    windows = list(windows)
+    tokens = sum(window.tokens for window in windows)
+    if start_s is None or not tokens:
+        return None
+    seconds = start_s + sum(window.duration_s for window in windows)
+    return price_per_hour / _S_PER_HOUR * seconds / tokens * _MILLION
+
+
+def saving(throughput_ratio: float, price_ratio: float = 1.0) -> float:
+    """Share of the baseline's cost that is saved (negative: it costs more), from the ratio of throughputs candidate /
+    baseline and of prices per hour.
+    """
+    return 1 - price_ratio / throughput_ratio
+
+
+def saving_interval(low: float, high: float, price_ratio: float = 1.0) -> tuple[float, float]:
+    """From the interval of the throughput's ratio: the saving grows with it, so its ends are those of the ratio."""
+    return saving(low, price_ratio), saving(high, price_ratio)
+
+
+def kwh_per_million_tokens(energy_j_per_token: float | None) -> float | None:
+    return None if energy_j_per_token is None else energy_j_per_token * _MILLION / _J_PER_KWH
+
+
+def electricity_per_million_tokens(energy_j_per_token: float | None, per_kwh: float | None) -> float | None:
+    """Of the GPUs alone: what the host and the cooling take was not measured."""
+    kwh = kwh_per_million_tokens(energy_j_per_token)
+    return None if kwh is None or per_kwh is None else kwh * per_kwh
