@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from lab.errors import UserError
-from services import datasets_verbs, job_verbs, supervisor
+from services import datasets_verbs, job_verbs, price_verbs, supervisor
 from services import demo as demos
 from services import doctor as doctors
 from services.show import print_json, print_table
@@ -37,6 +37,7 @@ StudyName = Annotated[
 ]
 _TEND_EVERY_S = 0.25
 app.add_typer(datasets_verbs.app, name="datasets")
+app.add_typer(price_verbs.app, name="prices")
 for verb in job_verbs.VERBS:
     app.command()(verb)
 

@@ -1,4 +1,4 @@
-"""What people and workers change: studies, jobs and their leases. In SQLite, or in PostgreSQL by URL."""
+"""What people and workers change: studies, jobs and their leases, prices. In SQLite, or in PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -92,4 +92,21 @@ workers = sa.Table(
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("last_seen", UtcDateTime, nullable=False),
     sa.Column("job_id", sa.Text),  # what it works on
+)
+
+prices = sa.Table(
+    "prices",
+    APP,
+    sa.Column("price_id", sa.Integer, primary_key=True),  # later entries have higher ones
+    sa.Column("hardware", sa.Text, nullable=False),
+    sa.Column("valid_from", sa.Date, nullable=False),
+    sa.Column("currency", sa.Text, nullable=False),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("rented_per_hour", sa.Double),
+    sa.Column("purchase_price", sa.Double),
+    sa.Column("lifetime_years", sa.Double),
+    sa.Column("utilisation", sa.Double),
+    sa.Column("electricity_per_kwh", sa.Double),
+    sa.Column("added_at", UtcDateTime, nullable=False),
+    sa.Column("withdrawn_at", UtcDateTime),  # an entry made by mistake counts no longer; nothing is overwritten
 )
