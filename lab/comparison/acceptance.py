@@ -1,0 +1,128 @@
+"""What a draft guessed right: pooled, per position, per kind of text, and against the latency of requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from lab.comparison.effect import Interval
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Of one run, or of one request; `per_position` is not conditional, and None where it is unknown."""
+
+    drafts: int  # verification rounds
+    draft_tokens: int
+    accepted_tokens: int
+    per_position: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """None is unknown. `length` counts the token that the target adds itself: 1 + accepted / drafts.
+
+    `conditional[i]` is the share of rounds that accepted position i among those that accepted all before it; None
+    where no round got so far. `is_estimate`: it was worked out for a number of tokens that was not measured.
+    """
+
+    drafts: int
+    rate: float | None
+    length: float | None
+    per_position: tuple[float, ...] | None
+    conditional: tuple[float | None, ...] | None
+    is_estimate: bool = False
+
+
+def pooled(runs: Sequence[Counts]) -> Acceptance:
+    """Of all rounds together: runs weigh by their drafts. Positions are unknown unless each run has the same many."""
+    drafts, drafted, accepted = (
+        (
+            sum(counts)
+            for counts in zip(*((run.drafts, run.draft_tokens, run.accepted_tokens) for run in runs), strict=True)
+        )
+        if runs
+        else (0, 0, 0)
+    )
+    rates = _pooled_positions(runs)
+    return Acceptance(
+        drafts,
+        accepted / drafted if drafted else None,
+        1 + accepted / drafts if drafts else None,
+        rates,
+        None if rates is None else conditional(rates),
+    )
+
+
+def by_category(requests: Sequence[tuple[str | None, Counts]]) -> dict[str, Acceptance]:
+    """Requests whose category is unknown are in none."""
+    categories = sorted({category for category, _ in requests if category is not None})
+    return {name: pooled([counts for category, counts in requests if category == name]) for name in categories}
+
+
+def conditional(per_position: Sequence[float]) -> tuple[float | None, ...]:
+    """r_i / r_(i-1), the first by itself; None after a position that no round accepted."""
+    before = (1.0, *per_position[:-1])
+    return tuple(rate / earlier if earlier > 0 else None for rate, earlier in zip(per_position, before, strict=True))
+
+
+def with_fewer_tokens(measured: Acceptance, num_speculative_tokens: int) -> Acceptance | None:
+    """What drafting so many tokens would have given: 1 + the first of the per-position rates. An estimate.
+
+    It holds as far as the draft guesses its first tokens the same however many follow, which a chain of tokens does and
+    a tree does not. None where positions are unknown, or fewer were measured.
+    """
+    rates = measured.per_position
+    if rates is None or not 1 <= num_speculative_tokens <= len(rates):
+        return None
+    kept = rates[:num_speculative_tokens]
+    return Acceptance(
+        measured.drafts,
+        sum(kept) / len(kept),
+        1 + sum(kept),
+        kept,
+        conditional(kept),
+        is_estimate=len(kept) < len(rates),
+    )
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """Spearman's rho with its interval, and the p value of there being none; requests count as independent."""
+
+    rho: Interval
+    p_value: float
+    requests: int
+
+
+def against_latency(
+    acceptance: Sequence[float], latency_ms: Sequence[float], confidence: float = 0.95
+) -> RankCorrelation | None:
+    """Of requests in the same order. None of fewer than 10, or where all of one side are equal."""
+    if len(acceptance) < 10 or min(np.ptp(acceptance), np.ptp(latency_ms)) == 0:
+        return None
+    found = stats.spearmanr(acceptance, latency_ms)
+    rho, count = float(found.statistic), len(acceptance)
+    return RankCorrelation(_fisher(rho, count, confidence), float(found.pvalue), count)
+
+
+def _fisher(rho: float, count: int, confidence: float) -> Interval:
+    """Fisher's transform with the error of Bonett & Wright 2000, doi:10.1007/BF02294183."""
+    if abs(rho) >= 1:
+        return Interval(rho, rho, rho)
+    error = math.sqrt((1 + rho**2 / 2) / (count - 3))
+    reach = float(stats.norm.ppf((1 + confidence) / 2)) * error
+    return Interval(rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
+
+
+def _pooled_positions(runs: Sequence[Counts]) -> tuple[float, ...] | None:
+    known = [(run.drafts, run.per_position) for run in runs if run.per_position is not None and run.drafts]
+    lengths = {len(rates) for _, rates in known}
+    if len(lengths) != 1 or len(known) != len([run for run in runs if run.drafts]):
+        return None
+    weights = [drafts for drafts, _ in known]
+    return tuple(np.average([rates for _, rates in known], axis=0, weights=weights).tolist())

@@ -1,0 +1,103 @@
+"""Whether two arms wrote the same: speculative output is meant to be the target's own, and is measured, not assumed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from scipy import stats
+
+from lab.comparison.effect import Interval
+from lab.degenerate import is_degenerate
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Output:
+    """What one prompt got. `tokens` are ids or texts, of both arms in the same way; None where they are unknown."""
+
+    text: str
+    tokens: tuple[int, ...] | tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The two outputs of a prompt. Positions count from 0 and are None where nothing differs, or is unknown.
+
+    One output that is the beginning of the other differs at its own length.
+    """
+
+    prompt_id: str
+    same: bool
+    first_differing_character: int | None
+    first_differing_token: int | None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """`same_share` has the interval of Wilson 1927 over prompts; None without a pair.
+
+    The degenerate shares are of the outputs that are long enough to judge; None where none is.
+    """
+
+    pairs: tuple[Pair, ...]
+    same_share: Interval | None
+    median_first_differing_character: float | None
+    median_first_differing_token: float | None
+    baseline_degenerate_share: float | None
+    candidate_degenerate_share: float | None
+    unpaired: int  # prompts that only one arm has
+
+    @property
+    def same(self) -> int:
+        return sum(pair.same for pair in self.pairs)
+
+
+def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95) -> Agreement:
+    """By prompt_id. Leave out requests that failed, and give greedy outputs only: others differ by chance."""
+    pairs = tuple(
+        _pair(prompt, output, candidate[prompt]) for prompt, output in baseline.items() if prompt in candidate
+    )
+    return Agreement(
+        pairs,
+        share(sum(pair.same for pair in pairs), len(pairs), confidence),
+        _median(pair.first_differing_character for pair in pairs),
+        _median(pair.first_differing_token for pair in pairs),
+        degenerate_share([output.text for output in baseline.values()]),
+        degenerate_share([output.text for output in candidate.values()]),
+        len(baseline.keys() ^ candidate.keys()),
+    )
+
+
+def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
+    """A share with Wilson's interval (scipy.stats.binomtest); None of nothing."""
+    if not of:
+        return None
+    bounds = stats.binomtest(found, of).proportion_ci(confidence, method="wilson")
+    return Interval(found / of, float(bounds.low), float(bounds.high))
+
+
+def degenerate_share(texts: Sequence[str]) -> float | None:
+    """Of the texts that are long enough to judge."""
+    judged = [found for found in map(is_degenerate, texts) if found is not None]
+    return sum(judged) / len(judged) if judged else None
+
+
+def first_difference(one: Sequence[object], other: Sequence[object]) -> int | None:
+    """The first place, from 0, at which they are not the same; None where they are equal."""
+    places = zip_longest(one, other, fillvalue=_NOTHING)
+    return next((place for place, (left, right) in enumerate(places) if left != right), None)
+
+
+def _pair(prompt_id: str, one: Output, other: Output) -> Pair:
+    by_token = None if one.tokens is None or other.tokens is None else first_difference(one.tokens, other.tokens)
+    by_character = first_difference(one.text, other.text)
+    return Pair(prompt_id, by_character is None and by_token is None, by_character, by_token)
+
+
+def _median(places: Iterable[int | None]) -> float | None:
+    known = [place for place in places if place is not None]
+    return float(statistics.median(known)) if known else None

@@ -1,0 +1,117 @@
+"""The concurrency from which on a candidate pays no more, or begins to pay."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+
+from lab.comparison.effect import Interval
+
+Answer = Literal[
+    "crosses", "crosses several times", "pays everywhere measured", "pays nowhere measured", "not enough data"
+]
+Bounds = tuple[float, float, float]  # concurrency, and the logarithms of a gain's bounds
+
+
+@dataclass(frozen=True)
+class Point:
+    """The gain at one concurrency: above 1 the candidate is better. Interval bounds may be None."""
+
+    concurrency: float
+    gain: Interval
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where the gain is 1. `loses_above`: the candidate pays below and not above; else the other way round.
+
+    A bound is None where it lies beyond what was measured, or where a point has no interval.
+    """
+
+    concurrency: float
+    low: float | None
+    high: float | None
+    loses_above: bool
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """`sure`: each point's interval lies on its side of 1, so that "everywhere" and "nowhere" are more than a guess."""
+
+    answer: Answer
+    crossings: tuple[Crossing, ...]
+    sure: bool
+    measured: tuple[float, float] | None  # least and greatest concurrency
+
+
+def break_even(points: Sequence[Point]) -> BreakEven:
+    """Interpolates the logarithm of the gain linearly on the logarithm of the concurrency.
+
+    Raises ValueError for two points at one concurrency, and for numbers that have no logarithm.
+    """
+    ordered = sorted(points, key=lambda point: point.concurrency)
+    if any(one.concurrency == other.concurrency for one, other in pairwise(ordered)):
+        raise ValueError("two gains at the same concurrency: pool them first")
+    if any(point.concurrency <= 0 or point.gain.value <= 0 for point in ordered):
+        raise ValueError("a concurrency and a gain are above 0")
+    if not ordered:
+        return BreakEven("not enough data", (), sure=False, measured=None)
+    turns = [place for place, (one, other) in enumerate(pairwise(ordered)) if _pays(one) != _pays(other)]
+    crossings = tuple(_crossing(ordered, place) for place in turns)
+    ends = (ordered[0].concurrency, ordered[-1].concurrency)
+    return BreakEven(_answer(ordered, crossings), crossings, all(map(_is_sure, ordered)), ends)
+
+
+def _answer(ordered: Sequence[Point], crossings: tuple[Crossing, ...]) -> Answer:
+    if crossings:
+        return "crosses" if len(crossings) == 1 else "crosses several times"
+    return "pays everywhere measured" if _pays(ordered[0]) else "pays nowhere measured"
+
+
+def _pays(point: Point) -> bool:
+    return point.gain.value > 1
+
+
+def _is_sure(point: Point) -> bool:
+    bound = point.gain.low if _pays(point) else point.gain.high
+    return bound is not None and (bound > 1) == _pays(point) and bound != 1
+
+
+def _crossing(ordered: Sequence[Point], place: int) -> Crossing:
+    left, right = ordered[place], ordered[place + 1]
+    at = _zero(left.concurrency, math.log(left.gain.value), right.concurrency, math.log(right.gain.value))
+    band = _band(ordered)
+    low = _edge(band[place + 1], band[place::-1]) if band else None
+    high = _edge(band[place], band[place + 1 :]) if band else None
+    return Crossing(at, low, high, loses_above=_pays(left))
+
+
+def _band(ordered: Sequence[Point]) -> list[Bounds]:
+    """Of every point; empty where one has no bounds, because the stretch may then reach beyond it."""
+    found = [
+        (point.concurrency, math.log(point.gain.low), math.log(point.gain.high))
+        for point in ordered
+        if point.gain.low and point.gain.high
+    ]
+    return found if len(found) == len(ordered) else []
+
+
+def _edge(inner: Bounds, outwards: Sequence[Bounds]) -> float | None:
+    """Where the band, joined by lines, first leaves 0 on the way outwards; `inner` is the point before the first."""
+    for point in outwards:
+        if point[1] > 0 or point[2] < 0:
+            bound = 1 if point[1] > 0 else 2
+            return _zero(inner[0], inner[bound], point[0], point[bound])
+        inner = point
+    return None
+
+
+def _zero(left: float, left_value: float, right: float, right_value: float) -> float:
+    """Where a line over ln(x) is 0, between two points of different sign."""
+    share = left_value / (left_value - right_value)
+    return float(np.exp(np.log(left) + share * (np.log(right) - np.log(left))))

@@ -1,0 +1,42 @@
+"""How much each request moves its run's number: the influence function, of a mean and of a percentile.
+
+All take requests of shape (..., prompts, blocks) and give the runs' number, of shape (..., 1, blocks), and the
+influences, of the shape of the requests; their variance over the prompts, divided by how many there are, is the
+variance of the number. Hampel 1974, doi:10.1080/01621459.1974.10482962.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+
+from lab.comparison.samples import Array
+
+Influence = Callable[[Array], tuple[Array, Array]]
+
+
+def mean(requests: Array) -> tuple[Array, Array]:
+    found = requests.mean(axis=-2, keepdims=True)
+    return found, requests - found
+
+
+def percentile(q: float) -> Influence:
+    """Of the quantile `q`, between 0 and 1: (q - [x <= Q]) / f(Q), the density f by the Hall-Sheather rule."""
+
+    def influence(requests: Array) -> tuple[Array, Array]:
+        width = _hall_sheather(q, requests.shape[-2])
+        below, above = max(q - width, 0.0), min(q + width, 1.0)
+        low, found, high = np.quantile(requests, [below, q, above], axis=-2, keepdims=True)
+        one_over_density = (high - low) / (above - below)
+        return found, (q - (requests <= found)) * one_over_density
+
+    return influence
+
+
+def _hall_sheather(q: float, count: int) -> float:
+    """Half the width over which the quantile function is differenced: Hall & Sheather 1988 (also Koenker 2005, 3.4)."""
+    z = float(stats.norm.ppf(q))
+    steep = 1.5 * float(stats.norm.pdf(z)) ** 2 / (2 * z**2 + 1)
+    return float(count ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3) * steep ** (1 / 3))

@@ -1,0 +1,58 @@
+"""How much runs of one and the same cell differ: what a single repeat cannot show, told by earlier repeats."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from lab.comparison.samples import Array
+
+#: With less history than this, variances of cells cannot be told apart from their own uncertainty.
+LEAST_CELLS, LEAST_DF = 3, 6
+
+
+@dataclass(frozen=True)
+class RunNoise:
+    """The standard deviation of the natural logarithm of a metric among runs of one cell, and how well it is known.
+
+    0.03 means that runs differ by about 3 %. An infinite `df` claims to know it exactly.
+    """
+
+    sd_log: float
+    df: float
+    source: str
+
+
+def stated(sd_log: float) -> RunNoise:
+    """Noise that somebody vouches for. Claims at one repeat are as good as this figure."""
+    return RunNoise(sd_log, math.inf, f"a stated run-to-run variation of {sd_log:.1%}")
+
+
+def from_history(cells: Sequence[Sequence[float]]) -> RunNoise | None:
+    """Of one metric on one machine: each of `cells` holds its repeats' values. None where that is too little.
+
+    Each cell's own variance is one draw around a common one; the scatter of the variances says with how many degrees
+    of freedom the common one speaks for the next cell. Smyth 2004, section 6.2 (limma's fitFDist).
+    """
+    logs = [np.log(values) for values in cells if len(values) >= 2 and min(values) > 0]
+    variances = np.array([values.var(ddof=1) for values in logs])
+    dfs = np.array([values.size - 1 for values in logs], dtype=np.float64)
+    told = variances > 0
+    if told.sum() < LEAST_CELLS or dfs[told].sum() < LEAST_DF:
+        return None
+    variance, df = _common_variance(variances[told], dfs[told])
+    return RunNoise(math.sqrt(variance), df, f"{told.sum()} cells measured {int(dfs.sum()) + len(dfs)} times before")
+
+
+def _common_variance(variances: Array, dfs: Array) -> tuple[float, float]:
+    centred = np.log(variances) - special.digamma(dfs / 2) + np.log(dfs / 2)
+    scatter = float(centred.var(ddof=1) - special.polygamma(1, dfs / 2).mean())
+    most = float(dfs.sum())  # the history cannot know the variance better than its runs do
+    if scatter <= float(special.polygamma(1, most / 2)):
+        return float((variances * dfs).sum() / most), most
+    half = float(optimize.brentq(lambda x: float(special.polygamma(1, x)) - scatter, 1e-3, most / 2))
+    return math.exp(float(centred.mean()) + float(special.digamma(half)) - math.log(half)), 2 * half

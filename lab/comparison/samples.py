@@ -1,0 +1,85 @@
+"""What a comparison is made of: runs of two arms over the same workload and load, paired."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class RunSample:
+    """One run and one of its metrics. `block` is what pairs it: the job and the repeat.
+
+    `requests` has one number a prompt, in the order of sending, and is of the kind that the metric summarises: the
+    run's TTFTs for a mean TTFT. For throughput give the E2E latencies, whose mean it follows in a closed loop. Leave
+    out prompts whose number is unknown. None: the interval then says nothing of other prompts.
+    """
+
+    run_id: str
+    arm: str
+    block: Hashable
+    value: float | None  # the run's own number; None leaves the run out
+    requests: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Both arms block by block: `baseline` and `candidate` of shape (blocks,).
+
+    The requests of the prompts that every run has, of shape (prompts, blocks); None where there are not two of them.
+    """
+
+    blocks: tuple[Hashable, ...]
+    baseline: Array
+    candidate: Array
+    baseline_requests: Array | None = None
+    candidate_requests: Array | None = None
+
+
+def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs:
+    """The blocks in which both arms have a value, in the baseline's order.
+
+    Raises ValueError for two runs of one arm in a block, and for numbers that are not finite: unknown is None.
+    """
+    ours, theirs = _by_block(baseline), _by_block(candidate)
+    blocks = tuple(block for block in ours if block in theirs)
+    one, other = [ours[block] for block in blocks], [theirs[block] for block in blocks]
+    prompts = _common_prompts([*one, *other])
+    if len(prompts) < 2:
+        return Pairs(blocks, _values(one), _values(other))
+    return Pairs(blocks, _values(one), _values(other), _requests(one, prompts), _requests(other, prompts))
+
+
+def _by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
+    known = [run for run in runs if run.value is not None]
+    found = {run.block: run for run in known}
+    if len(found) != len(known):
+        raise ValueError("two runs of one arm in the same block: choose one of them")
+    return found
+
+
+def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
+    if not runs or any(run.requests is None for run in runs):
+        return ()
+    known = [run.requests for run in runs if run.requests is not None]
+    return tuple(prompt for prompt in known[0] if all(prompt in requests for requests in known))
+
+
+def _values(runs: Sequence[RunSample]) -> Array:
+    return _finite(np.array([run.value for run in runs], dtype=np.float64))
+
+
+def _requests(runs: Sequence[RunSample], prompts: Sequence[str]) -> Array:
+    columns = [[run.requests[prompt] for prompt in prompts] for run in runs if run.requests is not None]
+    return _finite(np.array(columns, dtype=np.float64).T)
+
+
+def _finite(numbers: Array) -> Array:
+    if not np.isfinite(numbers).all():
+        raise ValueError("a run's numbers are finite; one that is unknown is None, or its prompt is left out")
+    return numbers

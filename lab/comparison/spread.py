@@ -1,0 +1,110 @@
+"""The variance of a mean over repeat blocks and prompts, and how well it is known.
+
+Arrays may have axes before those named, so that a simulation takes thousands of experiments at once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+
+from lab.comparison.samples import Array
+
+#: Smaller p values are given as this one.
+LEAST_P = 1e-12
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Two variances whose sum is that of the mean, each with its degrees of freedom.
+
+    That of the blocks shrinks with more repeats, that of the prompts with more prompts only.
+    """
+
+    blocks: Array
+    blocks_df: float | Array
+    prompts: Array
+    prompts_df: float
+
+
+def over_blocks(effects: Array) -> Spread:
+    """Of effects of shape (..., blocks), two blocks or more: the paired t test's s^2 / n with n - 1."""
+    count = effects.shape[-1]
+    variance = np.asarray(effects.var(axis=-1, ddof=1) / count)
+    return Spread(variance, count - 1, np.zeros_like(variance), math.inf)
+
+
+def over_blocks_and_prompts(effects: Array, influences: Array) -> Spread:
+    """Both are taken for samples of all there could be: crossed random effects (Cornfield & Tukey 1956, Clark 1973).
+
+    `influences` (..., prompts, blocks) are those of `effects`. What a prompt does again in every block is its own: the
+    part of the prompts is by how much their mean square exceeds that of the residual, and never less than nothing.
+    """
+    prompts, blocks = influences.shape[-2:]
+    again = influences.mean(axis=-1, keepdims=True)
+    of_prompts = blocks * (again**2).sum(axis=(-2, -1)) / (prompts - 1)
+    residual = ((influences - again) ** 2).sum(axis=(-2, -1)) / ((prompts - 1) * (blocks - 1))
+    part = np.maximum(of_prompts - residual, 0.0) / (prompts * blocks)
+    alone = over_blocks(effects)
+    return Spread(alone.blocks, alone.blocks_df, np.asarray(part), prompts - 1)
+
+
+def of_one_block(run_sd_log: float, run_df: float, influences: Array | None) -> Spread:
+    """One run of each arm, whose noise is known from elsewhere; `influences` (..., prompts) in the order of sending.
+
+    The noise has some of the requests' own scatter in it too, so this is too wide rather than too narrow.
+    """
+    runs = 2 * run_sd_log**2
+    if influences is None:
+        return Spread(np.array(runs), run_df, np.array(0.0), math.inf)
+    prompts, df = batch_means(influences)
+    return Spread(np.full_like(prompts, runs), run_df, prompts, df)
+
+
+def batch_means(series: Array) -> tuple[Array, int]:
+    """The variance of a mean of neighbours that may be correlated, and its degrees of freedom.
+
+    `series` (..., n) is cut into about the square root of n batches, whose means are nearly independent: Law,
+    Simulation Modeling and Analysis, 9.5.3; Flegal & Jones 2010, doi:10.1214/09-AOS735.
+    """
+    count = series.shape[-1]
+    batches = max(math.isqrt(count), 2)
+    length = count // batches
+    means = series[..., : batches * length].reshape(*series.shape[:-1], batches, length).mean(axis=-1)
+    return np.asarray(means.var(axis=-1, ddof=1) / batches), batches - 1
+
+
+def half_width(spread: Spread, confidence: float) -> Array:
+    """Half the interval's width, of the shape of the variances.
+
+    Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1957, p. 101). Never
+    narrower than the blocks alone would have it: that is exact where prompts make no difference.
+    """
+    by_blocks = _student(spread.blocks_df, confidence)
+    error = np.sqrt(spread.blocks + spread.prompts)
+    weighted = by_blocks * spread.blocks + _student(spread.prompts_df, confidence) * spread.prompts
+    averaged = np.divide(weighted, error, out=np.zeros_like(error), where=error > 0)
+    return np.asarray(np.maximum(averaged, by_blocks * np.sqrt(spread.blocks)), dtype=np.float64)
+
+
+def p_value(distance: float, spread: Spread) -> float:
+    """1 - the confidence at which the interval of a single spread just reaches this far; 1 where that is 0 or less."""
+    if distance <= 0:
+        return 1.0
+    if not spread.blocks + spread.prompts > 0:
+        return 0.0
+    if not spread.prompts > 0:  # the same root in closed form, many times as fast
+        return max(2 * float(special.stdtr(spread.blocks_df, -distance / np.sqrt(spread.blocks))), LEAST_P)
+
+    def beyond(p: float) -> float:
+        return float(half_width(spread, 1 - p)) - distance
+
+    return float(optimize.brentq(beyond, LEAST_P, 1.0)) if beyond(LEAST_P) > 0 else LEAST_P
+
+
+def _student(df: float | Array, confidence: float) -> Array:
+    """scipy.stats.t.ppf without its checks, which took most of the time of a table."""
+    return np.asarray(special.stdtrit(df, (1 + confidence) / 2), dtype=np.float64)

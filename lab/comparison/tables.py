@@ -1,0 +1,86 @@
+"""Ratios over datasets and patterns, and one ratio for a whole sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from lab.comparison.compare import CONFIDENCE, Comparison, compare
+from lab.comparison.direction import Better
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import MARGIN, Verdict, verdicts
+
+Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
+
+
+@dataclass(frozen=True)
+class Cell:
+    comparison: Comparison
+    verdict: Verdict  # corrected for the other cells of the table
+
+
+@dataclass(frozen=True)
+class RatioTable:
+    """`cells` by (row, column), for example dataset and pattern; a pair that was not measured is not in it.
+
+    `gmeans_by_row`, `gmeans_by_column` and `gmean` are geometric means of the ratios that are known.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: Mapping[tuple[str, str], Cell]
+    gmeans_by_row: Mapping[str, float | None]
+    gmeans_by_column: Mapping[str, float | None]
+    gmean: float | None
+
+
+def ratio_table(
+    comparisons: Mapping[tuple[str, str], Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> RatioTable:
+    """Rows and columns in the order in which they first come."""
+    rows = tuple(dict.fromkeys(row for row, _ in comparisons))
+    columns = tuple(dict.fromkeys(column for _, column in comparisons))
+    judged = verdicts(list(comparisons.values()), margin, confidence)
+    cells = {key: Cell(comparisons[key], found) for key, found in zip(comparisons, judged, strict=True)}
+    return RatioTable(
+        rows,
+        columns,
+        cells,
+        {row: gmean([cell.comparison for key, cell in cells.items() if key[0] == row]) for row in rows},
+        {column: gmean([cell.comparison for key, cell in cells.items() if key[1] == column]) for column in columns},
+        gmean(list(comparisons.values())),
+    )
+
+
+def gmean(comparisons: Sequence[Comparison]) -> float | None:
+    """The geometric mean of the ratios (scipy.stats.gmean); None where one of them is unknown, or there is none."""
+    ratios = [None if found.ratio is None else found.ratio.value for found in comparisons]
+    known = [ratio for ratio in ratios if ratio is not None]
+    return float(stats.gmean(known)) if known and len(known) == len(ratios) else None
+
+
+def sweep(cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE) -> Comparison:
+    """One comparison for a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
+
+    What the runs of one engine start have in common is in the scatter of the blocks, so cells need not be independent.
+    Only blocks in which every cell has both arms count.
+    """
+    baseline = _one_per_block([runs for runs, _ in cells])
+    candidate = _one_per_block([runs for _, runs in cells])
+    return compare(baseline, candidate, better, confidence=confidence)
+
+
+def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:
+    """Raises ValueError where a cell has two runs in a block."""
+    found = [run for runs in cells for run in runs if run.value is not None and run.value > 0]
+    by_block = {run.block: [other for other in found if other.block == run.block] for run in found}
+    if any(len(runs) > len(cells) for runs in by_block.values()):
+        raise ValueError("two runs of one arm in the same block: choose one of them")
+    return [
+        RunSample("", runs[0].arm, block, float(np.exp(np.mean([np.log(run.value or np.nan) for run in runs]))))
+        for block, runs in by_block.items()
+        if len(runs) == len(cells)
+    ]

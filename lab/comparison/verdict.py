@@ -1,0 +1,104 @@
+"""Faster, slower, no difference, or not enough data: of one comparison, or of a table of them together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from lab.comparison import spread
+from lab.comparison.compare import CONFIDENCE, Comparison
+from lab.comparison.effect import Effect
+from lab.comparison.spread import Spread
+
+Word = Literal["faster", "slower", "no difference", "not enough data"]
+
+#: Ratios between 1 / 1.02 and 1.02 are no difference that anybody pays for.
+MARGIN = 0.02
+#: Nobody repeats a study more often than this; a comparison that needs it is not decided by repeats.
+MOST_REPEATS = 1000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`more_repeats` would decide if ratio and scatter stay as they are; None where that cannot be told.
+
+    The p values are corrected for the table (Holm): of the ratio being 1, and of it lying beyond the margin.
+    """
+
+    word: Word
+    p_differs: float | None
+    p_same: float | None
+    more_repeats: int | None
+
+
+UNKNOWN = Verdict("not enough data", None, None, None)
+
+
+def verdict(comparison: Comparison, margin: float = MARGIN, confidence: float = CONFIDENCE) -> Verdict:
+    """Of a comparison that stands alone."""
+    return verdicts([comparison], margin, confidence)[0]
+
+
+def verdicts(
+    table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> tuple[Verdict, ...]:
+    """Of all cells of a table: with the stated confidence not one of them is called faster or slower wrongly.
+
+    Cells without an interval make no claim and so count for nothing in the correction.
+    """
+    rule = _Rule(math.log1p(margin), 1 - confidence)
+    claims = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
+    differs = holm([_p(abs(effect.value), effect) for _, effect in claims])
+    same = holm([_p(rule.bound - abs(effect.value), effect) for _, effect in claims])
+    found = [UNKNOWN] * len(table)
+    for (place, effect), differing, equal in zip(claims, differs, same, strict=True):
+        found[place] = rule.judge(table[place], effect, differing, equal, len(claims))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    bound: float  # of the logarithm of the ratio
+    level: float
+
+    def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, claims: int) -> Verdict:
+        """That the interval lies within the margin goes first: two one-sided tests, Schuirmann 1987."""
+        if same <= self.level:
+            return Verdict("no difference", differs, same, 0)
+        if differs <= self.level:
+            return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
+        more = more_repeats(effect, cell.blocks, self.bound, self.level / claims)
+        return Verdict("not enough data", differs, same, more)
+
+
+def _p(distance: float, effect: Effect) -> float:
+    return 1.0 if effect.spread is None else spread.p_value(distance, effect.spread)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjusted p values: Holm 1979, Scandinavian Journal of Statistics 6, 65-70."""
+    count = len(p_values)
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.sort(np.asarray(p_values, dtype=np.float64)) * (count - np.arange(count))
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if count else stepped
+    return [float(p) for p in adjusted]
+
+
+def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int | None:
+    """How many more would make the interval exclude 0 or lie within the bound, at this ratio and scatter.
+
+    None where the scatter is unknown, and where more repeats alone would never do: then it takes more prompts.
+    """
+    if effect.spread is None:
+        return None
+    around = effect.spread
+    counts = np.arange(max(blocks, 1) + 1, MOST_REPEATS + 1, dtype=np.float64)
+    of_blocks = np.asarray(around.blocks * blocks / counts)
+    half = spread.half_width(Spread(of_blocks, counts - 1, around.prompts, around.prompts_df), 1 - alpha)
+    decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
+    return int(counts[decides.argmax()]) - blocks if decides.any() else None

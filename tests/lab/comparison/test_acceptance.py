@@ -1,0 +1,142 @@
+"""Acceptance: pooled, per position, with fewer tokens, against latency, and over time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lab.comparison.acceptance import (
+    Acceptance,
+    Counts,
+    against_latency,
+    by_category,
+    conditional,
+    pooled,
+    with_fewer_tokens,
+)
+from lab.comparison.drift import FALSE_ALARMS, drift, prediction_limits
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> Counts:
+    """A run of 3 drafted tokens whose counts and positions follow from each other."""
+    drafts = draw(st.integers(1, 1000))
+    accepted = sorted((draw(st.integers(0, drafts)) for _ in range(3)), reverse=True)
+    return Counts(drafts, 3 * drafts, sum(accepted), tuple(count / drafts for count in accepted))
+
+
+@given(st.lists(runs(), min_size=1, max_size=6))
+def test_pooled_length_is_1_and_the_sum_of_the_pooled_positions(several: list[Counts]) -> None:
+    found = pooled(several)
+    assert found.per_position is not None
+    assert found.length == pytest.approx(1 + sum(found.per_position))
+    assert found.rate == pytest.approx(sum(found.per_position) / 3)
+
+
+@given(runs())
+def test_conditional_rates_multiply_to_the_unconditional_ones(run: Counts) -> None:
+    assert run.per_position is not None
+    product = 1.0
+    for rate, given_before in zip(run.per_position, conditional(run.per_position), strict=True):
+        product *= 0.0 if given_before is None else given_before
+        assert product == pytest.approx(rate)
+
+
+def test_runs_weigh_by_their_drafts() -> None:
+    found = pooled([Counts(300, 300, 300, (1.0,)), Counts(100, 100, 0, (0.0,))])
+    assert (found.rate, found.length, found.per_position) == (0.75, 1.75, (0.75,))
+
+
+def test_runs_of_different_k_have_no_positions_in_common() -> None:
+    found = pooled([Counts(10, 20, 10, (0.7, 0.3)), Counts(10, 10, 7, (0.7,))])
+    assert (found.per_position, found.conditional, found.rate) == (None, None, 17 / 30)
+
+
+def test_nothing_drafted_is_unknown() -> None:
+    assert pooled([]) == Acceptance(0, None, None, None, None)
+    assert pooled([Counts(0, 0, 0)]) == Acceptance(0, None, None, None, None)
+
+
+def test_a_position_that_was_never_reached_has_no_conditional_rate() -> None:
+    assert conditional([0.5, 0.0, 0.0]) == (0.5, 0.0, None)
+
+
+def test_fewer_tokens_keep_the_first_positions_and_are_an_estimate() -> None:
+    measured = pooled([Counts(100, 300, 130, (0.7, 0.4, 0.2))])
+    fewer = with_fewer_tokens(measured, 2)
+    assert fewer is not None
+    assert fewer.length == pytest.approx(2.1)
+    assert fewer.rate == pytest.approx(0.55)
+    assert fewer.is_estimate
+    same = with_fewer_tokens(measured, 3)
+    assert same is not None
+    assert same.length == pytest.approx(measured.length)
+    assert not same.is_estimate
+    assert with_fewer_tokens(measured, 4) is None
+    assert with_fewer_tokens(pooled([Counts(10, 30, 5)]), 1) is None
+
+
+def test_each_kind_of_text_has_its_own_acceptance() -> None:
+    found = by_category([("code", Counts(10, 20, 18)), ("prose", Counts(10, 20, 6)), (None, Counts(10, 20, 0))])
+    assert {name: kind.rate for name, kind in found.items()} == {"code": 0.9, "prose": 0.3}
+
+
+def test_requests_that_accept_more_are_answered_sooner() -> None:
+    rng = np.random.default_rng(1)
+    accepted = rng.uniform(0, 1, 200)
+    latency = 100 - 50 * accepted + rng.normal(0, 5, 200)
+    found = against_latency(accepted.tolist(), latency.tolist())
+    assert found is not None
+    assert found.rho.value == pytest.approx(stats.spearmanr(accepted, latency).statistic)
+    assert found.rho.value < -0.9
+    assert found.rho.low is not None
+    assert found.rho.low < found.rho.value
+    assert found.p_value < 1e-6
+
+
+def test_too_few_requests_or_equal_ones_have_no_correlation() -> None:
+    assert against_latency([0.1] * 9, [1.0] * 9) is None
+    assert against_latency([0.5] * 20, list(range(20))) is None
+    whole = against_latency(list(range(20)), list(range(20)))
+    assert whole is not None
+    assert (whole.rho.low, whole.rho.high) == (whole.rho.value, whole.rho.value)
+
+
+def test_the_interval_of_the_correlation_holds_none_where_there_is_none() -> None:
+    rng = np.random.default_rng(2)
+    found = [against_latency(*rng.standard_normal((2, 30)).tolist()) for _ in range(800)]
+    held = [one is not None and (one.rho.low or 0) <= 0 <= (one.rho.high or 0) for one in found]
+    assert 0.93 <= np.mean(held) <= 0.97
+
+
+def states(*values: float) -> list[str]:
+    return [moment.state for moment in drift([(str(place), value) for place, value in enumerate(values)])]
+
+
+def test_a_fall_beyond_the_scatter_is_a_change_and_begins_a_new_history() -> None:
+    level = [2.50, 2.52, 2.48, 2.51, 2.49]
+    assert states(*level, 2.0, 2.02, 1.99, 2.01) == ["too little history"] * 3 + ["steady"] * 2 + ["changed"] + [
+        "too little history"
+    ] * 2 + ["steady"]
+
+
+def test_a_change_that_is_sure_but_tiny_is_none() -> None:
+    assert states(2.5, 2.5, 2.5, 2.5, 2.51)[-1] == "steady"
+    assert states(2.5, 2.5, 2.5, 2.5, 2.6)[-1] == "changed"
+
+
+def test_a_noisy_history_is_not_easily_left() -> None:
+    assert states(2.5, 2.9, 2.1, 2.7, 2.0)[-1] == "steady"
+
+
+@pytest.mark.parametrize("count", [3, 5, 20])
+def test_limits_cry_wolf_as_seldom_as_they_say(count: int) -> None:
+    rng = np.random.default_rng(count)
+    outside = 0
+    for values in rng.normal(2.5, 0.1, size=(4000, count + 1)):
+        low, high = prediction_limits(values[:-1].tolist())
+        outside += not low <= values[-1] <= high
+    assert outside / 4000 <= FALSE_ALARMS + 3 * np.sqrt(FALSE_ALARMS / 4000)

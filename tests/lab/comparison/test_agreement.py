@@ -1,0 +1,63 @@
+"""Whether two arms wrote the same."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lab.comparison.agreement import Output, agreement, first_difference, share
+
+
+def test_each_prompt_is_compared_with_itself() -> None:
+    baseline = {"a": Output("one two"), "b": Output("one two"), "c": Output("only here")}
+    found = agreement(baseline, {"b": Output("one too"), "a": Output("one two"), "d": Output("only there")})
+    assert [(pair.prompt_id, pair.same, pair.first_differing_character) for pair in found.pairs] == [
+        ("a", True, None),
+        ("b", False, 5),
+    ]
+    assert (found.same, found.unpaired, found.median_first_differing_character) == (1, 2, 5.0)
+    assert found.same_share is not None
+    assert found.same_share.value == 0.5
+
+
+def test_tokens_tell_what_texts_hide() -> None:
+    baseline, candidate = {"a": Output("ab", (1, 2))}, {"a": Output("ab", (3,))}
+    pair = agreement(baseline, candidate).pairs[0]
+    assert (pair.same, pair.first_differing_character, pair.first_differing_token) == (False, None, 0)
+    assert agreement(baseline, {"a": Output("ax")}).pairs[0].first_differing_token is None
+
+
+def test_an_output_that_ends_early_differs_where_it_ends() -> None:
+    assert first_difference("same", "same and more") == 4
+    assert first_difference("", "") is None
+
+
+@given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))
+def test_everything_before_the_first_difference_is_the_same(one: list[int], other: list[int]) -> None:
+    place = first_difference(one, other)
+    if place is None:
+        assert one == other
+    else:
+        assert one[:place] == other[:place]
+        assert one[place : place + 1] != other[place : place + 1]
+    assert place == first_difference(other, one)
+
+
+def test_nothing_in_common_is_unknown_and_not_0() -> None:
+    found = agreement({"a": Output("x")}, {"b": Output("x")})
+    assert (found.same_share, found.baseline_degenerate_share, found.unpaired) == (None, None, 2)
+
+
+def test_loops_are_counted_beside_the_agreement() -> None:
+    healthy = "A loop is found by what was written before; this sentence of the test was not, so it is none."
+    found = agreement({"a": Output(healthy), "b": Output("yes")}, {"a": Output(healthy), "b": Output("to_" * 60)})
+    assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 0.5)
+
+
+def test_a_share_has_the_interval_of_wilson() -> None:
+    found = share(50, 50)
+    assert found is not None
+    z = stats.norm.ppf(0.975)
+    assert (found.low, found.high) == pytest.approx((50 / (50 + z**2), 1.0))

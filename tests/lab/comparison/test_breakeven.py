@@ -1,0 +1,98 @@
+"""Where a candidate stops paying."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lab.comparison.breakeven import Point, break_even
+from lab.comparison.effect import Interval
+
+_LEVELS = (1.0, 4.0, 16.0, 64.0)
+
+
+def points(*gains: float, error: float = 0.05) -> list[Point]:
+    return [
+        Point(level, Interval(gain, gain * math.exp(-error), gain * math.exp(error)))
+        for level, gain in zip(_LEVELS, gains, strict=False)
+    ]
+
+
+def test_a_crossing_is_interpolated_on_the_logarithm_of_the_concurrency() -> None:
+    found = break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
+    assert (found.answer, len(found.crossings)) == ("crosses", 1)
+    crossing = found.crossings[0]
+    assert crossing.concurrency == pytest.approx(8.0)  # halfway from 4 to 16
+    assert crossing.loses_above
+    assert crossing.low is not None
+    assert crossing.high is not None
+    # The band leaves 0 where 0.05 of the fall of 2 ln 1.2 has been made up for.
+    away = 0.05 / (2 * math.log(1.2)) * math.log(4)
+    assert (crossing.low, crossing.high) == pytest.approx((8 * math.exp(-away), 8 * math.exp(away)))
+
+
+def test_the_interval_reaches_over_points_that_cannot_be_told_from_1() -> None:
+    crossing = break_even(points(1.5, 1.02, 0.98, 0.7)).crossings[0]
+    assert crossing.low is not None
+    assert crossing.high is not None
+    assert 1 < crossing.low < 4
+    assert 16 < crossing.high < 64
+
+
+def test_a_bound_beyond_what_was_measured_is_unknown() -> None:
+    crossing = break_even(points(1.02, 0.98)).crossings[0]
+    assert (crossing.low, crossing.high) == (None, None)
+    without = [Point(1.0, Interval(1.5, None, None)), Point(4.0, Interval(0.5, None, None))]
+    assert break_even(without).crossings[0].low is None
+
+
+@pytest.mark.parametrize(
+    ("gains", "answer", "sure"),
+    [
+        ((1.5, 1.3, 1.2), "pays everywhere measured", True),
+        ((1.5, 1.3, 1.01), "pays everywhere measured", False),
+        ((0.9, 0.8, 0.7), "pays nowhere measured", True),
+        ((1.0, 1.0), "pays nowhere measured", False),
+        ((1.2,), "pays everywhere measured", True),
+        ((), "not enough data", False),
+    ],
+)
+def test_without_a_crossing_it_pays_everywhere_or_nowhere(gains: tuple[float, ...], answer: str, sure: bool) -> None:  # noqa: FBT001
+    found = break_even(points(*gains))
+    assert (found.answer, found.sure, found.crossings) == (answer, sure, ())
+
+
+def test_several_crossings_are_told_as_such() -> None:
+    found = break_even(points(0.8, 1.25, 0.8, 1.25))
+    assert found.answer == "crosses several times"
+    assert [crossing.loses_above for crossing in found.crossings] == [False, True, False]
+    assert [round(crossing.concurrency) for crossing in found.crossings] == [2, 8, 32]
+
+
+def test_two_gains_at_one_concurrency_are_refused() -> None:
+    with pytest.raises(ValueError, match="pool"):
+        break_even([*points(1.2), *points(1.1)])
+    with pytest.raises(ValueError, match="above 0"):
+        break_even([Point(0.0, Interval(1.0, None, None))])
+
+
+def test_the_interval_holds_the_true_crossing_at_least_as_often_as_it_says() -> None:
+    """True gains fall along a line; every point is measured in 3 repeats with noise of its own and of its block."""
+    rng = np.random.default_rng(1)
+    truth = np.log(1.4) - 0.2 * np.log(_LEVELS)
+    noise = 0.05 * rng.standard_normal((500, 4, 3)) + 0.03 * rng.standard_normal((500, 1, 3))
+    effects = truth[:, None] + noise
+    half = stats.t.ppf(0.975, 2) * effects.std(axis=-1, ddof=1) / math.sqrt(3)
+    held = [_holds(mean, width, 1.4**5) for mean, width in zip(effects.mean(axis=-1), half, strict=True)]
+    assert np.mean(held) >= 0.95
+
+
+def _holds(means: np.ndarray, halves: np.ndarray, crossing: float) -> bool:
+    measured = zip(_LEVELS, means, halves, strict=True)
+    found = break_even(
+        [Point(level, Interval(*np.exp([mean, mean - half, mean + half]))) for level, mean, half in measured]
+    )
+    return any((one.low or 0) <= crossing <= (one.high or math.inf) for one in found.crossings)

@@ -1,0 +1,265 @@
+"""From runs to a verdict, and of a table of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from lab.comparison import influence, noise
+from lab.comparison.compare import Comparison, compare
+from lab.comparison.direction import Better, better
+from lab.comparison.requests import follows
+from lab.comparison.samples import RunSample, pair
+from lab.comparison.verdict import holm, verdict, verdicts
+from tests.lab.comparison.simulated import World, requests
+
+
+def runs(arm: str, values: Sequence[float | None]) -> list[RunSample]:
+    return [RunSample(f"{arm}-{block}", arm, block, value) for block, value in enumerate(values)]
+
+
+def compared(baseline: Sequence[float | None], candidate: Sequence[float | None], way: Better = "higher") -> Comparison:
+    return compare(runs("plain", baseline), runs("draft", candidate), way)
+
+
+def test_the_interval_over_repeats_is_that_of_the_paired_t_test() -> None:
+    baseline, candidate = [100.0, 104.0, 97.0], [150.0, 149.0, 151.0]
+    found = compared(baseline, candidate)
+    expected = stats.ttest_rel(np.log(candidate), np.log(baseline)).confidence_interval(0.95)
+    assert found.ratio is not None
+    assert (found.ratio.low, found.ratio.high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    differing = stats.ttest_rel(candidate, baseline).confidence_interval(0.95)
+    assert found.difference is not None
+    assert (found.difference.low, found.difference.high) == pytest.approx((differing.low, differing.high))
+    assert verdict(found).p_differs == pytest.approx(stats.ttest_rel(np.log(candidate), np.log(baseline)).pvalue)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "way", "word"),
+    [
+        ([150.0, 149.0, 151.0], "higher", "faster"),
+        ([150.0, 149.0, 151.0], "lower", "slower"),
+        ([60.0, 61.0, 59.0], "higher", "slower"),
+        ([60.0, 61.0, 59.0], "lower", "faster"),
+        ([100.1, 99.9, 100.0], "higher", "no difference"),
+        ([101.0, 101.1, 100.9], "higher", "no difference"),  # sure to be above 1, and within the margin
+        ([103.0, 95.0, 108.0], "higher", "not enough data"),
+    ],
+)
+def test_a_verdict_is_one_of_four_words(candidate: list[float], way: Better, word: str) -> None:
+    assert verdict(compared([100.0, 100.0, 100.0], candidate, way)).word == word
+
+
+def test_one_repeat_alone_is_not_enough_however_great_the_ratio() -> None:
+    found = compared([100.0], [300.0])
+    assert found.ratio is not None
+    assert found.ratio.value == pytest.approx(3.0)
+    assert found.ratio.low is None
+    assert found.basis == "1 repeat, which cannot show how much runs differ"
+    assert (verdict(found).word, verdict(found).more_repeats) == ("not enough data", None)
+
+
+def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
+    known = noise.from_history([[100.0, 103.0, 98.0], [50.0, 51.0, 50.5], [10.0, 10.2, 9.9], [7.0, 7.1, 6.8]])
+    assert known is not None
+    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", noise=known)
+    assert found.ratio is not None
+    assert found.basis == "1 repeat, with 4 cells measured 12 times before"
+    assert verdict(found).word == "faster"
+    assert verdict(compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", noise=known)).word != "faster"
+    stated = noise.stated(0.02)
+    exact = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", noise=stated).ratio
+    assert exact is not None
+    assert exact.low == pytest.approx(1.5 * math.exp(-1.959964 * math.sqrt(2) * 0.02))
+
+
+def test_too_little_history_is_no_noise() -> None:
+    assert noise.from_history([[1.0, 1.1], [1.0, 1.2]]) is None
+    assert noise.from_history([[1.0], [2.0], [3.0]]) is None
+    assert noise.from_history([[1.0, 1.0, 1.0]] * 5) is None
+
+
+def test_noise_is_found_again_from_cells_that_have_it() -> None:
+    rng = np.random.default_rng(5)
+    known = noise.from_history(np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
+    assert known is not None
+    assert known.sd_log == pytest.approx(0.04, rel=0.1)
+
+
+def test_so_many_more_repeats_decide_if_nothing_changes() -> None:
+    found = compared([100.0, 100.0, 100.0], [103.0, 95.0, 108.0])
+    more = verdict(found).more_repeats
+    assert more is not None
+    assert found.effect is not None
+    logs = np.log([1.03, 0.95, 1.08])
+    for count, decided in ((3 + more - 1, False), (3 + more, True)):
+        half = stats.t.ppf(0.975, count - 1) * logs.std(ddof=1) / math.sqrt(count)
+        assert bool(half < abs(logs.mean()) or abs(logs.mean()) + half < math.log(1.02)) is decided
+
+
+def test_swapping_the_arms_turns_the_verdict_round() -> None:
+    one, other = [100.0, 104.0, 97.0], [130.0, 131.0, 127.0]
+    assert (verdict(compared(one, other)).word, verdict(compared(other, one)).word) == ("faster", "slower")
+    there, back = compared(one, other).ratio, compared(other, one).ratio
+    assert there is not None
+    assert back is not None
+    assert back.low is not None
+    assert there.high == pytest.approx(1 / back.low)
+
+
+def test_only_blocks_with_both_arms_count() -> None:
+    pairs = pair(runs("plain", [1.0, None, 3.0, 4.0]), runs("draft", [2.0, 3.0, None, 5.0]))
+    assert pairs.blocks == (0, 3)
+    assert compared([None], [1.0]).basis == "no repeat has both arms"
+    assert verdict(compared([], [])).word == "not enough data"
+
+
+def test_two_runs_of_an_arm_in_one_block_are_refused() -> None:
+    twice = [*runs("plain", [1.0]), *runs("plain", [2.0])]
+    with pytest.raises(ValueError, match="two runs"):
+        pair(twice, runs("draft", [1.0]))
+
+
+def test_a_number_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="finite"):
+        compared([math.nan], [1.0])
+    holed = [RunSample("r", "plain", 0, 1.0, {"a": 1.0, "b": math.nan})]
+    with pytest.raises(ValueError, match="finite"):
+        pair(holed, holed)
+
+
+@pytest.mark.parametrize(
+    ("metric", "closed_loop", "column"),
+    [
+        ("ttft_p50_ms", True, "ttft_ms"),
+        ("tpot_mean_ms", False, "tpot_ms"),
+        ("e2e_p99_ms", False, "e2e_ms"),
+        ("output_tok_per_s", True, "e2e_ms"),
+        ("output_tok_per_s", False, None),
+        ("cost_per_million_output_tokens", True, "e2e_ms"),
+        ("itl_p95_ms", True, None),
+        ("acceptance_rate", True, None),
+    ],
+)
+def test_a_metric_says_which_numbers_of_requests_it_follows(metric: str, closed_loop: bool, column: str | None) -> None:  # noqa: FBT001
+    found = follows(metric, closed_loop=closed_loop)
+    assert (None if found is None else found.column) == column
+
+
+def test_a_median_is_followed_by_the_influence_of_a_median() -> None:
+    requests_ms = np.array([[float(place)] for place in range(1, 12)])
+    found = follows("e2e_p50_ms", closed_loop=True)
+    assert found is not None
+    assert found.influence(requests_ms)[0].item() == 6.0
+
+
+def test_a_zero_has_a_difference_and_no_ratio() -> None:
+    found = compared([0.0, 0.0], [0.5, 0.4])
+    assert found.ratio is None
+    assert found.difference is not None
+    assert found.difference.value == pytest.approx(0.45)
+    assert verdict(found).word == "not enough data"
+
+
+def test_equal_numbers_in_every_repeat_are_no_difference() -> None:
+    assert verdict(compared([0.7, 0.7], [0.7, 0.7])).word == "no difference"
+    assert verdict(compared([0.7, 0.7], [0.9, 0.9])).word == "faster"
+
+
+def test_requests_are_paired_by_prompt_and_widen_the_interval_where_prompts_differ() -> None:
+    world = World(run=0.001, block=0.0, prompt_by_arm=0.5, request=0.05)
+    base, tried = requests(np.random.default_rng(1), world, (1, 40, 3), log_ratio=-0.3)
+    found = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
+    blind = compare(runs("plain", base[0].mean(axis=0)), runs("draft", tried[0].mean(axis=0)), "lower")
+    assert found.ratio is not None
+    assert blind.ratio is not None
+    assert found.ratio.value == pytest.approx(blind.ratio.value)
+    assert (found.prompts, found.basis) == (40, "3 repeats and 40 prompts")
+    assert found.ratio.low < blind.ratio.low < blind.ratio.high < found.ratio.high  # type: ignore[operator]  # none is None
+    assert blind.prompts is None
+
+
+def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
+    """Runs of requests (prompts, blocks), sent in an order of their own in each block."""
+    order = np.random.default_rng(2).permutation(len(values))
+    return [
+        RunSample(
+            f"{arm}-{block}", arm, block, float(column.mean()), {f"p{place}": float(column[place]) for place in order}
+        )
+        for block, column in enumerate(values.T)
+    ]
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3, 5])
+def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hundred(repeats: int) -> None:
+    """The whole way from runs and requests to the word; one repeat has the noise of twenty earlier cells."""
+    experiments, world, rng = 400, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
+    base, tried = requests(rng, world, (experiments, 30, repeats))
+    earlier, _ = requests(rng, world, (20, 30, 3))
+    known = noise.from_history(earlier.mean(axis=1).tolist())
+    words = [
+        verdict(compare(sampled("plain", one), sampled("draft", other), "lower", noise=known)).word
+        for one, other in zip(base, tried, strict=True)
+    ]
+    assert np.mean([word in {"faster", "slower"} for word in words]) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / experiments)
+
+
+def test_more_repeats_do_not_decide_what_only_more_prompts_would() -> None:
+    world = World(run=0.001, block=0.0, prompt_by_arm=1.0, request=0.05)
+    base, tried = requests(np.random.default_rng(4), world, (1, 10, 3))
+    found = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
+    assert (verdict(found).word, verdict(found).more_repeats) == ("not enough data", None)
+
+
+def test_holm_is_the_step_down_rule() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([]) == []
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_holm_keeps_the_order_and_lies_between_the_p_value_and_bonferronis(p_values: list[float]) -> None:
+    adjusted = holm(p_values)
+    assert all(p <= q <= min(len(p_values) * p, 1) + 1e-12 for p, q in zip(p_values, adjusted, strict=True))
+    assert [adjusted[place] for place in np.argsort(p_values, kind="stable")] == sorted(adjusted)
+
+
+def test_a_table_of_identical_arms_has_a_false_claim_at_most_five_times_in_a_hundred() -> None:
+    rng = np.random.default_rng(6)
+    tables = np.exp(0.1 * rng.standard_normal((300, 8, 2, 3)))
+    claims = [any(found.word in {"faster", "slower"} for found in verdicts(_cells(table))) for table in tables]
+    assert np.mean(claims) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(tables))
+
+
+def _cells(table: np.ndarray) -> list[Comparison]:
+    return [compared(baseline.tolist(), candidate.tolist()) for baseline, candidate in table]
+
+
+def test_a_cell_that_cannot_be_judged_costs_the_others_nothing() -> None:
+    clear, alone = compared([100.0, 101.0, 99.0], [150.0, 149.0, 151.0]), compared([100.0], [150.0])
+    assert verdicts([clear, alone])[0].p_differs == verdict(clear).p_differs
+
+
+def test_which_way_is_better_is_declared_with_the_metric() -> None:
+    assert (better("output_tok_per_s"), better("ttft_p50_ms"), better("acceptance_rate")) == (
+        "higher",
+        "lower",
+        "higher",
+    )
+    assert better("cost_per_million_output_tokens") == "lower"
+    with pytest.raises(ValueError, match="no better direction"):
+        better("num_drafts")
+
+
+def test_the_influence_of_a_percentile_averages_out_and_gives_its_variance() -> None:
+    rng = np.random.default_rng(8)
+    samples = rng.normal(100.0, 10.0, size=(4000, 200, 1))
+    for of in (influence.mean, influence.percentile(0.5), influence.percentile(0.9)):
+        found, moved = of(samples)
+        predicted = float(np.mean(moved.var(axis=1, ddof=1)) / 200)
+        assert 0.95 <= predicted / float(found.var()) <= 1.3  # of a tail it is wide rather than narrow
