@@ -11,14 +11,13 @@ from typing import Annotated
 import typer
 
 from lab.errors import UserError
-from services import datasets_verbs, job_verbs, price_verbs, supervisor
+from services import analysis_verbs, datasets_verbs, job_verbs, price_verbs, supervisor
 from services import demo as demos
 from services import doctor as doctors
 from services.show import print_json, print_table
 from services.signals import stopped_by_signal
 from services.studies import named_study, show_plan, show_presets
 from warehouse import database, sandbox
-from warehouse.rebuild import rebuild as rebuild_warehouse
 from warehouse.settings import load_settings
 from workers import queue
 
@@ -38,7 +37,7 @@ StudyName = Annotated[
 _TEND_EVERY_S = 0.25
 app.add_typer(datasets_verbs.app, name="datasets")
 app.add_typer(price_verbs.app, name="prices")
-for verb in job_verbs.VERBS:
+for verb in (*job_verbs.VERBS, *analysis_verbs.VERBS):
     app.command()(verb)
 
 
@@ -127,6 +126,8 @@ def sql(
 @app.command()
 def rebuild() -> None:
     """Make the warehouse anew from the bundles alone."""
+    from warehouse.rebuild import rebuild as rebuild_warehouse  # noqa: PLC0415 - it judges runs, with SciPy
+
     settings = load_settings()
     rebuild_warehouse(settings)
     print(f"{settings.warehouse_file} was made anew from the bundles in {settings.bundles}")

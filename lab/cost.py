@@ -101,14 +101,9 @@ def per_million_with_start_up(price_per_hour: float, start_s: float | None, wind
 
 def saving(throughput_ratio: float, price_ratio: float = 1.0) -> float:
     """Share of the baseline's cost that is saved (negative: it costs more), from the ratio of throughputs candidate /
-    baseline and of prices per hour.
+    baseline and of prices per hour. It grows with the ratio, so the bounds of its interval are those of the ratio's.
     """
     return 1 - price_ratio / throughput_ratio
-
-
-def saving_interval(low: float, high: float, price_ratio: float = 1.0) -> tuple[float, float]:
-    """From the interval of the throughput's ratio: the saving grows with it, so its ends are those of the ratio."""
-    return saving(low, price_ratio), saving(high, price_ratio)
 
 
 def kwh_per_million_tokens(energy_j_per_token: float | None) -> float | None:

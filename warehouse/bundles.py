@@ -150,6 +150,14 @@ def read_run(folder: Path) -> RunRecord:
     return run
 
 
+def read_log(folder: Path) -> str | None:
+    """What the engine logged; None where nothing was kept. Raises BundleError."""
+    try:
+        return (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace") or None
+    except OSError as error:
+        raise BundleError(f"{folder / LOG_FILE} cannot be read: {error}") from None
+
+
 def _read_requests(folder: Path) -> tuple[RequestRecord, ...]:
     rows = _read_table(folder / REQUESTS_FILE, REQUESTS_SCHEMA)
     return tuple(RequestRecord(**{key: _frozen(value) for key, value in row.items()}) for row in rows)

@@ -17,6 +17,7 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
     "bigint": (sa.BigInteger, pa.int64()),
     "double": (sa.Double, pa.float64()),
     "bool": (sa.Boolean, pa.bool_()),
+    "date": (sa.Date, pa.date32()),
     "moment": (sa.DateTime(timezone=True), pa.timestamp("us", tz="UTC")),
     "texts": (sa.ARRAY(sa.String), pa.list_(pa.string())),
     "ints": (sa.ARRAY(sa.Integer), pa.list_(pa.int32())),

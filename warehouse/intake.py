@@ -11,12 +11,13 @@ import pyarrow as pa
 
 from lab import metrics
 from lab.errors import BundleError
-from warehouse.bundles import Bundle, read_bundle
+from lab.validity import judge
+from warehouse.bundles import Bundle, read_bundle, read_log
 from warehouse.columns import rows
 from warehouse.master import transaction
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
-from warehouse.schema import METRIC_COLUMNS
+from warehouse.schema import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 
 Tables = Mapping[str, pa.Table]
 
@@ -59,11 +60,14 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
     if named != (run.job_id, run.run_id):
         raise BundleError(f"{folder.relative_to(root)} holds run {run.job_id}/{run.run_id}: was it copied or renamed?")
     measured = metrics.measure(run, bundle.requests, bundle.telemetry)
+    verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
     return {
         "runs": rows(RUN_COLUMNS, [run]),
         "request_records": _of_run(bundle, rows(REQUEST_COLUMNS, bundle.requests)),
         "telemetry": _of_run(bundle, rows(TELEMETRY_COLUMNS, bundle.telemetry)),
         "run_metrics": _of_run(bundle, rows(METRIC_COLUMNS, [measured])),
+        "verdicts": _of_run(bundle, rows(VERDICT_COLUMNS, [verdict])),
+        "findings": _of_run(bundle, rows(FINDING_COLUMNS, verdict.findings)),
         "histograms": _of_run(bundle, _histogram_rows(bundle)),
     }
 

@@ -1,4 +1,4 @@
-"""Studies and jobs from the app database into the master, for whoever queries the warehouse."""
+"""Studies, jobs and prices from the app database into the master, for whoever queries the warehouse."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from warehouse.columns import Column, rows
 from warehouse.database import reading
 from warehouse.intake import insert
 from warehouse.master import transaction
-from warehouse.schema import JOB_COLUMNS, STUDY_COLUMNS
+from warehouse.schema import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
 
 #: What was mirrored last, by table; a job's progress and lease are not among its columns, so it changes rarely.
 Mirrored = dict[str, list[tuple[Any, ...]]]
 _MIRRORED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
     (app_schema.studies, STUDY_COLUMNS),
     (app_schema.jobs, JOB_COLUMNS),
+    (app_schema.prices, PRICE_COLUMNS),
 )
 
 

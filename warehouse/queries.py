@@ -53,7 +53,7 @@ def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_t
     arm, method, draft_model, num_speculative_tokens, is_baseline, workload (null in old runs), dataset, category,
     input_tokens, requested_output_tokens, pattern, concurrency, value (mean over repeats), value_min, value_max, ratio
     (mean of the ratios to the baseline of the same repeat), ratio_min, ratio_max, repeats (with a value),
-    paired_repeats (with a ratio).
+    paired_repeats (with a ratio). Runs that a check found invalid are left out.
     Raises QueryError for a metric that is not one of COMPARABLE.
     """
     if metric not in COMPARABLE:
@@ -65,7 +65,7 @@ def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_t
 _SPEEDUP = """
     WITH cell AS (
         SELECT *, "{metric}" AS number FROM results
-        WHERE job_id = ? AND status = 'completed'
+        WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false
         QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC, started_at DESC) = 1
     ), paired AS (
         SELECT c.*, c.number / nullif(b.number, 0) AS ratio
@@ -86,7 +86,7 @@ _SPEEDUP = """
 
 
 def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """arm, category, concurrency, position (from 1), acceptance (pooled: weighted by drafts), num_drafts."""
+    """arm, category, concurrency, position (from 1), acceptance (weighted by drafts), num_drafts; of valid runs."""
     return frame(
         con,
         """
@@ -94,7 +94,8 @@ def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.D
             SELECT arm, category, concurrency, num_drafts, unnest(acceptance_per_position) AS rate,
                 unnest(range(1, len(acceptance_per_position) + 1)) AS position
             FROM results
-            WHERE job_id = ? AND status = 'completed' AND num_drafts > 0 AND acceptance_per_position IS NOT NULL
+            WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
+                AND acceptance_per_position IS NOT NULL
         )
         SELECT arm, category, concurrency, position, sum(rate * num_drafts) / sum(num_drafts) AS acceptance,
             sum(num_drafts)::BIGINT AS num_drafts
@@ -111,6 +112,22 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
         """
         SELECT run_id, arm, dataset, category, pattern, concurrency, repeat, attempt, started_at, error
         FROM runs WHERE job_id = ? AND status = 'failed' ORDER BY started_at, run_id
+        """,
+        [job_id],
+    )
+
+
+def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: what the
+    checks found in the job's runs; the gravest first, then in the order of measuring.
+    """
+    return frame(
+        con,
+        """
+        SELECT f.severity, f.check_name, f.sentence, f.advice, r.run_id, r.arm, r.dataset, r.category, r.pattern,
+            r.concurrency, r.repeat
+        FROM findings AS f JOIN runs AS r USING (run_id) WHERE r.job_id = ?
+        ORDER BY list_position(['invalid', 'warning', 'note'], f.severity), r.started_at, f.check_name
         """,
         [job_id],
     )

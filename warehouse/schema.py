@@ -49,6 +49,36 @@ JOB_COLUMNS: tuple[Column, ...] = (
     column("error", "text?", "why it failed"),
     column("hardware", "text?", "only workers with this in the name of their hardware take it; null: any"),
 )
+PRICE_COLUMNS: tuple[Column, ...] = (
+    column("price_id", "int", "numbers the entry; of two for the same hardware and day the higher one counts"),
+    column("hardware", "text", "what it is a price of: part of the hardware's name, capitals do not matter"),
+    column("valid_from", "date", "the first day it counts"),
+    column("currency", "text", "of all amounts in the row, three letters"),
+    column("source", "text", "where the price is from"),
+    column("rented_per_hour", "double?", "what an hour costs; null where the hardware was bought"),
+    column("purchase_price", "double?", "an hour costs purchase_price / (lifetime_years * 8766 * utilisation)"),
+    column("lifetime_years", "double?", "how long bought hardware is used"),
+    column("utilisation", "double?", "share of that time in which it works, 0 to 1"),
+    column("electricity_per_kwh", "double?", "null where it is in the price already, or unknown"),
+    column("added_at", "moment", "when it was written into the book"),
+    column("withdrawn_at", "moment?", "when it stopped to count: an entry made by mistake"),
+)
+VERDICT_COLUMNS: tuple[Column, ...] = (
+    column("is_valid", "bool", "false where a check found what makes the run's figures wrong", "valid"),
+    column("why_invalid", "texts", "a sentence for each such check; empty for a valid run"),
+    column(
+        "unjudged_checks",
+        "texts",
+        "checks that could not look, because something they need is unknown",
+        lambda verdict: [unjudged.check for unjudged in verdict.unjudged],
+    ),
+)
+FINDING_COLUMNS: tuple[Column, ...] = (
+    column("check_name", "text", "the check that fired; `drafthouse checks` and docs/checks.md explain each", "check"),
+    column("severity", "text", "invalid, warning or note"),
+    column("sentence", "text", "what it found, with the run's own figures"),
+    column("advice", "text", "what to do about it"),
+)
 _HISTOGRAM_COLUMNS = (
     _RUN_ID,
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
@@ -68,6 +98,12 @@ jobs = table(
     "Studies on their way through the queue, mirrored from the app database; no measurement depends on it",
     JOB_COLUMNS,
 )
+prices = table(
+    WAREHOUSE,
+    "prices",
+    "What an hour of hardware costs, mirrored from the app database: entries are added and withdrawn, never changed",
+    PRICE_COLUMNS,
+)
 runs = table(
     WAREHOUSE,
     "runs",
@@ -86,6 +122,18 @@ request_records = table(
     "request_records",
     "One row a request, as measured, with its own latencies. The view requests adds what its run was",
     (_RUN_ID, *REQUEST_COLUMNS),
+)
+verdicts = table(
+    WAREHOUSE,
+    "verdicts",
+    "Whether each run's figures can be believed. A run that was ingested before there were checks has no row",
+    (_RUN_ID, *VERDICT_COLUMNS),
+)
+findings = table(
+    WAREHOUSE,
+    "findings",
+    "What the checks found in each run: a row for each check that fired",
+    (_RUN_ID, *FINDING_COLUMNS),
 )
 telemetry = table(
     WAREHOUSE,

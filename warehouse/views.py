@@ -13,7 +13,7 @@ import duckdb
 from warehouse.columns import Column
 from warehouse.request_columns import REQUEST_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
-from warehouse.schema import METRIC_COLUMNS, WAREHOUSE
+from warehouse.schema import METRIC_COLUMNS, VERDICT_COLUMNS, WAREHOUSE
 
 _RUN = {column.name: column for column in RUN_COLUMNS}
 #: Columns of `runs` that the wide view leaves out, because they are long texts or matter to few.
@@ -44,9 +44,10 @@ RESULTS = View(
     "One row a run: what was run, on what, and its numbers; null means unknown, never zero",
     (
         *(("r", column) for column in RUN_COLUMNS if column.name not in _NOT_IN_RESULTS),
+        *(("v", column) for column in VERDICT_COLUMNS),
         *(("m", column) for column in METRIC_COLUMNS),
     ),
-    "FROM runs AS r JOIN run_metrics AS m USING (run_id)",
+    "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN verdicts AS v USING (run_id)",
 )
 REQUESTS = View(
     "requests",

@@ -12,9 +12,11 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
+from lab.errors import QueryError
 from lab.estimate import Estimate
 from lab.study import Study
 from warehouse import queries
+from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
 from workers import queue
@@ -76,6 +78,18 @@ def failed_runs(job_id: str) -> pd.DataFrame:
     return _failed_runs(publication(), job_id)
 
 
+def findings(job_id: str) -> pd.DataFrame:
+    return _findings(publication(), job_id)
+
+
+def comparison(job_id: str, metric: str) -> StudyComparison | None:
+    """None where there is no valid baseline to compare with."""
+    try:
+        return _comparison(publication(), job_id, metric)
+    except QueryError:
+        return None
+
+
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
 def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
     del publication, digest
@@ -115,3 +129,17 @@ def _failed_runs(publication: Publication, job_id: str) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(settings())) as connection:
         return queries.failed_runs(connection, job_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _findings(publication: Publication, job_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.findings(connection, job_id)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _comparison(publication: Publication, job_id: str, metric: str) -> StudyComparison:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return compare_study(connection, job_id, metric)

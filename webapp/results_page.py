@@ -10,12 +10,12 @@ import streamlit as st
 
 from lab.errors import UserError
 from lab.plan import plan
-from webapp import data, drawing, headline, params, tables
+from webapp import data, drawing, headline, params, tables, verdict_tables
 from webapp.charts import figures
 from webapp.charts.figures import Figure
 from webapp.charts.measures import Measure
 from webapp.said import said_here
-from webapp.text import literal
+from webapp.text import count, literal
 from workers import queue
 from workers.queue import Job
 
@@ -78,6 +78,12 @@ def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
             icon=":material/progress_activity:",
         )
+    if left_out := int((runs["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
+        st.warning(
+            f"{count(left_out, 'run')} of {len(runs)} cannot be believed and are left out of charts and comparisons; "
+            "the tab Checks says why.",
+            icon=":material/gpp_bad:",
+        )
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
             ":material/info: The target is the reference model: a reference load, not a useful model, padded until a "
@@ -121,20 +127,48 @@ def _arms(job: Job | None) -> list[str]:
 def show_tables(
     speedups: pd.DataFrame, runs: pd.DataFrame, failed: pd.DataFrame, *, measure: Measure, job_id: str, job: Job | None
 ) -> None:
-    cells_tab, runs_tab, failed_tab = st.tabs(["Cells", f"Runs ({len(runs)})", f"Failed runs ({len(failed)})"])
+    findings = data.findings(job_id)
+    names = ["Cells", "Verdicts", f"Runs ({len(runs)})", f"Checks ({len(findings)})", f"Failed runs ({len(failed)})"]
+    cells_tab, verdicts_tab, runs_tab, checks_tab, failed_tab = st.tabs(names)
     with cells_tab:
         shown = tables.cells(speedups, figures.arms_of(speedups, _arms(job)))
         _table(shown, tables.cell_config(measure), f"{job_id}-cells.csv", "Each arm, category and load")
+    with verdicts_tab:
+        _show_verdicts(job_id, measure, runs)
     with runs_tab:
         shown = tables.runs(runs)
         _table(shown, tables.run_config(), f"{job_id}-runs.csv", "Each run")
         if not tables.saw_gpu(runs):
             st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
+    with checks_tab:
+        _show_findings(findings, job_id)
     with failed_tab:
         if failed.empty:
             st.caption("No run of this study failed.")
         else:
             _table(tables.failed(failed), tables.run_config(), f"{job_id}-failed.csv", "Runs that failed, and why")
+
+
+def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame) -> None:
+    compared = data.comparison(job_id, measure.column)
+    categories = set(runs["category"].dropna())
+    shown = (
+        None
+        if compared is None
+        else verdict_tables.verdicts(compared, min(categories) if len(categories) == 1 else None)
+    )
+    if shown is None or shown.empty:
+        st.caption("Nothing to judge yet: a verdict needs valid runs of the baseline and of another arm on one load.")
+    else:
+        _table(shown, verdict_tables.verdict_config(), f"{job_id}-verdicts.csv", "Whether each arm is faster")
+
+
+def _show_findings(findings: pd.DataFrame, job_id: str) -> None:
+    if findings.empty:
+        st.caption("No check had anything to say about these runs.")
+    else:
+        shown = verdict_tables.findings(findings)
+        _table(shown, verdict_tables.findings_config(), f"{job_id}-checks.csv", "What the checks found")
 
 
 def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:

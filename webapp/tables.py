@@ -13,7 +13,7 @@ from webapp.charts.measures import Measure
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
 _CELLS = [*_WHERE, "value", "value_min", "value_max", "ratio", "ratio_min", "ratio_max", "repeats"]
 _RUNS = [
-    *("arm", "dataset", "category", "requested_output_tokens", "pattern", "repeat", "status"),
+    *("arm", "dataset", "category", "requested_output_tokens", "pattern", "repeat", "status", "is_valid"),
     *("output_tok_per_s", "request_per_s"),
     *("ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "e2e_p50_ms", "acceptance_rate", "acceptance_length"),
     *("requests_completed", "requests_failed", "duration_s", "kv_cache_usage_max", "host_cpu_mean_percent"),
@@ -83,6 +83,7 @@ def run_config() -> dict[str, Any]:
     return _words() | {
         "repeat": number("Repeat", format="%d", width="small", help="Counted from 0"),
         "status": st.column_config.TextColumn("Status", width="small"),
+        "is_valid": st.column_config.CheckboxColumn("Valid", help="The tab Checks says why not"),
         "output_tok_per_s": number("Output (tok/s)", format="%,.1f"),
         "request_per_s": number("Requests (1/s)", format="%,.2f"),
         "ttft_p50_ms": number("TTFT p50 (ms)", format="%,.0f"),

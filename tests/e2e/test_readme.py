@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from tests.lab.validity.healthy import healthy
 from tests.services.homes import REPOSITORY, Home
+from warehouse.bundles import write_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 
@@ -21,8 +24,23 @@ COMMANDS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def with_demo(home: Home) -> Home:
+    """The home once it has results of a study with the demo's name, which the commands ask about."""
+    for drafted in (False, True):
+        measured, name = healthy(drafted=drafted), "drafted" if drafted else "plain"
+        changes = {"run_id": f"demo-{name}", "cell_key": name, "job_id": "demo-job", "study_name": "demo"}
+        run = measured.run.model_copy(update=changes)
+        write_bundle(home.folder / "bundles", run, measured.requests, measured.samples, None)
+    deadline = time.monotonic() + 60
+    while "demo-drafted" not in home.run("sql", "select run_id from results").stdout:
+        assert time.monotonic() < deadline, "the ingester did not publish the bundles"
+    return home
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_readme_runs(home: Home, tmp_path: Path, command: str) -> None:
+def test_a_command_of_the_readme_runs(with_demo: Home, tmp_path: Path, command: str) -> None:
+    home = with_demo
     (tmp_path / "var").symlink_to(home.folder)
     (tmp_path / ".venv").symlink_to(REPOSITORY / ".venv")
     answer = subprocess.run(

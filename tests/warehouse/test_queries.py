@@ -24,7 +24,17 @@ from warehouse.settings import Settings
 def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
     """A run of one request that takes a second."""
     tokens = round(tokens_per_s)
-    only = request(sent_s=0.0, first_token_s=0.1, chunk_s=(0.1, 1.0), end_s=1.0, completion_tokens=tokens)
+    workload = changes.get("workload")
+    only = request(
+        prompt_tokens=10 if workload is None else workload.input_tokens,
+        sent_s=0.0,
+        first_token_s=0.1,
+        chunk_s=(0.1, 1.0),
+        chunk_tokens=None,
+        end_s=1.0,
+        completion_tokens=tokens,
+        requested_output_tokens=tokens,
+    )
     write_run(
         settings.bundles,
         (only,),
@@ -42,12 +52,14 @@ def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **chan
 def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
     after = {
+        "generation_tokens": 60,
         "num_draft_tokens": 30,
         "num_accepted_tokens": 15,
         "num_drafts": 10,
         "num_accepted_tokens_per_position": (9, 4, 2),
     }
     later = {
+        "generation_tokens": 50,
         "num_draft_tokens": 90,
         "num_accepted_tokens": 30,
         "num_drafts": 30,

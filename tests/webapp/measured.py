@@ -67,6 +67,7 @@ def write_run(
         duration_s=None if failed else max(made.end_s or 0.0 for made in requests),
         counters_before=counters(),
         counters_after=counters(
+            generation_tokens=float(len(requests) * run.workload.output_tokens),
             num_drafts=float(drafts),
             num_draft_tokens=float(drafts * len(accepted)),
             num_accepted_tokens=float(sum(accepted)),

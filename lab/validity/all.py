@@ -1,0 +1,39 @@
+"""Every check, in the order in which they are listed."""
+
+from __future__ import annotations
+
+from lab.validity import (
+    acceptance,
+    answers,
+    caches,
+    client,
+    comparability,
+    counting,
+    machine,
+    settings,
+    steadiness,
+    studies,
+    warmth,
+    workload,
+)
+from lab.validity.answers import RUN_FAILED
+from lab.validity.check import Check, Declaration, StudyCheck
+
+__all__ = ["ALL", "CHECKS", "RUN_FAILED", "STUDY_CHECKS"]
+
+#: Of one run.
+CHECKS: tuple[Check, ...] = (
+    *answers.CHECKS,
+    *workload.CHECKS,
+    *settings.CHECKS,
+    *counting.CHECKS,
+    *acceptance.CHECKS,
+    *warmth.CHECKS,
+    *caches.CHECKS,
+    *client.CHECKS,
+    *machine.CHECKS,
+    *steadiness.CHECKS,
+)
+#: Of several runs together.
+STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS)
+ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)

@@ -1,0 +1,101 @@
+"""Which lines of an engine's log were written within the measured window.
+
+Logs tell local time without a zone, in whole seconds. The zone is found from the run itself: the log was copied when
+the run ended, so its last moment and the window's end are less than half a step of zones apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+
+#: What stands before a line in vLLM, SGLang and TensorRT-LLM.
+_STAMPS = (
+    re.compile(
+        r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) "
+    ),
+    re.compile(r"^\[(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)"),
+    re.compile(r"^\[(?P<month>\d\d)/(?P<day>\d\d)/(?P<year>\d{4})-(?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d)\]"),
+)
+#: Zones differ from UTC by a multiple of this.
+_ZONE_STEP_S = 900
+#: How far the log's last moment may lie before the window began, and after it ended.
+_BEFORE_S, _AFTER_S = 120, 300
+#: The last thing asked of the engine before the window: its prefix cache is emptied. Looked for within so many seconds.
+_RESET = re.compile(r"reset(?:ting)? prefix cache|flush_cache|cache flushed", re.IGNORECASE)
+_RESET_WITHIN_S = 5
+
+Line = tuple[float | None, str]
+
+
+def window_lines(log: str, started_at: str, window_s: float) -> tuple[str, ...] | None:
+    """The lines of the window; None where the log tells no time that fits it.
+
+    A line without a time has that of the line before. Lines of the second in which the window began are in it only
+    where they stand behind the emptying of the prefix cache, because a warm-up may have ended in the same second.
+    """
+    if (start := _utc(started_at)) is None:
+        return None
+    start_s, lines = start.timestamp(), list(_timed(log, start))
+    zone_s = _zone_s(lines, start_s, start_s + window_s)
+    if zone_s is None:
+        return None
+    begin, first_s = _begin(lines, start_s + zone_s)
+    last_s = start_s + zone_s + window_s
+    return tuple(text for t_s, text in lines[begin:] if t_s is not None and first_s <= t_s <= last_s)
+
+
+def _utc(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _timed(log: str, start: datetime) -> Iterator[Line]:
+    t_s: float | None = None
+    for text in log.splitlines():
+        stamp = next((found for pattern in _STAMPS if (found := pattern.search(text))), None)
+        told = None if stamp is None else _moment_s(stamp.groupdict(), start)
+        t_s = t_s if told is None else told
+        yield t_s, text
+
+
+def _moment_s(stamp: Mapping[str, str], start: datetime) -> float | None:
+    """As if it were UTC. A stamp without a year has the one that brings it nearest to the window."""
+    years = [int(stamp["year"])] if "year" in stamp else [start.year + step for step in (-1, 0, 1)]
+    moments = [moment for year in years if (moment := _moment(year, stamp)) is not None]
+    nearest = min(moments, key=lambda moment: abs(moment - start), default=None)
+    return None if nearest is None else nearest.timestamp()
+
+
+def _moment(year: int, stamp: Mapping[str, str]) -> datetime | None:
+    try:
+        month, day, hour, minute, second = (int(stamp[part]) for part in ("month", "day", "h", "m", "s"))
+        return datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    except ValueError:  # the 29th of February of another year, or no date at all
+        return None
+
+
+def _zone_s(lines: list[Line], start_s: float, end_s: float) -> float | None:
+    """Seconds that the log's clock is ahead of UTC; None where its end has nothing to do with the window."""
+    last_s = max((t_s for t_s, _ in lines if t_s is not None), default=None)
+    if last_s is None:
+        return None
+    zone_s = _ZONE_STEP_S * round((last_s - end_s) / _ZONE_STEP_S)
+    widest_s = timedelta(hours=15).total_seconds()
+    fits = start_s - _BEFORE_S <= last_s - zone_s <= end_s + _AFTER_S
+    return float(zone_s) if fits and abs(zone_s) <= widest_s else None
+
+
+def _begin(lines: list[Line], start_s: float) -> tuple[int, float]:
+    """The first line that can be in the window, and the first moment that surely is."""
+    whole_s = float(int(start_s))
+    resets = [
+        place
+        for place, (t_s, text) in enumerate(lines)
+        if t_s is not None and whole_s - _RESET_WITHIN_S <= t_s <= whole_s and _RESET.search(text)
+    ]
+    return (resets[-1] + 1, whole_s) if resets else (0, whole_s + 1)

@@ -1,0 +1,167 @@
+"""Whether the engine ran as it was meant to: sampling, capture sizes, and what speculation changed besides."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import listed
+
+#: More preempted requests than this share of all: the KV cache was too small for the load.
+PREEMPTED_SHARE = 0.05
+#: Sent with every request, so that an engine's or a model's own value never applies.
+SENT = frozenset({"temperature", "top_p", "seed", "max_tokens", "max_new_tokens"})
+#: Of no meaning in greedy sampling.
+ONLY_WITH_TEMPERATURE = frozenset({"top_k", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"})
+_DEFAULTS = re.compile(
+    r"(?:sampling parameters have been overridden by|Using default \w+ sampling params from) .*?(?P<found>\{.*\})"
+)
+_CHANGED = re.compile(
+    r"max_num_scheduled_tokens is set to \d+ based on the speculative decoding settings|"
+    r"[Aa]sync scheduling (?:is )?not supported with [^.\n]{0,60}speculative decoding|"
+    r"[Oo]verlap schedul\w+ is disabled because of [^.\n]{0,80}"
+)
+_CAPTURED_TOKENS = re.compile(r"'max_cudagraph_capture_size': (\d+)")
+_NO_GRAPHS = re.compile(r"'cudagraph_mode': <CUDAGraphMode\.NONE")
+_MAX_SEQS = re.compile(r"'max_num_seqs': (\d+)")
+
+
+def _sampling(seen: Evidence) -> Answer:
+    if seen.engine_log is None:
+        return Missing("the engine's log, which says whether the model's own sampling parameters apply")
+    told = _DEFAULTS.search(seen.engine_log)
+    ignored = SENT | (ONLY_WITH_TEMPERATURE if seen.run.sampling.temperature == 0 else frozenset())
+    applied = {name: value for name, value in _read(told).items() if name not in ignored}
+    if not applied:
+        return None
+    shown = ", ".join(f"{name} {value}" for name, value in sorted(applied.items()))
+    return Fired(f"The model's generation_config applied to every request, with what is not sent: {shown}.")
+
+
+def _read(told: re.Match[str] | None) -> Mapping[str, object]:
+    """The parameters in the line; none where it has none that can be read."""
+    try:
+        found = ast.literal_eval(told["found"]) if told else {}
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and all(isinstance(name, str) for name in found) else {}
+
+
+def _capture_sizes(seen: Evidence) -> Answer:
+    config = seen.run.circumstances.effective_config
+    graphs, captured_requests = config.get("compilation_config"), config.get("cuda_graph_max_bs", "")
+    if graphs is not None:
+        if _NO_GRAPHS.search(graphs) or (captured := _CAPTURED_TOKENS.search(graphs)) is None:
+            return None
+        limit, needed, unit = int(captured[1]), _streams(seen) * (1 + seen.drafted_a_round), "tokens a step"
+    elif captured_requests.isdigit():
+        if config.get("disable_cuda_graph") == "True":
+            return None
+        limit, needed, unit = int(captured_requests), _streams(seen), "requests a step"
+    else:
+        return Missing("the sizes that the engine captured graphs for")
+    if needed <= limit:
+        return None
+    return Fired(
+        f"Graphs were captured for up to {limit} {unit}, and {_streams(seen)} streams of 1 + {seen.drafted_a_round} "
+        f"tokens need {needed}: larger steps ran without a graph."
+    )
+
+
+def _streams(seen: Evidence) -> int:
+    """How many requests a step can have: those of the load, or as many as the engine takes where those are fewer."""
+    told = _MAX_SEQS.search(seen.run.circumstances.effective_config.get("non_default_args", ""))
+    streams = seen.run.load.max_concurrency
+    return min(streams, int(told[1])) if told else streams
+
+
+def _config_unknown(seen: Evidence) -> Answer:
+    if seen.run.circumstances.effective_config:
+        return None
+    return Fired("The engine's effective configuration is unknown, so what speculation changed besides cannot be seen.")
+
+
+def _changed_by_speculation(seen: Evidence) -> Answer:
+    if seen.run.arm.speculation is None:
+        return None
+    if seen.engine_log is None:
+        return Missing("the engine's log")
+    found = list(dict.fromkeys(match.group().strip() for match in _CHANGED.finditer(seen.engine_log)))
+    return Fired(f"Speculation changed other settings too: {listed(found)}.") if found else None
+
+
+def _preemptions(seen: Evidence) -> Answer:
+    preempted = seen.grown("num_preemptions")
+    if preempted is None:
+        return Missing("the server's count of preempted requests")
+    if preempted <= PREEMPTED_SHARE * len(seen.sent):
+        return None
+    return Fired(
+        f"The engine preempted requests {preempted:.0f} times for want of KV cache, with {len(seen.sent)} requests: "
+        "their work was done twice."
+    )
+
+
+_CONFIG = "circumstances.effective_config"
+CHECKS = (
+    Check(
+        name="sampling_overridden",
+        traps=(4,),
+        severity="warning",
+        looks_at=("log", "sampling"),
+        threshold="any sampling parameter of the model's generation_config that requests do not send (they send "
+        "temperature, top_p, seed and the length); with temperature 0 those that only thin out what is drawn from do "
+        "not count",
+        why="Parameters that nobody sent, such as a repetition penalty, change the text and with it acceptance.",
+        advice='Set the engine flag generation-config = "vllm" for every arm (SGLang: sampling-defaults = "openai").',
+        look=_sampling,
+    ),
+    Check(
+        name="capture_sizes_too_small",
+        traps=(14,),
+        severity="warning",
+        looks_at=(_CONFIG, "load.max_concurrency", "arm.speculation"),
+        threshold="min(streams of the load, max_num_seqs) x (1 + k) tokens are more than the largest captured size "
+        "(SGLang counts requests, not tokens)",
+        why="Steps that are larger than any captured graph run without one: 25 against 133 tok/s in one report. The "
+        "run is true to its settings, and its settings are not what one wants to know about.",
+        advice="Raise max_cudagraph_capture_size to max_num_seqs x (1 + k), or lower max-num-seqs.",
+        look=_capture_sizes,
+    ),
+    Check(
+        name="configuration_unknown",
+        traps=(15,),
+        severity="note",
+        looks_at=(_CONFIG,),
+        threshold="no effective configuration was logged",
+        why="Flags alone do not tell what an engine made of them.",
+        advice="Start the engine through Drafthouse, which reads it from the log.",
+        look=_config_unknown,
+    ),
+    Check(
+        name="settings_changed_by_speculation",
+        traps=(15,),
+        severity="note",
+        looks_at=("log", "arm.speculation"),
+        threshold="any line of the log that says so",
+        why="A smaller token budget or a scheduler that is switched off belongs to the price of speculation as it is "
+        "served, but not to speculation as such.",
+        advice="To compare at equal settings, set them for the baseline too (max-num-batched-tokens, "
+        "async-scheduling).",
+        look=_changed_by_speculation,
+    ),
+    Check(
+        name="preemptions",
+        traps=(15,),
+        severity="warning",
+        looks_at=("counters_before", "counters_after"),
+        threshold=f"more preemptions than {PREEMPTED_SHARE:g} a request",
+        why="A draft model and its cache leave less room for the target's, so an arm may preempt where the baseline "
+        "does not: then memory is compared and not speculation.",
+        advice="Lower the concurrency or max_model_len, or give the KV cache more memory.",
+        look=_preemptions,
+    ),
+)

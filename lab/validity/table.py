@@ -1,0 +1,69 @@
+"""The checks as people and programs read them: docs/checks.md, and plain values for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from pydantic import JsonValue
+
+from lab.validity.all import ALL, CHECKS, STUDY_CHECKS
+from lab.validity.check import Declaration
+from lab.validity.traps import TRAPS
+
+_HEAD = """\
+# Checks
+
+Each run gets a verdict from the checks below, and so do the runs of a study together. A finding is `invalid` (the run
+stays in the warehouse and is left out of charts and comparisons unless one asks for it), a `warning` (it stands beside
+the figures) or a `note` (it explains them); a run is valid when nothing found is invalid. A check that needs something
+that is unknown says so: that is not the same as passing. Where a check has no meaning, on a machine without a GPU, say,
+it is silent.
+
+This page is generated from `lab/validity/`; `drafthouse checks --json` has the same.
+
+## The known traps
+| | trap | checks | and otherwise |
+|---|---|---|---|
+"""
+
+
+def declarations() -> list[dict[str, JsonValue]]:
+    """Every check as plain values, in the order of `ALL`; `scope` is "run" or "study"."""
+    return [_declared(check) for check in ALL]
+
+
+def page() -> str:
+    """The text of docs/checks.md."""
+    rows = (
+        f"| {trap.number} | {trap.what} | {_checks_of(trap.number)} | {trap.otherwise} |" for trap in TRAPS.values()
+    )
+    of_runs, of_studies = ("".join(map(_section, checks)) for checks in (CHECKS, STUDY_CHECKS))
+    return f"{_HEAD}{chr(10).join(rows)}\n\n## Of a run\n{of_runs}\n## Of a study\n{of_studies}"
+
+
+def _checks_of(trap: int) -> str:
+    return ", ".join(f"`{check.name}`" for check in ALL if trap in check.traps)
+
+
+def _section(check: Declaration) -> str:
+    traps = ", ".join(map(str, check.traps))
+    return f"""
+### {check.name}
+At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps}. Looks at {", ".join(check.looks_at)}.
+
+- **Fires:** {check.threshold}.
+- **Why:** {check.why}
+- **What to do:** {check.advice}
+"""
+
+
+def _declared(check: Declaration) -> dict[str, JsonValue]:
+    told: dict[str, JsonValue] = {"name": check.name, "scope": "run" if check in CHECKS else "study"}
+    for field in fields(Declaration):
+        value = getattr(check, field.name)
+        told[field.name] = list(value) if isinstance(value, tuple) else value
+    return told
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,64 @@
+"""A verdict on a run: valid or not, what was found, and what could not be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.metrics import Value
+from lab.records import RequestRecord, RunRecord, TelemetrySample
+from lab.validity.all import CHECKS, RUN_FAILED, STUDY_CHECKS
+from lab.validity.check import Finding, Unjudged
+from lab.validity.evidence import Evidence, StudyRun
+
+_WORST_FIRST = ("invalid", "warning", "note")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the checks say. Findings are sorted, the gravest first; `unjudged` are checks that could not look."""
+
+    findings: tuple[Finding, ...]
+    unjudged: tuple[Unjudged, ...]
+
+    @property
+    def valid(self) -> bool:
+        return not any(finding.severity == "invalid" for finding in self.findings)
+
+    @property
+    def why_invalid(self) -> tuple[str, ...]:
+        """The sentences of what makes it invalid; none of a valid one."""
+        return tuple(finding.sentence for finding in self.findings if finding.severity == "invalid")
+
+
+def judge(
+    run: RunRecord,
+    requests: Sequence[RequestRecord],
+    samples: Sequence[TelemetrySample],
+    metrics: Mapping[str, Value],
+    log: str | None = None,
+) -> Verdict:
+    """The verdict on one run. `metrics` are those of `lab.metrics.measure`, `log` is the engine's, None if unknown.
+
+    A failed run has no figures to judge, so that it failed is all that is said of it.
+    """
+    evidence = Evidence(run, requests, samples, metrics, log)
+    checks = CHECKS if run.status == "completed" else (RUN_FAILED,)
+    return _verdict([answer for check in checks if (answer := check.judge(evidence)) is not None])
+
+
+def judge_study(runs: Sequence[StudyRun]) -> Verdict:
+    """The verdict on runs that are compared with each other, of one study or not; failed ones are left out.
+
+    Its findings name the runs that they are about. It says nothing that a run alone shows.
+    """
+    completed = [(run, metrics) for run, metrics in runs if run.status == "completed"]
+    return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed)])
+
+
+def _verdict(answers: Sequence[Finding | Unjudged]) -> Verdict:
+    findings = [answer for answer in answers if isinstance(answer, Finding)]
+    return Verdict(
+        findings=tuple(sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))),
+        unjudged=tuple(answer for answer in answers if isinstance(answer, Unjudged)),
+    )

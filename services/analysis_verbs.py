@@ -1,0 +1,60 @@
+"""Verbs that judge: what the checks are, whether an arm is faster, what a study advises, what its tokens cost.
+
+What they print is made in `services.judging`, which is imported when it is asked for: SciPy would cost every other
+command a second.
+"""
+
+# ruff: noqa: PLC0415 - see above
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
+Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
+Metric = Annotated[str, typer.Option(help="A column of results that is better higher or lower.")]
+Limit = Annotated[
+    str | None, typer.Option(help="Exit 1 if an arm is surely slower by more than this (5%), 3 if it cannot be told.")
+]
+PerHour = Annotated[float | None, typer.Option(help="USD an hour, instead of the study's or the book's.")]
+
+
+def checks(*, as_json: AsJson = False) -> None:
+    """List the checks that every run is judged by: what each looks at, its threshold and why."""
+    from services.judging import show_checks
+
+    show_checks(as_json=as_json)
+
+
+def compare(
+    study: StudyId,
+    *,
+    baseline: Baseline = None,
+    metric: Metric = "output_tok_per_s",
+    fail_if_slower: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say of every arm whether it is faster than the baseline, and how sure that is."""
+    from services.judging import show_comparison
+
+    status = show_comparison(study, metric, baseline=baseline, fail_if_slower=fail_if_slower, as_json=as_json)
+    raise SystemExit(status)
+
+
+def advise(study: StudyId, *, as_json: AsJson = False) -> None:
+    """Say for each workload and concurrency whether to enable speculation, with the evidence."""
+    from services.judging import show_advice
+
+    show_advice(study, as_json=as_json)
+
+
+def cost(study: StudyId, *, price_per_hour: PerHour = None, as_json: AsJson = False) -> None:
+    """Say what a million tokens cost with each arm, and what it saves against the baseline."""
+    from services.judging import show_costs
+
+    show_costs(study, price_per_hour, as_json=as_json)
+
+
+VERBS = (checks, compare, advise, cost)

@@ -1,0 +1,178 @@
+"""What several runs show together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lab.metrics import Value
+from lab.records import RunRecord
+from lab.study import Load, Sampling, Speculation
+from lab.validity import STUDY_CHECKS, Severity, StudyRun, judge_study
+from tests.warehouse.runs import cell, circumstances, run_record
+
+BASELINE = {"name": "plain", "baseline": True}
+DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=3)
+FORCED = DRAFT.model_copy(update={"options": {"rejection_sample_method": "synthetic"}})
+BASELINE_CONFIG = {"max_num_batched_tokens": "8192", "speculative_config": "None", "port": "1"}
+GRAPHS = "{'mode': 3, 'max_cudagraph_capture_size': %d, 'cache_dir': '/tmp/%d', 'sizes': [1, 2]}"
+Study = dict[tuple[str, int, int], RunRecord]
+
+
+def study(**candidate: Any) -> Study:
+    """Two arms, two concurrencies, two repeats, interleaved (A B B A); `candidate` changes the drafted arm's runs."""
+    runs: Study = {}
+    order = [("plain", 0), ("drafted", 0), ("drafted", 1), ("plain", 1)]
+    for place, (arm, repeat) in enumerate(order):
+        for streams in (1, 8):
+            changes: dict[str, Any] = {
+                "run_id": f"{arm}-{streams}-{repeat}",
+                "arm": BASELINE if arm == "plain" else {"name": "drafted", "speculation": DRAFT},
+                "is_baseline": arm == "plain",
+                "load": Load(max_concurrency=streams, num_prompts=16),
+                "repeat": repeat,
+                "started_at": f"2026-11-21T0{place}:0{streams}:00+00:00",
+                "prompts_seed": 0,
+                "identity": cell(f"{arm}-{streams}"),
+                "circumstances": circumstances(effective_config=BASELINE_CONFIG),
+            }
+            runs[arm, streams, repeat] = run_record(**changes | (candidate if arm == "drafted" else {}))
+    return runs
+
+
+def with_figures(runs: Study, **same: Value) -> list[StudyRun]:
+    """Each run with figures of its own, or with these."""
+    return [
+        (run, {"output_tok_per_s": 100.0 + place, "ttft_mean_ms": 50.0 + place, "e2e_mean_ms": 900.0 + place} | same)
+        for place, run in enumerate(runs.values())
+    ]
+
+
+def config(**changes: str) -> dict[str, Any]:
+    return {"circumstances": circumstances(effective_config=BASELINE_CONFIG | changes)}
+
+
+def only(keep: Callable[[tuple[str, int, int]], bool]) -> list[StudyRun]:
+    return with_figures({key: run for key, run in study().items() if keep(key)})
+
+
+def forced_at_one_load() -> list[StudyRun]:
+    runs = study()
+    arm = {"name": "forced", "speculation": FORCED}
+    runs["drafted", 8, 1] = RunRecord.model_validate(runs["drafted", 8, 1].model_dump() | {"arm": arm})
+    return with_figures(runs)
+
+
+def one_arm_after_the_other() -> list[StudyRun]:
+    runs = study()
+    late = {"started_at": "2026-11-22T00:00:00+00:00"}
+    return with_figures(
+        {
+            key: run if key[0] == "plain" else RunRecord.model_validate(run.model_dump() | late)
+            for key, run in runs.items()
+        }
+    )
+
+
+SAME = {"output_tok_per_s": 123.4567, "ttft_mean_ms": 45.6789, "e2e_mean_ms": 999.25}
+TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
+    ("identical_figures", "warning", "8 runs have the same figures to the last", lambda: with_figures(study(), **SAME)),
+    (
+        "identical_figures",
+        "warning",
+        "on 2 kinds of hardware (2-core processor, H200)",
+        lambda: with_figures(study(circumstances=circumstances(hardware="H200")), **SAME),
+    ),
+    ("single_repeat", "warning", "4 of 4 cells", lambda: only(lambda key: key[2] == 0)),
+    ("single_repeat", "warning", "1 of 4 cells", lambda: only(lambda key: key != ("drafted", 8, 1))),
+    ("single_concurrency", "note", "at 8 streams", lambda: only(lambda key: key[1] == 8)),
+    (
+        "baseline_of_other_conditions",
+        "invalid",
+        "hardware 2-core processor -> H200",
+        lambda: with_figures(study(circumstances=circumstances(hardware="H200"))),
+    ),
+    (
+        "baseline_of_other_conditions",
+        "invalid",
+        "sampling temperature=0.0",
+        lambda: with_figures(study(sampling=Sampling(temperature=0.7))),
+    ),
+    ("baseline_of_other_conditions", "invalid", "endpoint", lambda: with_figures(study(endpoint="chat"))),
+    ("baseline_of_other_conditions", "invalid", "seed 0 -> 7", lambda: with_figures(study(prompts_seed=7))),
+    (
+        "baseline_of_other_conditions",
+        "invalid",
+        "prompts w -> other",
+        lambda: with_figures(study(identity=cell("x", workload_id="other"))),
+    ),
+    (
+        "baseline_of_other_engine",
+        "warning",
+        "version 0.32.0 -> 0.14.1",
+        lambda: with_figures(study(circumstances=circumstances(engine_version="0.14.1"))),
+    ),
+    (
+        "settings_differ",
+        "warning",
+        "have other settings, besides speculation, than the baseline: max_num_batched_tokens 8192 -> 2048",
+        lambda: with_figures(study(**config(max_num_batched_tokens="2048"))),
+    ),
+    ("synthetic_acceptance_mixed", "invalid", "1 of 4 runs", forced_at_one_load),
+    ("not_interleaved", "note", "'drafted'", one_arm_after_the_other),
+)
+
+
+@pytest.mark.parametrize(("check", "severity", "words", "runs"), TRAPS, ids=[f"{t[0]}-{t[2]}" for t in TRAPS])
+def test_a_study_that_shows_the_trap_is_told_so(
+    check: str, severity: Severity, words: str, runs: Callable[[], list[StudyRun]]
+) -> None:
+    found = [finding for finding in judge_study(runs()).findings if finding.check == check]
+    assert len(found) == 1
+    assert words in found[0].sentence
+    assert found[0].severity == severity
+    known = {run.run_id for run, _ in runs()}
+    assert set(found[0].run_ids) <= known
+    assert found[0].run_ids or check == "single_concurrency"
+
+
+def test_every_check_of_a_study_is_provoked_above() -> None:
+    assert {name for name, *_ in TRAPS} == {check.name for check in STUDY_CHECKS}
+
+
+def test_a_healthy_study_is_told_nothing() -> None:
+    verdict = judge_study(with_figures(study(**config(speculative_config="SpeculativeConfig(k=3)", port="2"))))
+    assert (verdict.findings, verdict.unjudged) == ((), ())
+
+
+def test_only_the_part_of_a_long_setting_that_differs_is_named() -> None:
+    runs = study(**config(compilation_config=GRAPHS % (512, 1)))
+    for key, run in study(**config()).items():
+        if key[0] == "plain":
+            changed = {
+                "circumstances": circumstances(
+                    effective_config=BASELINE_CONFIG | {"compilation_config": GRAPHS % (64, 2)}
+                )
+            }
+            runs[key] = RunRecord.model_validate(run.model_dump() | changed)
+    (finding,) = judge_study(with_figures(runs)).findings
+    assert finding.sentence.endswith("compilation_config.max_cudagraph_capture_size 64 -> 512.")
+
+
+def test_what_is_unknown_of_one_of_them_is_not_compared() -> None:
+    unknown = circumstances(engine_version=None, target_digest="abc", driver_version="580", effective_config={})
+    assert judge_study(with_figures(study(circumstances=unknown, identity=None, prompts_seed=None))).findings == ()
+
+
+def test_failed_runs_are_left_out() -> None:
+    runs = study()
+    runs["drafted", 8, 1] = RunRecord.model_validate(
+        runs["drafted", 8, 1].model_dump() | {"status": "failed", "error": "died", "endpoint": "chat"}
+    )
+    assert [finding.check for finding in judge_study(with_figures(runs)).findings] == ["single_repeat"]
+
+
+def test_no_runs_are_no_study() -> None:
+    assert judge_study([]).valid

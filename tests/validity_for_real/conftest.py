@@ -1,0 +1,118 @@
+"""One study of many arms, measured once: each arm's engine, ours or somebody else's, falls into one trap."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lab.metrics import Value, measure
+from lab.validity import Verdict, judge
+from tests.workers.conftest import migrated
+from tests.workers.engines.stand_ins import worked
+from tests.workers.homes import REPOSITORY, Home, new_home
+from warehouse.bundles import LOG_FILE, Bundle, find_bundles, read_bundle
+
+__all__ = ["migrated"]
+
+TOKENS, REQUESTS, STREAMS = 32, 12, 2
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
+#: Servers that run already, each named after what it does.
+THEIRS = (
+    "counts_wrongly", "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
+    "ends_early", "is_shared",
+)  # fmt: skip
+#: Engines that Drafthouse starts, and whose log it reads.
+OURS: dict[str, dict[str, Any]] = {
+    "healthy": {"baseline": True},
+    "healthy draft": {"speculation": NGRAM},
+    "compiles_late": {"flags": {"trap": "compiles_late"}},
+    "own_sampling": {"flags": {"trap": "own_sampling"}},
+    "counts_positions": {"flags": {"trap": "counts_positions"}, "speculation": NGRAM},
+    "small_graphs": {"flags": {"trap": "small_graphs"}, "speculation": NGRAM},
+    "forced": {"speculation": NGRAM | {"options": FORCED}},
+}
+TABLE = """
+[trapped]
+kind = "vllm"
+command = ["{python}", "-m", "tests.validity_for_real.server"]
+[trapped.environment]
+PYTHONPATH = "{repository}"
+HOME_OF_TEST = "{home}"
+"""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of one arm."""
+
+    bundle: Bundle
+    metrics: dict[str, Value]
+    verdict: Verdict
+
+
+def prompts() -> list[dict[str, str]]:
+    """Half as many different ones as there are requests, of 300 to 800 characters."""
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz     "))
+    random = np.random.default_rng(7)
+    texts = ["".join(random.choice(letters, 300 + 100 * place)) for place in range(REQUESTS // 2)]
+    return [{"prompt": text, "category": "prose"} for text in (*texts, *texts)]
+
+
+def arms(port: int) -> list[dict[str, Any]]:
+    ours = [{"name": name, "engine": "trapped"} | arm for name, arm in OURS.items()]
+    urls = {name: f"http://127.0.0.1:{port}/{name}" for name in ("none", *THEIRS)}
+    theirs = [{"name": name, "engine": "endpoint", "server": {"base_url": url}} for name, url in urls.items()]
+    return [*ours, *theirs]
+
+
+@contextlib.contextmanager
+def serving() -> Iterator[int]:
+    """Everybody else's servers; gives their port."""
+    command = (sys.executable, "-m", "tests.validity_for_real.servers", "none", *THEIRS)
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield int(process.stdout.readline())
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def _measured(home: Home) -> dict[str, Judged]:
+    table = TABLE.format(python=sys.executable, repository=REPOSITORY, home=home.folder)
+    with home.settings.engines_file.open("a", encoding="utf-8") as file:
+        file.write(table)
+    dataset = home.folder / "long.jsonl"
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in prompts()), encoding="utf-8")
+    with serving() as port:
+        job = worked(
+            home,
+            arms=arms(port),
+            workloads=[{"dataset": str(dataset), "output_tokens": TOKENS}],
+            loads=[{"max_concurrency": STREAMS, "num_prompts": REQUESTS}],
+        )
+    assert (job.state, job.error) == ("done", None)
+    return {bundle.run.arm.name: _judged(bundle) for bundle in map(read_bundle, find_bundles(home.settings.bundles))}
+
+
+def _judged(bundle: Bundle) -> Judged:
+    metrics = measure(bundle.run, bundle.requests, bundle.telemetry)
+    log = (bundle.folder / LOG_FILE).read_text(encoding="utf-8")
+    return Judged(bundle, metrics, judge(bundle.run, bundle.requests, bundle.telemetry, metrics, log))
+
+
+@pytest.fixture(scope="package")
+def study(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[dict[str, Judged]]:
+    """Every arm of the study by its name."""
+    with new_home(tmp_path_factory.mktemp("trapped"), migrated) as home:
+        yield _measured(home)
+        assert home.engine_processes() == []

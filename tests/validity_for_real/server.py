@@ -1,0 +1,188 @@
+"""An engine with vLLM's command line, protocol, counters and log, that falls into one trap on demand (`--trap`).
+
+Answers are random words of the prompt's own, a token each STEP_S; with --speculative-config two tokens a step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+STEP_S, FIRST_S = 0.004, 0.01
+#: What a trap does from the start of the window on, counted in requests, and how long it compiles.
+FORGETS_AT, COMPILES_S = 12, 0.8
+PROMPT_LIMIT, SHORT = 64, 10
+CHARACTERS_A_TOKEN = 4
+JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike"
+OVERRIDDEN = "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`."
+
+
+@dataclass
+class Engine:
+    """Its counters, by vLLM's names."""
+
+    trap: str
+    drafts: bool
+    counted: dict[str, float] = field(default_factory=dict)
+    running: int = 0
+    since_reset: int = 0
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def count(self, **grown: float) -> None:
+        for name, value in grown.items():
+            self.counted[name] = self.counted.get(name, 0.0) + value
+
+
+ENGINE: web.AppKey[Engine] = web.AppKey("engine", Engine)
+
+
+def log(text: str) -> None:
+    print(f"(EngineCore pid=1) INFO {time.strftime('%m-%d %H:%M:%S')} [core.py:1] {text}", flush=True)
+
+
+async def answer(request: web.Request) -> web.StreamResponse:
+    engine, body = request.app[ENGINE], await request.json()
+    engine.since_reset += 1
+    await _fall_in(engine)
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await response.prepare(request)
+    engine.running += 1
+    try:
+        await _stream(engine, body, request, response)
+    finally:
+        engine.running -= 1
+    return response
+
+
+async def _fall_in(engine: Engine) -> None:
+    """What happens before an answer begins."""
+    if engine.trap == "forgets" and engine.since_reset == FORGETS_AT:
+        engine.counted.clear()
+    async with engine.compiling:  # everybody waits
+        if engine.trap == "compiles_late" and engine.since_reset == 1:
+            await asyncio.sleep(COMPILES_S)
+            log(JIT)
+
+
+async def _stream(engine: Engine, body: dict[str, Any], request: web.Request, response: web.StreamResponse) -> None:
+    prompt_tokens = len(body["prompt"]) // CHARACTERS_A_TOKEN
+    prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
+    tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
+    words, a_step = _words(engine, body["prompt"], tokens), 2 if engine.drafts else 1
+    cached = engine.trap == "keeps_answers" and body["prompt"] in engine.answers
+    events, rounds = [], 0
+    await asyncio.sleep(0 if cached else FIRST_S)
+    for first in range(0, tokens, a_step):
+        count, rounds = min(first + a_step, tokens), rounds + 1
+        finish = None if count < tokens else "stop" if engine.trap == "ends_early" else "length"
+        choice = {"index": 0, "text": "".join(words[first:count]), "finish_reason": finish}
+        events.append({"choices": [choice], "usage": _usage(engine, prompt_tokens, count)})
+        if not cached:
+            await asyncio.sleep(STEP_S)
+        if not cached and engine.trap != "holds_back":
+            await _send(response, [events.pop()])
+        if engine.trap == "hangs_up" and engine.since_reset % 3 == 0 and count >= SHORT:
+            assert request.transport is not None
+            request.transport.close()
+            return
+    _counted(engine, prompt_tokens, tokens, rounds)
+    engine.answers[body["prompt"]] = words
+    await _send(response, [*events, _last(engine, prompt_tokens, tokens, rounds)], done=True)
+
+
+def _words(engine: Engine, prompt: str, tokens: int) -> list[str]:
+    if engine.trap == "one_token":
+        return [" the"] * tokens
+    return [" " + hashlib.sha256(f"{prompt}{place}".encode()).hexdigest()[:5] for place in range(tokens)]
+
+
+def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:
+    told = tokens - tokens // 4 if engine.trap == "counts_wrongly" else tokens
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": told}
+
+
+def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:
+    event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
+    if engine.drafts:
+        told = {"num_spec_steps": rounds, "num_draft_tokens": 3 * rounds, "num_accepted_draft_tokens": tokens - rounds}
+        event["metrics"] = {"speculative_decoding": told}
+    return event
+
+
+def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> None:
+    others = 5 if engine.trap == "is_shared" else 1
+    hits = 0.9 if engine.trap == "warm_cache" else 0.0
+    engine.count(prompt_tokens=prompt_tokens, generation_tokens=others * tokens)
+    engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens, num_preemptions=0)
+    if engine.drafts:
+        engine.count(spec_decode_num_drafts=rounds, spec_decode_num_draft_tokens=3 * rounds)
+        engine.count(spec_decode_num_accepted_tokens=tokens - rounds)
+
+
+async def _send(response: web.StreamResponse, events: list[dict[str, Any]], *, done: bool = False) -> None:
+    """In one write, with the end of the stream behind it."""
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in events)
+    await response.write((data + ("data: [DONE]\n\n" if done else "")).encode())
+
+
+async def metrics(request: web.Request) -> web.Response:
+    engine = request.app[ENGINE]
+    lines = [f"vllm:{name}_total {value}" for name, value in engine.counted.items()]
+    lines += [f"vllm:num_requests_running {engine.running}", "vllm:num_requests_waiting 0"]
+    accepted = engine.counted.get("spec_decode_num_accepted_tokens", 0.0)
+    shares = (0.5, 0.1, 0.1) if engine.trap == "counts_positions" else (0.75, 0.25, 0.0)
+    if engine.drafts:
+        name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+        lines += [f'{name}{{position="{place}"}} {share * accepted}' for place, share in enumerate(shares)]
+    return web.Response(text="\n".join(lines) + "\n")
+
+
+async def reset(request: web.Request) -> web.Response:
+    request.app[ENGINE].since_reset = 0
+    log("Resetting prefix cache...")
+    return web.Response()
+
+
+async def version(_: web.Request) -> web.Response:
+    return web.json_response({"version": "1.2.3-test"})
+
+
+async def health(_: web.Request) -> web.Response:
+    return web.Response()
+
+
+def application(trap: str, *, drafts: bool = False) -> web.Application:
+    app = web.Application()
+    app[ENGINE] = Engine(trap, drafts)
+    app.add_routes([web.get("/health", health), web.get("/version", version), web.get("/metrics", metrics)])
+    app.add_routes([web.post("/v1/completions", answer), web.post("/reset_prefix_cache", reset)])
+    return app
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("model")
+    for name in ("--host", "--port", "--served-model-name", "--speculative-config", "--trap"):
+        parser.add_argument(name)
+    for name in ("--per-request-spec-decode-metrics", "--generation-config"):
+        parser.add_argument(name)
+    given = parser.parse_args()
+    graphs = 2 if given.trap == "small_graphs" else 512
+    told = f"{{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': {graphs}}}"
+    log(f"Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, compilation_config={told}")
+    if given.trap == "own_sampling":
+        log(OVERRIDDEN.format("{'repetition_penalty': 1.1}"))
+    app = application(given.trap or "none", drafts=given.speculative_config is not None)
+    web.run_app(app, host=given.host, port=int(given.port), print=None, access_log=None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A study's arms against its baseline: the statistics of lab.comparison over what the warehouse holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.comparison.agreement import Agreement, Output, agreement
+from lab.comparison.breakeven import BreakEven, Point, break_even
+from lab.comparison.compare import Comparison, compare
+from lab.comparison.direction import better
+from lab.comparison.influence import mean
+from lab.comparison.noise import RunNoise, from_history
+from lab.comparison.requests import follows
+from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.errors import QueryError
+from warehouse import samples
+from warehouse.samples import ArmRuns, Place
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A candidate against the baseline at one place; the verdict is corrected for all pairs of the study."""
+
+    place: Place
+    baseline: ArmRuns
+    candidate: ArmRuns
+    comparison: Comparison
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class StudyComparison:
+    """Every candidate at every place it shares with the baseline; `noise` is what one repeat is judged by."""
+
+    jobs: tuple[str, ...]
+    metric: str
+    baseline: str
+    pairs: tuple[Pair, ...]
+    noise: RunNoise | None
+
+
+def compare_study(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    metric: str = "output_tok_per_s",
+    *,
+    baseline: str | None = None,
+    margin: float = MARGIN,
+) -> StudyComparison:
+    """Of a job, a study's digest or its name. Raises QueryError for what is not there or has no better direction."""
+    jobs = samples.jobs_of(con, study)
+    if metric not in samples.metric_names():
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(samples.metric_names())}")
+    arms = samples.arm_runs(con, jobs, metric)
+    name = _baseline(arms, baseline)
+    noise = from_history(samples.earlier_repeats(con, jobs, metric))
+    base = {each.place: each for each in arms if each.arm == name}
+    there = [(base[each.place], each) for each in arms if each.arm != name and each.place in base]
+    found = [_compare(one, other, metric, noise) for one, other in there]
+    judged = verdicts(found, margin)
+    pairs = [
+        Pair(other.place, one, other, comparison, verdict)
+        for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
+    ]
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), noise)
+
+
+def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
+    """By candidate and workload: where the gain crosses 1. Two loads at one concurrency give no line."""
+    lines: dict[tuple[str, str], list[Point]] = {}
+    for pair in found.pairs:
+        gain = pair.comparison.gain
+        if gain is not None:
+            points = lines.setdefault((pair.candidate.arm, pair.place.workload), [])
+            points.append(Point(pair.place.concurrency, gain))
+    return {
+        line: break_even(points)
+        for line, points in lines.items()
+        if len({point.concurrency for point in points}) == len(points) and all(p.gain.value > 0 for p in points)
+    }
+
+
+def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
+    """Whether candidate and baseline wrote the same, at each place; meaningful for greedy sampling."""
+    return [(pair, agreement(_outputs(con, pair.baseline), _outputs(con, pair.candidate))) for pair in found.pairs]
+
+
+def _outputs(con: duckdb.DuckDBPyConnection, arm: ArmRuns) -> Mapping[str, Output]:
+    return samples.outputs(con, [run.run_id for run in arm.runs])
+
+
+def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:
+    how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
+    influence = mean if how is None else how.influence
+    return compare(baseline.runs, candidate.runs, better(metric), influence=influence, noise=noise)
+
+
+def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:
+    names = list(dict.fromkeys(each.arm for each in arms))
+    declared = [each.arm for each in arms if each.is_baseline]
+    if asked is not None and asked not in names:
+        raise QueryError(f"no valid run of an arm {asked!r}: there are {', '.join(names) or 'none'}")
+    if asked is None and not declared:
+        raise QueryError("there is no valid run of the baseline: name another one, or see why in the findings")
+    return asked if asked is not None else declared[0]
