@@ -1,4 +1,4 @@
-"""The generated parts of docs/: `python -m services.reference` writes cli.md, checks.md and deployment.md's settings."""
+"""The generated parts of docs/: `python -m services.reference` writes two documents, and the settings in a third."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _watch(seen: data.Publication) -> None:
 
 
 def _table(frame: pd.DataFrame, config: dict[str, Any], file_name: str, alt: str) -> None:
-    st.dataframe(frame, hide_index=True, column_config=config, alt=alt)
+    st.dataframe(frame, hide_index=True, column_config=config, alt=alt, placeholder="")
     st.download_button(
         "Download as CSV",
         data=_csv(frame),

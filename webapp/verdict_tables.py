@@ -55,7 +55,7 @@ def verdict_config() -> dict[str, Any]:
         "low": number("95 % from", format="%.2f×"),
         "high": number("95 % to", format="%.2f×"),
         "decides": text("Would decide", help="If the scatter stays as it is"),
-        "basis": text("Interval from"),
+        "basis": text("Interval from", width="large"),
     }
 
 
