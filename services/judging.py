@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+import duckdb
+import pandas as pd
+
 from lab import validity
 from lab.advise import advise
 from lab.comparison.effect import Interval
 from lab.errors import UserError
 from lab.validity.table import declarations
 from services.show import print_json, print_table
+from warehouse import queries
 from warehouse.comparisons import Pair, StudyComparison, break_evens, compare_study
 from warehouse.database import open_warehouse
 from warehouse.settings import load_settings
@@ -32,10 +36,13 @@ def show_comparison(study: str, metric: str, *, baseline: str | None, fail_if_sl
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     with open_warehouse(load_settings()) as con:
         found = compare_study(con, study, metric, baseline=baseline)
+        together = _of_all_runs(con, found)
     if as_json:
-        print_json(_as_dict(found))
+        print_json(_as_dict(found) | {"findings": together})
     else:
         _show(found)
+        for finding in together:
+            print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
     return 0 if limit is None else exit_status(found, limit)
 
 
@@ -70,6 +77,13 @@ def exit_status(found: StudyComparison, limit: float) -> int:
         return _SLOWER
     decided = all(gain is not None and gain.low is not None and gain.low >= worst for gain in gains)
     return 0 if decided and gains else _UNDECIDED
+
+
+def _of_all_runs(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[dict[str, str]]:
+    """What the checks say of each job as a whole."""
+    every = pd.concat([queries.findings(con, job_id) for job_id in found.jobs])
+    chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
+    return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
 
 
 def _share(text: str) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -64,6 +64,11 @@ def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
         if array.null_count and not one.nullable:
             raise ValueError(f"{one.name} has no value")
     return pa.table(arrays, names=[c.name for c in columns])
+
+
+def keyed(columns: Sequence[Column]) -> list[Column]:
+    """The same columns, read from dicts with their names."""
+    return [Column(c.name, c.kind, c.comment, itemgetter(c.name)) for c in columns]
 
 
 def _path(path: str) -> Callable[[Any], Any]:

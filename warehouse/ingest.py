@@ -28,6 +28,7 @@ from warehouse.master import connect_master, only_ingester, refresh
 from warehouse.mirror import Mirrored, mirror, read_app
 from warehouse.publish import publish
 from warehouse.settings import Settings, load_settings
+from warehouse.study_judging import judge_jobs
 
 #: Bundles are ingested for at most this long before what is there is published.
 BUDGET_S = 2.0
@@ -62,6 +63,8 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
             more = True
             break
         _ingest(ingester, folder)
+    if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
+        ingester.published = False
     _mirror(ingester)
     if not ingester.published:
         publish(ingester.connection, ingester.settings)

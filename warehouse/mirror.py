@@ -8,7 +8,7 @@ import duckdb
 import sqlalchemy as sa
 
 from warehouse import app_schema
-from warehouse.columns import Column, rows
+from warehouse.columns import Column, keyed, rows
 from warehouse.database import reading
 from warehouse.intake import insert
 from warehouse.master import transaction
@@ -39,9 +39,4 @@ def mirror(connection: duckdb.DuckDBPyConnection, found: Mirrored) -> None:
         for table, columns in _MIRRORED:
             connection.execute(f'DELETE FROM "{table.name}"')  # noqa: S608 - names are ours
             records = [dict(zip((column.name for column in columns), row, strict=True)) for row in found[table.name]]
-            insert(connection, {table.name: rows([_keyed(column) for column in columns], records)})
-
-
-def _keyed(column: Column) -> Column:
-    """The same column, read from a row of the app database."""
-    return Column(column.name, column.kind, column.comment, lambda record: record[column.name])
+            insert(connection, {table.name: rows(keyed(columns), records)})

@@ -119,15 +119,21 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: what the
-    checks found in the job's runs; the gravest first, then in the order of measuring.
+    checks found in the job's runs, and (with all from run_id on null) in them together; the gravest first, then in the
+    order of measuring.
     """
     return frame(
         con,
         """
-        SELECT f.severity, f.check_name, f.sentence, f.advice, r.run_id, r.arm, r.dataset, r.category, r.pattern,
+        WITH found AS (
+            SELECT run_id, check_name, severity, sentence, advice FROM findings JOIN runs USING (run_id)
+            WHERE job_id = $1
+            UNION ALL SELECT NULL, check_name, severity, sentence, advice FROM study_findings WHERE job_id = $1
+        )
+        SELECT f.severity, f.check_name, f.sentence, f.advice, f.run_id, r.arm, r.dataset, r.category, r.pattern,
             r.concurrency, r.repeat
-        FROM findings AS f JOIN runs AS r USING (run_id) WHERE r.job_id = ?
-        ORDER BY list_position(['invalid', 'warning', 'note'], f.severity), r.started_at, f.check_name
+        FROM found AS f LEFT JOIN runs AS r USING (run_id)
+        ORDER BY list_position(['invalid', 'warning', 'note'], f.severity), r.started_at NULLS FIRST, f.check_name
         """,
         [job_id],
     )

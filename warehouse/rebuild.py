@@ -12,6 +12,7 @@ from warehouse.master import connect_master, create_master, only_ingester
 from warehouse.mirror import mirror, read_app
 from warehouse.publish import publish
 from warehouse.settings import Settings
+from warehouse.study_judging import judge_jobs
 
 
 def rebuild(settings: Settings) -> None:
@@ -31,6 +32,7 @@ def rebuild(settings: Settings) -> None:
                         add_bundle(connection, settings.bundles, folder)
                     except BundleError as error:
                         record_rejection(connection, str(folder.relative_to(settings.bundles)), str(error))
+                judge_jobs(connection, settings.bundles)
                 mirror(connection, read_app(app))
             _replace(settings.master_file, fresh)
             with connect_master(settings.master_file) as connection:

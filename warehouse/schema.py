@@ -79,6 +79,16 @@ FINDING_COLUMNS: tuple[Column, ...] = (
     column("sentence", "text", "what it found, with the run's own figures"),
     column("advice", "text", "what to do about it"),
 )
+STUDY_VERDICT_COLUMNS: tuple[Column, ...] = (
+    column("job_id", "text", "the job"),
+    column("runs_judged", "int", "how many runs it had when they were judged together"),
+    column("unjudged_checks", "texts", "checks that could not look, because something they need is unknown"),
+)
+STUDY_FINDING_COLUMNS: tuple[Column, ...] = (
+    column("job_id", "text", "the job"),
+    *FINDING_COLUMNS,
+    column("run_ids", "texts", "the runs it is about; empty: all of them"),
+)
 _HISTOGRAM_COLUMNS = (
     _RUN_ID,
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
@@ -134,6 +144,18 @@ findings = table(
     "findings",
     "What the checks found in each run: a row for each check that fired",
     (_RUN_ID, *FINDING_COLUMNS),
+)
+study_verdicts = table(
+    WAREHOUSE,
+    "study_verdicts",
+    "Which jobs were judged as a whole, after their runs were judged one by one",
+    STUDY_VERDICT_COLUMNS,
+)
+study_findings = table(
+    WAREHOUSE,
+    "study_findings",
+    "What only the runs of a job together show: a single repeat, arms that differ in more than speculation ...",
+    STUDY_FINDING_COLUMNS,
 )
 telemetry = table(
     WAREHOUSE,

@@ -78,10 +78,11 @@ def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
             icon=":material/progress_activity:",
         )
-    if left_out := int((runs["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
+    measured = runs[runs["status"] == "completed"]
+    if left_out := int((measured["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(
-            f"{count(left_out, 'run')} of {len(runs)} cannot be believed and are left out of charts and comparisons; "
-            "the tab Checks says why.",
+            f"{count(left_out, 'run')} of {len(measured)} cannot be believed and are left out of charts and "
+            "comparisons; the tab Checks says why.",
             icon=":material/gpp_bad:",
         )
     if set(runs["target"]) == {REFERENCE_TARGET}:

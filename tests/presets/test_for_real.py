@@ -1,4 +1,4 @@
-"""Two presets scaled down, run for real: the two engines that a CPU has, without and with drafts.
+"""A preset scaled down, run for real.
 
 `python -m benchmarks presets` runs all of them so.
 """
@@ -16,11 +16,10 @@ from warehouse.settings import Settings
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
-@pytest.mark.parametrize("name", ["engines", "assisted-generation"])
-def test_every_run_of_a_presets_reference_version_completes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_run_of_a_presets_reference_version_completes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(REPOSITORY)  # where engines.toml and the prepared models are
     settings = Settings()
     assert Path(settings.models_dir, "prepared").exists(), "run `make models`"
-    row = measured(settings, name)
+    row = measured(settings, "engines")
     print(row.cells())
     assert row.ours[0] > 0

@@ -19,6 +19,7 @@ from warehouse.bundles import write_bundle
 from warehouse.comparisons import agreements, break_evens, compare_study
 from warehouse.database import open_warehouse
 from warehouse.ingest import ingest_all
+from warehouse.rebuild import rebuild
 from warehouse.settings import Settings
 from warehouse.study_advice import measured
 
@@ -142,3 +143,24 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
 def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBPyConnection) -> None:
     found = break_evens(compare_study(con, "job-1"))
     assert {line[0]: even.answer for line, even in found.items()}["drafted"] == "pays everywhere measured"
+
+
+def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_are_more(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    write(settings, "drafted", 0, 0.5)
+    ingest_all(settings)
+    assert "measured only once" in sentences(settings)
+    for arm in ("plain", "drafted"):
+        write(settings, arm, 1, 0.99)
+    ingest_all(settings)
+    assert "measured only once" not in sentences(settings)
+    ingested = sentences(settings)
+    rebuild(settings)
+    assert sentences(settings) == ingested
+
+
+def sentences(settings: Settings) -> str:
+    """Of the job, not of its runs."""
+    with open_warehouse(settings) as con:
+        found = queries.findings(con, "job-1")
+    return "\n".join(found[found["run_id"].isna()]["sentence"])

@@ -32,19 +32,30 @@ START = datetime(2026, 11, 21, 4, 12, 33, tzinfo=UTC)
 HARDWARE = "AMD EPYC 7B13 (2 cores)"
 
 
-def measure_study(settings: Settings, study: Study, *, failing: str = "") -> str:
-    """Submit the study, leave a bundle for each of its runs and publish them. Runs of the arm `failing` have failed."""
+def measure_study(settings: Settings, study: Study, *, failing: str = "", miscounted: str = "") -> str:
+    """Submit the study, leave a bundle for each of its runs and publish them.
+
+    Runs of the arm `failing` have failed; those of `miscounted` have half of the tokens that the server counted.
+    """
     job_id = claimed_job(settings, study)
     for launch in plan(study):
         for run in launch.runs:
-            write_run(settings, study, run, job_id, launch.index, failed=run.arm.name == failing)
+            wrong = {"failed": run.arm.name == failing, "miscounted": run.arm.name == miscounted}
+            write_run(settings, study, run, job_id, launch.index, **wrong)
     finish(settings, job_id, "done")
     ingest_all(settings)
     return job_id
 
 
 def write_run(
-    settings: Settings, study: Study, run: PlannedRun, job_id: str, launch_index: int, *, failed: bool = False
+    settings: Settings,
+    study: Study,
+    run: PlannedRun,
+    job_id: str,
+    launch_index: int,
+    *,
+    failed: bool = False,
+    miscounted: bool = False,
 ) -> None:
     requests = [] if failed else _requests(run)
     drafts, accepted = _accepted(run, len(requests))
@@ -67,7 +78,7 @@ def write_run(
         duration_s=None if failed else max(made.end_s or 0.0 for made in requests),
         counters_before=counters(),
         counters_after=counters(
-            generation_tokens=float(len(requests) * run.workload.output_tokens),
+            generation_tokens=float(len(requests) * run.workload.output_tokens * (2 if miscounted else 1)),
             num_drafts=float(drafts),
             num_draft_tokens=float(drafts * len(accepted)),
             num_accepted_tokens=float(sum(accepted)),

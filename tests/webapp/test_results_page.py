@@ -105,11 +105,33 @@ def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
 ) -> None:
     measure_study(settings, three_arms(), failing="draft")
     app = open_page("results")
-    failed = app.dataframe[2].value
+    failed = app.dataframe[-1].value
     assert len(failed) == 4
     assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
     assert "8 of 12" in words(app)
     assert "4 runs failed" in words(app)
+
+
+def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms(), miscounted="draft")
+    app = open_page("results")
+    assert "4 runs of 12 cannot be believed and are left out of charts and comparisons" in words(app)
+    assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
+    checks = app.dataframe[3].value
+    invalid = checks[checks["severity"] == "invalid"]
+    assert set(invalid["arm"]) == {"draft"}
+    assert invalid["sentence"].str.contains("counted").all()
+
+
+def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms(repeats=3))
+    verdicts = open_page("results").dataframe[1].value.set_index(["arm", "workload", "pattern"])
+    best = verdicts.loc[("draft", "reference/repeat/8", "c1-n4")]
+    assert best["verdict"] == "▲ faster"
+    assert best["low"] <= best["ratio"] <= best["high"]
+    assert len(verdicts) == 8
 
 
 def test_while_a_study_runs_what_is_measured_so_far_is_shown(open_page: OpenPage, settings: Settings) -> None:

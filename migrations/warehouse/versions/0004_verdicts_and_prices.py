@@ -1,4 +1,4 @@
-"""Whether each run's figures can be believed, and the price book.
+"""Whether figures of runs and of whole studies can be believed, and the price book.
 
 Rules: import nothing of Drafthouse, and never change a revision that was released. Comments and views are no business
 of revisions: `drafthouse migrate` sets them anew.
@@ -39,8 +39,22 @@ def upgrade() -> None:
             for name in ("run_id", "check_name", "severity", "sentence", "advice")
         ),
     )
+    op.create_table(
+        "study_verdicts",
+        sa.Column("job_id", sa.String, nullable=False),
+        sa.Column("runs_judged", sa.Integer, nullable=False),
+        sa.Column("unjudged_checks", sa.ARRAY(sa.String), nullable=False),
+    )
+    op.create_table(
+        "study_findings",
+        *(
+            sa.Column(name, sa.String, nullable=False)
+            for name in ("job_id", "check_name", "severity", "sentence", "advice")
+        ),
+        sa.Column("run_ids", sa.ARRAY(sa.String), nullable=False),
+    )
 
 
 def downgrade() -> None:
-    for table in ("findings", "verdicts", "prices"):
+    for table in ("study_findings", "study_verdicts", "findings", "verdicts", "prices"):
         op.drop_table(table)

@@ -1,0 +1,55 @@
+"""The runs of a job judged together, whenever there are more of them than when they were judged last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from lab.errors import BundleError
+from lab.validity import StudyRun, judge_study
+from warehouse.bundles import bundle_folder, read_run
+from warehouse.columns import keyed, rows
+from warehouse.intake import insert
+from warehouse.master import transaction
+from warehouse.samples import Row, dicts
+from warehouse.schema import STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
+
+_CHANGED = """
+    SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
+    GROUP BY job_id, runs_judged HAVING count(*) <> coalesce(runs_judged, 0) ORDER BY job_id
+"""
+_METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
+
+
+def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
+    """Judge every job that has new runs; how many there were. Safe to repeat after being killed anywhere."""
+    changed = [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
+    for job_id in changed:
+        _judge(connection, root, job_id)
+    return len(changed)
+
+
+def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
+    metrics = dicts(connection, _METRICS, [job_id])
+    verdict = judge_study([run for row in metrics if (run := _run(root, job_id, row)) is not None])
+    judged = {
+        "job_id": job_id,
+        "runs_judged": len(metrics),
+        "unjudged_checks": sorted({each.check for each in verdict.unjudged}),
+    }
+    found = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
+    with transaction(connection):
+        for table in ("study_verdicts", "study_findings"):
+            connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
+        insert(connection, {"study_verdicts": rows(keyed(STUDY_VERDICT_COLUMNS), [judged])})
+        insert(connection, {"study_findings": rows(keyed(STUDY_FINDING_COLUMNS), found)})
+
+
+def _run(root: Path, job_id: str, row: Row) -> StudyRun | None:
+    """None where the bundle has been taken away since: what is left is judged without it."""
+    try:
+        run = read_run(bundle_folder(root, job_id, row["run_id"]))
+    except BundleError:
+        return None
+    return run, {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
