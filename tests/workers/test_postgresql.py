@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,10 +16,11 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from lab.cost import Price
 from lab.errors import RevisionError
 from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
 from tests.workers.test_queue import GREEDY
-from warehouse import revisions
+from warehouse import price_book, revisions
 from warehouse.app_schema import APP
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
@@ -70,6 +72,15 @@ def test_the_migrations_make_what_the_tables_declare_and_go_down_and_up_again(da
 def test_one_never_set_up_names_the_command(tmp_path: Path, database_url: str) -> None:
     with pytest.raises(RevisionError, match="never set up: run `drafthouse migrate`"):
         app_engine(Settings(home=tmp_path, database_url=database_url))
+
+
+def test_prices_are_added_once_and_withdrawn(home: Home) -> None:
+    price = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
+    number = price_book.add(home.database, price)
+    assert price_book.add(home.database, price) == number
+    assert price_book.book(home.database) == [price]
+    price_book.withdraw(home.database, number)
+    assert price_book.book(home.database) == []
 
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
