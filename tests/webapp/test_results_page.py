@@ -127,8 +127,9 @@ def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
 
 def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(repeats=3))
-    verdicts = open_page("results").dataframe[1].value.set_index(["arm", "workload", "pattern"])
-    best = verdicts.loc[("draft", "reference/repeat/8", "c1-n4")]
+    verdicts = open_page("results").dataframe[1].value.to_dict("records")
+    place = {"arm": "draft", "workload": "reference/repeat/8", "pattern": "c1-n4"}
+    (best,) = [row for row in verdicts if row.items() >= place.items()]
     assert best["verdict"] == "▲ faster"
     assert best["low"] <= best["ratio"] <= best["high"]
     assert len(verdicts) == 8
