@@ -5,6 +5,7 @@ Tables, views and the data dictionary take their columns and comments from here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -210,4 +211,8 @@ def _quotient(part: Value, whole: Value) -> float | None:
 
 
 def _ratio(part: float | None, whole: float | None) -> float | None:
-    return part / whole if part is not None and whole else None
+    """None also where the whole is so near to nothing that no number is large enough."""
+    if part is None or not whole:
+        return None
+    found = part / whole
+    return found if math.isfinite(found) else None

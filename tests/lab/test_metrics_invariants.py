@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lab import histogram, latency
 from lab.metrics import METRICS, measure
 from lab.records import RequestRecord
+from tests.warehouse import runs
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import counters, run_record
 
@@ -22,6 +23,14 @@ _SAMPLES = st.lists(st.floats(min_value=1e-3, max_value=1e7), min_size=1, max_si
 def test_every_number_is_finite_or_unknown_and_never_negative(requests: list[RequestRecord]) -> None:
     for value in measure(run_record(), requests).values():
         assert value is None or (isinstance(value, (int, float)) and math.isfinite(value) and value >= 0)
+
+
+def test_a_window_too_short_to_divide_by_has_no_throughput() -> None:
+    instant = runs.request(sent_s=0.0, first_token_s=0.0, chunk_s=(0.0,), end_s=2.2e-313)
+    values = measure(run_record(), [instant])
+    assert values["duration_s"] == 2.2e-313
+    assert values["output_tok_per_s"] is None
+    assert values["request_per_s"] is None
 
 
 @given(st.lists(request_records(), max_size=8))
