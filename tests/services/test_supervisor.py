@@ -24,7 +24,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[subprocess.Popen[str]]:
+    """Once the worker has asked the engine what it can do: that is a process of the engine's own, and ends then."""
+    told = home.folder / "engines" / "capabilities"
     with up(home) as process:
+        eventually(lambda: any(told.glob("*.json")), within_s=90)
         yield process
 
 
