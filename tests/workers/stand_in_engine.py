@@ -25,7 +25,10 @@ STUBBORN_CHILD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="stand-in serve", allow_abbrev=False)
     parser.add_argument("model")
-    for name in ("--host", "--served-model-name", "--speculative-config", "--per-request-spec-decode-metrics"):
+    for name in (
+        *("--host", "--served-model-name", "--generation-config"),
+        *("--speculative-config", "--per-request-spec-decode-metrics"),
+    ):
         parser.add_argument(name)
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-model-len", type=int)
