@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import duckdb
@@ -14,7 +15,7 @@ from lab.errors import UserError
 from lab.validity.table import declarations
 from services.show import print_json, print_table
 from warehouse import queries
-from warehouse.comparisons import Pair, StudyComparison, break_evens, compare_study
+from warehouse.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
 from warehouse.database import open_warehouse
 from warehouse.settings import load_settings
 from warehouse.study_advice import measured
@@ -37,10 +38,11 @@ def show_comparison(study: str, metric: str, *, baseline: str | None, fail_if_sl
     with open_warehouse(load_settings()) as con:
         found = compare_study(con, study, metric, baseline=baseline)
         together = _of_all_runs(con, found)
+        same = [agreed.same_share for _, agreed in agreements(con, found)]
     if as_json:
-        print_json(_as_dict(found) | {"findings": together})
+        print_json(_as_dict(found, same) | {"findings": together})
     else:
-        _show(found)
+        _show(found, same)
         for finding in together:
             print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
     return 0 if limit is None else exit_status(found, limit)
@@ -96,23 +98,25 @@ def _share(text: str) -> float:
     return share
 
 
-def _show(found: StudyComparison) -> None:
+def _show(found: StudyComparison, same: Sequence[Interval | None]) -> None:
     print(f"{found.metric}, each arm against {found.baseline!r} ({', '.join(found.jobs)})\n")
-    columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "from")
-    print_table(columns, [_row(pair) for pair in found.pairs])
+    columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "from")
+    print_table(columns, [_row(pair, share) for pair, share in zip(found.pairs, same, strict=True)])
     for (arm, workload), even in break_evens(found).items():
         at = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
         where = f"crosses 1 at concurrency {at}" if at else even.answer
         print(f"{arm} on {workload}: {where}{'' if even.sure else ' (not sure)'}")
 
 
-def _row(pair: Pair) -> tuple[str, ...]:
+def _row(pair: Pair, same: Interval | None) -> tuple[str, ...]:
     ratio = pair.comparison.ratio
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeats)" if more else "")
     shown = "" if ratio is None else f"{ratio.value:.3f}"
     place = pair.place
-    return (place.workload, place.pattern, pair.candidate.arm, shown, _bounds(ratio), word, pair.comparison.basis)
+    agree = "" if same is None else f"{same.value:.0%}"
+    figures = (shown, _bounds(ratio), word, agree, pair.comparison.basis)
+    return (place.workload, place.pattern, pair.candidate.arm, *figures)
 
 
 def _cost_row(each: ArmCost) -> tuple[object, ...]:
@@ -127,7 +131,7 @@ def _bounds(ratio: Interval | None) -> str:
     return "" if ratio is None or ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
-def _as_dict(found: StudyComparison) -> dict[str, object]:
+def _as_dict(found: StudyComparison, same: Sequence[Interval | None]) -> dict[str, object]:
     return {
         "jobs": found.jobs,
         "metric": found.metric,
@@ -142,9 +146,10 @@ def _as_dict(found: StudyComparison) -> dict[str, object]:
                 "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
                 "verdict": pair.verdict.__dict__,
                 "basis": pair.comparison.basis,
+                "same_output_share": None if share is None else share.__dict__,
                 "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
             }
-            for pair in found.pairs
+            for pair, share in zip(found.pairs, same, strict=True)
         ],
         "break_even": [
             {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}

@@ -14,7 +14,7 @@ _HEAD = """\
 # Checks
 
 Each run gets a verdict from the checks below, and so do the runs of a study together. A finding is `invalid` (the run
-stays in the warehouse and is left out of charts and comparisons unless one asks for it), a `warning` (it stands beside
+stays in the warehouse and is left out of charts and comparisons), a `warning` (it stands beside
 the figures) or a `note` (it explains them); a run is valid when nothing found is invalid. A check that needs something
 that is unknown says so: that is not the same as passing. Where a check has no meaning, on a machine without a GPU, say,
 it is silent.
