@@ -32,7 +32,7 @@ def with_demo(home: Home) -> Home:
         changes = {"run_id": f"demo-{name}", "cell_key": name, "job_id": "demo-job", "study_name": "demo"}
         run = measured.run.model_copy(update=changes)
         write_bundle(home.folder / "bundles", run, measured.requests, measured.samples, None)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while "demo-drafted" not in home.run("sql", "select run_id from results").stdout:
         assert time.monotonic() < deadline, "the ingester did not publish the bundles"
     return home
@@ -44,7 +44,7 @@ def test_a_command_of_the_readme_runs(with_demo: Home, tmp_path: Path, command: 
     (tmp_path / "var").symlink_to(home.folder)
     (tmp_path / ".venv").symlink_to(REPOSITORY / ".venv")
     answer = subprocess.run(
-        ("bash", "-c", command), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+        ("bash", "-c", command), cwd=tmp_path, capture_output=True, text=True, check=False, timeout=180
     )
     assert answer.returncode == 0, answer.stderr
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
 import socket
@@ -11,8 +12,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import psutil
+import pytest
+
+import cli
 
 REPOSITORY = Path(__file__).parent.parent.parent
 DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"
@@ -34,7 +39,20 @@ class Home:
         ours = {"DRAFTHOUSE_HOME": str(self.folder), "DRAFTHOUSE_WEB_PORT": str(self.port)}
         return {**os.environ, **ours, "PYTHONUNBUFFERED": "1"}
 
-    def run(self, *arguments: str, timeout_s: float = 60) -> subprocess.CompletedProcess[str]:
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One `drafthouse` command as `run` runs it, but within this process: its imports take seconds."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment),
+            mock.patch.object(sys, "argv", ["drafthouse", *arguments]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.raises(SystemExit) as end,
+        ):
+            cli.main()
+        return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+    def run(self, *arguments: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
         """One `drafthouse` command, to its end."""
         return subprocess.run(
             (DRAFTHOUSE, *arguments),
@@ -70,7 +88,7 @@ def up(home: Home) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(180)
         process.stdout.close()
 
 

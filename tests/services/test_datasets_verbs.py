@@ -12,16 +12,16 @@ SAMPLE = REPOSITORY / "datasets" / "spec_bench_sample.jsonl"
 
 def test_a_file_is_registered_listed_and_forgotten(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
-    listed = home.run("datasets")
+    listed = home.ask("datasets")
     assert "data/spec_bench/question.jsonl" in listed.stdout
-    added = home.run("datasets", "add", "spec_bench", str(SAMPLE))
+    added = home.ask("datasets", "add", "spec_bench", str(SAMPLE))
     assert added.stdout.startswith("dataset spec_bench: 24 prompts, sha256 ")
-    states = {each["name"]: each for each in json.loads(home.run("datasets", "--json").stdout)}
+    states = {each["name"]: each for each in json.loads(home.ask("datasets", "--json").stdout)}
     assert states["spec_bench"]["state"] == "registered"
     assert states["spec_bench"]["sha256"] in added.stdout
     assert states["spec_bench"]["stock"]["categories"]["multi_turn"] == 4
-    assert home.run("datasets", "remove", "spec_bench").returncode == 0
-    again = home.run("datasets", "remove", "spec_bench")
+    assert home.ask("datasets", "remove", "spec_bench").returncode == 0
+    again = home.ask("datasets", "remove", "spec_bench")
     assert (again.returncode, again.stderr) == (
         2,
         "drafthouse: no dataset is registered as 'spec_bench'; registered are: none\n",

@@ -20,13 +20,13 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     home = new_home(settings.home)
     file = tmp_path / "study.toml"
     file.write_text(study_to_toml(study()), encoding="utf-8")
-    job_id = json.loads(home.run("submit", str(file), "--json").stdout)["job_id"]
-    assert home.run("priority", job_id, "--", "-5").stdout == f"{job_id} has priority -5\n"
-    (listed,) = json.loads(home.run("jobs", "--json").stdout)
+    job_id = json.loads(home.ask("submit", str(file), "--json").stdout)["job_id"]
+    assert home.ask("priority", job_id, "--", "-5").stdout == f"{job_id} has priority -5\n"
+    (listed,) = json.loads(home.ask("jobs", "--json").stdout)
     assert (listed["job_id"], listed["priority"], listed["state"]) == (job_id, -5, "queued")
-    assert home.run("cancel", job_id).returncode == 0
-    moved = home.run("priority", job_id, "7")
+    assert home.ask("cancel", job_id).returncode == 0
+    moved = home.ask("priority", job_id, "7")
     assert moved.returncode == 2
     assert moved.stderr == f"drafthouse: job {job_id} is cancelled: only a job that waits has a place in the queue\n"
-    assert home.run("retry", job_id, "--all").stdout == f"{job_id} is queued again\n"
-    assert home.run("retry", job_id).returncode == 2
+    assert home.ask("retry", job_id, "--all").stdout == f"{job_id} is queued again\n"
+    assert home.ask("retry", job_id).returncode == 2

@@ -10,15 +10,15 @@ from tests.services.homes import new_home
 
 def test_prices_are_added_listed_and_withdrawn(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
-    home.run("migrate")
-    assert "drafthouse prices add" in home.run("prices").stdout
-    added = home.run("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list", "--from", "2026-01-01")
+    home.ask("migrate")
+    assert "drafthouse prices add" in home.ask("prices").stdout
+    added = home.ask("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list", "--from", "2026-01-01")
     assert added.stdout == "price 1: H200 at 3.5 USD an hour from 2026-01-01\n"
-    assert "a list" in home.run("prices").stdout
-    refused = home.run("prices", "add", "H200", "--source", "a list")
+    assert "a list" in home.ask("prices").stdout
+    refused = home.ask("prices", "add", "H200", "--source", "a list")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "needs either rented_per_hour or owned" in refused.stderr
-    assert home.run("prices", "withdraw", "1").returncode == 0
-    (entry,) = json.loads(home.run("prices", "--json").stdout)
+    assert home.ask("prices", "withdraw", "1").returncode == 0
+    (entry,) = json.loads(home.ask("prices", "--json").stdout)
     assert (entry["per_hour"], entry["price"]["hardware"]) == (3.5, "H200")
     assert entry["withdrawn_at"] is not None

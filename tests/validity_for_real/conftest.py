@@ -15,6 +15,7 @@ import pytest
 
 from lab.metrics import Value, measure
 from lab.validity import Verdict, judge
+from tests.validity_for_real.expected import is_as_meant
 from tests.workers.conftest import migrated
 from tests.workers.engines.stand_ins import worked
 from tests.workers.homes import REPOSITORY, Home, new_home
@@ -22,7 +23,7 @@ from warehouse.bundles import LOG_FILE, Bundle, find_bundles, read_bundle
 
 __all__ = ["migrated"]
 
-TOKENS, REQUESTS, STREAMS = 32, 12, 2
+TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
 #: Servers that run already, each named after what it does.
@@ -88,20 +89,38 @@ def serving() -> Iterator[int]:
 
 
 def _measured(home: Home) -> dict[str, Judged]:
+    """Every arm, once more where the machine held it up: a false alarm that has its reason in a check comes again."""
+    dataset = _prepared(home)
+    with serving() as port:
+        todo, judged = arms(port), dict[str, Judged]()
+        for _ in range(TRIES):
+            judged |= _tried(home, dataset, todo)
+            todo = [arm for arm in todo if not is_as_meant(arm["name"], judged[arm["name"]].verdict)]
+            if not todo:
+                break
+    return judged
+
+
+def _prepared(home: Home) -> str:
+    """Tell the home of the engine; gives the file of prompts."""
     table = TABLE.format(python=sys.executable, repository=REPOSITORY, home=home.folder)
     with home.settings.engines_file.open("a", encoding="utf-8") as file:
         file.write(table)
     dataset = home.folder / "long.jsonl"
     dataset.write_text("".join(json.dumps(row) + "\n" for row in prompts()), encoding="utf-8")
-    with serving() as port:
-        job = worked(
-            home,
-            arms=arms(port),
-            workloads=[{"dataset": str(dataset), "output_tokens": TOKENS}],
-            loads=[{"max_concurrency": STREAMS, "num_prompts": REQUESTS}],
-        )
+    return str(dataset)
+
+
+def _tried(home: Home, dataset: str, todo: list[dict[str, Any]]) -> dict[str, Judged]:
+    job = worked(
+        home,
+        arms=todo,
+        workloads=[{"dataset": dataset, "output_tokens": TOKENS}],
+        loads=[{"max_concurrency": STREAMS, "num_prompts": REQUESTS}],
+    )
     assert (job.state, job.error) == ("done", None)
-    return {bundle.run.arm.name: _judged(bundle) for bundle in map(read_bundle, find_bundles(home.settings.bundles))}
+    bundles = map(read_bundle, find_bundles(home.settings.bundles))
+    return {bundle.run.arm.name: _judged(bundle) for bundle in bundles if bundle.run.job_id == job.job_id}
 
 
 def _judged(bundle: Bundle) -> Judged:

@@ -17,7 +17,7 @@ from aiohttp import web
 
 STEP_S, FIRST_S = 0.004, 0.01
 #: What a trap does from the start of the window on, counted in requests, and how long it compiles.
-FORGETS_AT, COMPILES_S = 12, 0.8
+FORGETS_AT, COMPILES_S = 12, 2.0
 PROMPT_LIMIT, SHORT = 64, 10
 CHARACTERS_A_TOKEN = 4
 JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike"
@@ -51,12 +51,13 @@ def log(text: str) -> None:
 async def answer(request: web.Request) -> web.StreamResponse:
     engine, body = request.app[ENGINE], await request.json()
     engine.since_reset += 1
+    hangs_up = engine.trap == "hangs_up" and engine.since_reset % 3 == 0
     await _fall_in(engine)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
     await response.prepare(request)
     engine.running += 1
     try:
-        await _stream(engine, body, request, response)
+        await _stream(engine, body, response, request.transport if hangs_up else None)
     finally:
         engine.running -= 1
     return response
@@ -72,7 +73,10 @@ async def _fall_in(engine: Engine) -> None:
             log(JIT)
 
 
-async def _stream(engine: Engine, body: dict[str, Any], request: web.Request, response: web.StreamResponse) -> None:
+async def _stream(
+    engine: Engine, body: dict[str, Any], response: web.StreamResponse, broken: asyncio.Transport | None
+) -> None:
+    """`broken`: the connection that is to break within the answer."""
     prompt_tokens = len(body["prompt"]) // CHARACTERS_A_TOKEN
     prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
     tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
@@ -89,9 +93,8 @@ async def _stream(engine: Engine, body: dict[str, Any], request: web.Request, re
             await asyncio.sleep(STEP_S)
         if not cached and engine.trap != "holds_back":
             await _send(response, [events.pop()])
-        if engine.trap == "hangs_up" and engine.since_reset % 3 == 0 and count >= SHORT:
-            assert request.transport is not None
-            request.transport.close()
+        if broken is not None and count >= SHORT:
+            broken.close()
             return
     _counted(engine, prompt_tokens, tokens, rounds)
     engine.answers[body["prompt"]] = words

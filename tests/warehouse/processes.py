@@ -37,7 +37,7 @@ def log(settings: Settings) -> Path:
     return settings.home / "ingester.log"
 
 
-def until(true: Callable[[], bool], within_s: float = 60.0) -> float:
+def until(true: Callable[[], bool], within_s: float = 180.0) -> float:
     """Look until it is true; the seconds that it took. AssertionError when it does not become true."""
     started = time.monotonic()
     while not true():

@@ -29,7 +29,7 @@ def assert_each_run_once(settings: Settings, runs: int, requests: int) -> None:
     assert ask(settings, "select * from rejected_bundles") == []
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None:
     moments = random.Random(7)  # noqa: S311 - the same moments in every run
     for number in range(ROUNDS):
@@ -51,7 +51,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
     assert not list(settings.home.glob("*.publishing"))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["lines", "moments"])
 def test_killed_all_over_its_code_and_its_time(settings: Settings, mode: str) -> None:
     program = [sys.executable, "-m", "tests.warehouse.killed_children", str(settings.home), mode, str(TIMES)]

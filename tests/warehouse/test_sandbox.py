@@ -101,7 +101,7 @@ def test_what_duckdb_cannot_interrupt_is_killed_in_time(limited: Settings) -> No
             limited.model_copy(update={"sql_timeout_s": 3.0}),
             "select levenshtein(repeat('a', 300000), repeat('b', 300000))",
         )
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60  # left alone it takes many minutes
 
 
 def test_a_mistake_is_answered_in_duckdbs_own_words(limited: Settings) -> None:

@@ -68,7 +68,7 @@ CHROMIUM_FLAGS = (
     "--no-first-run",
 )
 #: Until the page answers; imports alone take seconds on a busy machine.
-START_S = 60.0
+START_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,6 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(100_000)
     yield context.new_page()
     context.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from lab.records import RequestRecord
 from lab.study import Workload
-from tests.workers.homes import REPOSITORY, Home, new_home
+from tests.workers.homes import REPOSITORY, Home, link_reference_models, new_home
 from tests.workers.workloads.rows import write_rows
 from warehouse.bundles import find_bundles, read_bundle
 from warehouse.settings import Settings
@@ -42,9 +41,7 @@ def real_home(tmp_path: Path, migrated: Path) -> Iterator[Home]:
     """With this checkout's own engines.toml, and the reference models prepared."""
     ours = {"engines_file": REPOSITORY / "engines.toml", "engines_dir": Settings().engines_dir.absolute()}
     with new_home(tmp_path, migrated, **ours) as it:
-        python = it.settings.engines_dir / "vllm" / "bin" / "python"
-        prepare = (python, REPOSITORY / "models" / "prepare.py", "--to", it.settings.models_dir)
-        subprocess.run(prepare, check=True, timeout=300)
+        link_reference_models(it)
         yield it
 
 

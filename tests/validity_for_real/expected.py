@@ -1,0 +1,50 @@
+"""What each arm's engine is told, and what else may be said of it."""
+
+from __future__ import annotations
+
+from lab.validity import Severity, Verdict
+
+#: Short runs have too few requests for percentiles, and this machine may be busy with other tests while they run.
+OF_SHORT_RUNS = {"few_requests", "few_rounds", "client_lag", "late_sends"}
+#: Nothing is known of how a server is set that somebody else started.
+OF_THEIRS = {"configuration_unknown"}
+EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
+    ("counts_wrongly", "server_token_count", "invalid", "counted 384 generated tokens in the window"),
+    ("hangs_up", "requests_failed", "invalid", "4 of 12 requests failed"),
+    ("compiles_late", "compilation_in_window", "invalid", "_fwd_kernel"),
+    ("compiles_late", "slow_first_requests", "invalid", "The quickest of the first 2 requests"),
+    ("keeps_answers", "answers_from_cache", "invalid", "answers from a cache"),
+    ("one_token", "degenerate_output", "invalid", "12 of 12 outputs (100 %)"),
+    ("forgets", "counter_reset", "invalid", "it was restarted"),
+    ("truncates", "prompt_truncated", "warning", "exactly 64 prompt tokens"),
+    ("holds_back", "answers_at_once", "invalid", "12 of 12 requests"),
+    ("warm_cache", "warm_prefix_cache", "invalid", "90 % of the prompt tokens"),
+    ("ends_early", "output_length", "invalid", "120 tokens were served where 384 were asked"),
+    ("is_shared", "server_token_count", "invalid", "somebody else used the server"),
+    ("own_sampling", "sampling_overridden", "warning", "repetition_penalty 1.1"),
+    ("healthy draft", "several_tokens_a_chunk", "note", "2 tokens on average"),
+    ("counts_positions", "acceptance_adds_up", "invalid", "is 2, but 1 + the sum of its per-position rates is 1.7"),
+    ("small_graphs", "capture_sizes_too_small", "warning", "2 streams of 1 + 3 tokens need 8"),
+    ("forced", "synthetic_acceptance", "invalid", "of 2 tokens a round was forced"),
+)
+#: What follows from a trap beside its own check.
+FOLLOWS = {"counts_wrongly": {"output_length"}, "keeps_answers": {"answers_at_once"}}
+HEALTHY = ("healthy", "healthy draft")
+
+
+def meant(arm: str) -> dict[str, Severity]:
+    """The checks that must speak of an arm, and how severely."""
+    return {check: severity for name, check, severity, _ in EXPECTED if name == arm}
+
+
+def noise(arm: str, verdict: Verdict) -> set[str]:
+    """The checks that speak of an arm without a reason in its engine."""
+    told = {finding.check for finding in verdict.findings} - OF_SHORT_RUNS - OF_THEIRS
+    return told - set(meant(arm)) - FOLLOWS.get(arm, set()) - {"several_tokens_a_chunk"}
+
+
+def is_as_meant(arm: str, verdict: Verdict) -> bool:
+    """Said is what must be, nothing else is, and a healthy engine's run is valid."""
+    severities = {finding.check: finding.severity for finding in verdict.findings}
+    said = all(severities.get(check) == severity for check, severity in meant(arm).items())
+    return said and not noise(arm, verdict) and (verdict.valid or arm not in HEALTHY)
