@@ -27,7 +27,7 @@ def running(home: Home) -> Iterator[subprocess.Popen[str]]:
     """Once the worker has asked the engine what it can do: that is a process of the engine's own, and ends then."""
     told = home.folder / "engines" / "capabilities"
     with up(home) as process:
-        eventually(lambda: any(told.glob("*.json")), within_s=90)
+        eventually(lambda: any(told.glob("*.json")), within_s=300)
         yield process
 
 
@@ -63,7 +63,7 @@ def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word:
     def back() -> bool:
         return any(p.pid != before.pid and word in " ".join(p.cmdline()) for p in services_of(running)[1:])
 
-    eventually(back, within_s=20)
+    eventually(back, within_s=120)
 
 
 def test_a_second_one_in_the_same_home_is_refused(home: Home, running: subprocess.Popen[str]) -> None:

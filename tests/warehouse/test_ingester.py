@@ -64,7 +64,7 @@ def test_a_second_ingester_on_a_home_is_refused_with_a_sentence(settings: Settin
     with ingester(settings) as first:
         until(lambda: "ingesting" in log(settings).read_text())
         with ingester(settings) as second:
-            assert second.wait(timeout=60) == 1
+            assert second.wait(timeout=180) == 1
     assert f"an ingester already runs on {settings.home} (process {first.pid}): stop it first" in log(
         settings
     ).read_text().replace("\n", " ")
@@ -77,7 +77,7 @@ def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -
             write_run(settings.bundles, run_id=f"run-{number}")
         until(lambda: published_runs(settings) > 0)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=180) == 0
     with ingester(settings):
         until(lambda: published_runs(settings) == 3)
 
@@ -85,7 +85,7 @@ def test_sigterm_ends_it_cleanly_with_everything_published(settings: Settings) -
 def test_a_home_never_migrated_is_refused_with_the_command(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path)
     with ingester(settings) as process:
-        assert process.wait(timeout=60) == 1
+        assert process.wait(timeout=180) == 1
     assert "run `drafthouse migrate`" in log(settings).read_text()
 
 

@@ -44,7 +44,7 @@ def open_page(settings: Settings) -> OpenPage:
     """Opens a page by its file's name, with URL parameters, as a first visit does."""
 
     def open_(page: str, **query: str) -> AppTest:
-        app = AppTest.from_file(str(MAIN), default_timeout=60)
+        app = AppTest.from_file(str(MAIN), default_timeout=180)
         if page != DEFAULT_PAGE:
             app.run()
         for key, value in query.items():
@@ -92,7 +92,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield Server(settings, f"http://127.0.0.1:{port}", process)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
 
 
 def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:

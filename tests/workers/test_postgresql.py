@@ -118,5 +118,5 @@ def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:
         )
         for number in range(4)
     ]
-    seen = Counter(line for worker in workers for line in worker.communicate(timeout=60)[0].split())
+    seen = Counter(line for worker in workers for line in worker.communicate(timeout=180)[0].split())
     assert seen == Counter(ids)

@@ -74,7 +74,7 @@ def test_two_workers_never_get_the_same_job(home: Home) -> None:
         )
         for number in range(2)
     ]
-    seen = Counter(line for worker in workers for line in worker.communicate(timeout=60)[0].split())
+    seen = Counter(line for worker in workers for line in worker.communicate(timeout=180)[0].split())
     assert seen == Counter(ids)
 
 

@@ -106,7 +106,7 @@ def test_kill_9_of_the_worker_ends_the_family(tmp_path: Path, family: tuple[str,
     owner = worker(tmp_path, family)
     owner.kill()
     owner.wait()
-    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=20)
+    until(lambda: not members(tmp_path / "marks"), "the family is gone", within_s=120)
 
 
 def test_what_outlives_worker_and_guard_is_ended_by_the_next_worker(tmp_path: Path, family: tuple[str, ...]) -> None:

@@ -97,7 +97,7 @@ def stop(servers: Iterable[Server]) -> None:
     for server in running:
         server.process.terminate()
     for server in running:
-        assert server.process.wait(30) == 0, server.log.read_text()
+        assert server.process.wait(180) == 0, server.log.read_text()
 
 
 def run(*options: str | Path) -> subprocess.Popen[str]:

@@ -54,7 +54,7 @@ def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
             f"cannot listen on 127.0.0.1:{port}": run("--model", TARGET, "--port", port),
             "say how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
         }
-        said = {sentence: process.communicate(timeout=100)[1] for sentence, process in refused.items()}
+        said = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
     for sentence, process in refused.items():
         assert process.returncode == 2
         assert sentence in said[sentence]

@@ -30,4 +30,4 @@ assert cut.add(ids[:-2], last=True).endswith("\ufffd")
 
 
 def test_half_a_character_waits_for_its_other_half() -> None:
-    subprocess.run([ENGINE_PYTHON, "-c", PROGRAM], check=True, timeout=60)
+    subprocess.run([ENGINE_PYTHON, "-c", PROGRAM], check=True, timeout=180)
