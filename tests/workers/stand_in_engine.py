@@ -27,6 +27,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("model")
     for name in ("--host", "--served-model-name", "--speculative-config", "--per-request-spec-decode-metrics"):
         parser.add_argument(name)
+    parser.add_argument("--generation-config")
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--token-s", type=float, default=0.001, help="seconds a token takes")
