@@ -102,6 +102,7 @@ def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_ru
         "runs": ("run_id", "log_begin_bytes", "log_end_bytes"),
         "request_records": ("run_id", "sent_prompt_tokens"),
         "telemetry": ("run_id", "gpu_other_processes"),
+        "run_metrics": ("run_id", "steady_window_s", "steady_output_tok_per_s"),
     }
     with duckdb.connect(settings.master_file) as connection:
         for table, columns in added.items():

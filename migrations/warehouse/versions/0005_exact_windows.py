@@ -1,4 +1,4 @@
-"""Where the window lies in the engine's log, who else is on the GPUs, and prompts as sent.
+"""Where a window lies in the engine's log, who else is on the GPUs, prompts as sent, throughput without the tail.
 
 Rules: import nothing of Drafthouse, and never change a revision that was released. Comments and views are no business
 of revisions: `drafthouse migrate` sets them anew.
@@ -18,6 +18,7 @@ _ADDED = {
     "runs": (("log_begin_bytes", sa.BigInteger), ("log_end_bytes", sa.BigInteger)),
     "telemetry": (("gpu_other_processes", sa.Integer),),
     "request_records": (("sent_prompt_tokens", sa.Integer),),
+    "run_metrics": (("steady_window_s", sa.Double), ("steady_output_tok_per_s", sa.Double)),
 }
 
 
