@@ -28,9 +28,9 @@ class RunSample:
     requests: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
-    """Both arms block by block: `baseline` and `candidate` of shape (blocks,).
+    """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Equal to itself alone.
 
     The requests of the prompts that every run has, of shape (prompts, blocks); None where there are not two of them.
     """
@@ -68,8 +68,11 @@ def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
     if not runs or any(run.requests is None for run in runs):
         return ()
     known = [run.requests for run in runs if run.requests is not None]
-    common = set(known[0]).intersection(*known[1:])
-    return tuple(prompt for prompt in known[0] if prompt in common)
+    first = tuple(known[0])
+    if all(tuple(requests) == first for requests in known):  # as a rule, and told in no time
+        return first
+    common = set(first).intersection(*known)
+    return tuple(prompt for prompt in first if prompt in common)
 
 
 def _values(runs: Sequence[RunSample]) -> Array:
