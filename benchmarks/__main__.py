@@ -6,8 +6,10 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
-from benchmarks import client, presets, progress, sweep
+from benchmarks import client, presets, progress, questions, sweep
+from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 
@@ -16,6 +18,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "progress": progress.run,
     "sweep": sweep.run,
     "presets": presets.run,
+    "questions": questions.run,
 }
 
 
@@ -24,11 +27,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
     parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in parts client and progress")
+    parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in part questions")
+    parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in part questions")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # or the folders and the engine would stay
     try:
+        sized = {"questions": partial(questions.run, size=Size(options.jobs, options.requests))}
         for name in options.parts or _PARTS:
-            _PARTS[name](load_settings(), options.repeats)
+            (_PARTS | sized)[name](load_settings(), options.repeats)
     except DrafthouseError as error:
         print(error, file=sys.stderr)
         return 1

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from lab import latency, telemetry
+from lab import latency, steady, telemetry
 from lab.histogram import histogram
 from lab.latency import LATENCIES, Samples
 from lab.metric import Metric
@@ -87,7 +87,7 @@ _LATENCY_METRICS = tuple(
 )
 
 #: Every number of a run, in the order of the columns.
-METRICS: tuple[Metric, ...] = _RUN_METRICS + _LATENCY_METRICS + telemetry.METRICS
+METRICS: tuple[Metric, ...] = _RUN_METRICS + steady.METRICS + _LATENCY_METRICS + telemetry.METRICS
 
 
 def measure(
@@ -101,6 +101,7 @@ def measure(
         values["requests_failed"] = len(requests) - len(completed)
     if run.status == "completed":
         values |= _throughput(completed, run.slo)
+        values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
         values |= telemetry.summary(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
@@ -129,6 +130,18 @@ def _throughput(completed: Sequence[RequestRecord], slo: Slo) -> dict[str, Value
         "total_tok_per_s": _ratio(None if prompt is None or output is None else prompt + output, duration_s),
         "request_per_s": _ratio(len(completed), duration_s),
         "goodput_request_per_s": _ratio(_good_requests(completed, slo), duration_s),
+    }
+
+
+def _steady(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Value]:
+    """Arrivals at a rate leave streams empty on purpose, so only a closed loop has a steady window."""
+    window = steady.steady_window(requests, run.load.max_concurrency) if run.load.closed_loop else None
+    if window is None:
+        return {}
+    length_s = window[1] - window[0]
+    return {
+        "steady_window_s": length_s,
+        "steady_output_tok_per_s": _ratio(steady.steady_tokens(requests, window), length_s),
     }
 
 

@@ -11,8 +11,10 @@ from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
 
 #: The version of the bundle format written by this Drafthouse. Raise it when a reader must change.
 #: 2: telemetry has the engine, the host and its GPUs in it; a run knows its identity.
-BUNDLE_FORMAT_VERSION = 2
-READABLE_FORMAT_VERSIONS = (1, 2)
+#: 3: a run knows where its window lies in the engine's log, a sample who else is on the GPUs, a request how long its
+#: prompt was when it left.
+BUNDLE_FORMAT_VERSION = 3
+READABLE_FORMAT_VERSIONS = (1, 2, 3)
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class RequestRecord:
     spec_drafts: int | None = None  # verification rounds of this request
     spec_draft_tokens: int | None = None
     spec_accepted_tokens: int | None = None
+    sent_prompt_tokens: int | None = None  # as sent, counted here: without what a server puts around a prompt
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,7 @@ class TelemetrySample:
     gpu_memory_clock_mhz: float | None = None  # of the slowest
     gpu_temperature_c: float | None = None  # of the hottest
     gpu_throttle_reasons: str | None = None  # NVML's, of any of them, joined by commas; "" where there is none
+    gpu_other_processes: int | None = None  # that compute on them and are not the engine's
 
 
 class ServerCounters(Frozen):
@@ -158,6 +162,8 @@ class RunRecord(Frozen):
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
     client: ClientHealth | None = None
+    log_begin_bytes: int | None = None  # length of the engine's log when the measured window began
+    log_end_bytes: int | None = None  # and when it ended
     prompts_seed: int | None = None  # the study's seed: which prompts, in which order, at which moments
     identity: Identity | None = None
     circumstances: Circumstances

@@ -26,7 +26,7 @@ from lab.records import READABLE_FORMAT_VERSIONS, RequestRecord, RunRecord, Tele
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
 
-_REQUEST_FIELDS: list[pa.Field[Any]] = [
+_REQUEST_FIELDS_1: list[pa.Field[Any]] = [
     pa.field("index", pa.int32(), nullable=False),
     pa.field("prompt_id", pa.string(), nullable=False),
     pa.field("category", pa.string()),
@@ -47,6 +47,7 @@ _REQUEST_FIELDS: list[pa.Field[Any]] = [
     pa.field("spec_draft_tokens", pa.int32()),
     pa.field("spec_accepted_tokens", pa.int32()),
 ]
+_REQUEST_FIELDS_3: list[pa.Field[Any]] = [pa.field("sent_prompt_tokens", pa.int32())]
 _TELEMETRY_FIELDS_1: list[pa.Field[Any]] = [
     pa.field("t_s", pa.float64(), nullable=False),
     pa.field("loop_lag_ms", pa.float64(), nullable=False),
@@ -68,10 +69,16 @@ _TELEMETRY_FIELDS_2: list[pa.Field[Any]] = [
     pa.field("gpu_temperature_c", pa.float64()),
     pa.field("gpu_throttle_reasons", pa.string()),
 ]
-REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS)
-TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2)
-#: What each format that can be read has in its telemetry; what it lacks is unknown.
-_TELEMETRY_OF_FORMAT = {1: pa.schema(_TELEMETRY_FIELDS_1), 2: TELEMETRY_SCHEMA}
+_TELEMETRY_FIELDS_3: list[pa.Field[Any]] = [pa.field("gpu_other_processes", pa.int32())]
+REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3)
+TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2 + _TELEMETRY_FIELDS_3)
+#: What each format that can be read has in its files; what it lacks is unknown.
+_REQUESTS_OF_FORMAT = {1: pa.schema(_REQUEST_FIELDS_1), 2: pa.schema(_REQUEST_FIELDS_1), 3: REQUESTS_SCHEMA}
+_TELEMETRY_OF_FORMAT = {
+    1: pa.schema(_TELEMETRY_FIELDS_1),
+    2: pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2),
+    3: TELEMETRY_SCHEMA,
+}
 
 
 @dataclass(frozen=True)
@@ -131,8 +138,9 @@ def _write_table(path: Path, rows: Sequence[RequestRecord] | Sequence[TelemetryS
 def read_bundle(folder: Path) -> Bundle:
     """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
     run = read_run(folder)
+    requests = _read_table(folder / REQUESTS_FILE, _REQUESTS_OF_FORMAT[run.format_version])
     telemetry = _read_table(folder / TELEMETRY_FILE, _TELEMETRY_OF_FORMAT[run.format_version])
-    return Bundle(folder, run, _read_requests(folder), tuple(TelemetrySample(**row) for row in telemetry))
+    return Bundle(folder, run, tuple(map(_request, requests)), tuple(TelemetrySample(**row) for row in telemetry))
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -142,7 +150,8 @@ def read_run(folder: Path) -> RunRecord:
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
     if run.format_version not in READABLE_FORMAT_VERSIONS:
-        readable = " and ".join(map(str, READABLE_FORMAT_VERSIONS))
+        *earlier, newest = map(str, READABLE_FORMAT_VERSIONS)
+        readable = f"{', '.join(earlier)} and {newest}"
         raise BundleError(
             f"{folder} has bundle format {run.format_version}; this Drafthouse reads {readable}: "
             "use the Drafthouse that wrote it, or a newer one"
@@ -150,17 +159,16 @@ def read_run(folder: Path) -> RunRecord:
     return run
 
 
-def read_log(folder: Path) -> str | None:
+def read_log(folder: Path) -> bytes | None:
     """What the engine logged; None where nothing was kept. Raises BundleError."""
     try:
-        return (folder / LOG_FILE).read_text(encoding="utf-8", errors="replace") or None
+        return (folder / LOG_FILE).read_bytes() or None
     except OSError as error:
         raise BundleError(f"{folder / LOG_FILE} cannot be read: {error}") from None
 
 
-def _read_requests(folder: Path) -> tuple[RequestRecord, ...]:
-    rows = _read_table(folder / REQUESTS_FILE, REQUESTS_SCHEMA)
-    return tuple(RequestRecord(**{key: _frozen(value) for key, value in row.items()}) for row in rows)
+def _request(row: dict[str, Any]) -> RequestRecord:
+    return RequestRecord(**{key: _frozen(value) for key, value in row.items()})
 
 
 def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:

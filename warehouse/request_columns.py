@@ -30,6 +30,12 @@ _RECORDED = (
     column("spec_drafts", "int?", "verification rounds of this request, as the server says"),
     column("spec_draft_tokens", "int?", "tokens drafted for this request"),
     column("spec_accepted_tokens", "int?", "drafted tokens accepted for this request"),
+    column(
+        "sent_prompt_tokens",
+        "int?",
+        "tokens of the prompt as sent, counted by the client: fewer in prompt_tokens means that the server cut it; "
+        "null where nobody counted",
+    ),
 )
 _COMPUTED = (
     column("is_completed", "bool", "ended without an error", latency.is_completed),
@@ -68,5 +74,10 @@ TELEMETRY_COLUMNS: tuple[Column, ...] = (
         "gpu_throttle_reasons",
         "text?",
         "why NVML says that clocks are held back, of any of the engine's GPUs, joined by commas; empty for no reason",
+    ),
+    column(
+        "gpu_other_processes",
+        "int?",
+        "processes that computed on the engine's GPUs and were not the engine's; null where nobody can tell",
     ),
 )

@@ -124,6 +124,8 @@ _HOW = (
         "client.late_send_max_ms",
     ),
     column("client_cpu_s", "double?", "processor time of the measuring client", "client.cpu_s"),
+    column("log_begin_bytes", "bigint?", "length of the engine's log when the measured window began"),
+    column("log_end_bytes", "bigint?", "length of the engine's log when the measured window ended"),
 )
 _CIRCUMSTANCES = (
     column("hardware", "text", "the accelerator, or the processor where there is none", "circumstances.hardware"),

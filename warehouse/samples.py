@@ -5,11 +5,15 @@ Of attempts at the same run the last completed one counts, and of those only the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import duckdb
+import numpy as np
+import pyarrow as pa
 
 from lab.comparison.agreement import Output
 from lab.comparison.requests import follows
@@ -114,9 +118,31 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
     found: dict[str, dict[str, float]] = {}
     for column in columns:
         ids = [run_id for run_id, each in how.items() if each is not None]
-        for run_id, prompt_id, value in con.execute(_REQUESTS.format(column=column), [ids]).fetchall():
-            found.setdefault(run_id, {})[prompt_id] = value
+        found |= _by_run(con.execute(_REQUESTS.format(column=column), [ids]).to_arrow_table())
     return found
+
+
+def _by_run(table: pa.Table) -> dict[str, dict[str, float]]:
+    """Of run_id and two lists of equal length. Each prompt's text is made once: a page waits for this."""
+    prompts: Any = table["prompts"].combine_chunks()  # ListArray, which the stubs do not know
+    numbers: Any = table["numbers"].combine_chunks()
+    run_ids: Any = table["run_id"].to_pylist()
+    encoded = prompts.flatten().dictionary_encode()
+    names = np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()].tolist()
+    values, ends = numbers.flatten().to_numpy().tolist(), prompts.offsets.to_pylist()
+    parts = zip(run_ids, pairwise(ends), strict=True)
+    return {run_id: _by_prompt(names[begin:end], values[begin:end]) for run_id, (begin, end) in parts}
+
+
+def _by_prompt(prompts: Sequence[str], numbers: Sequence[float]) -> dict[str, float]:
+    """In the order of sending; a prompt that was sent several times has the mean."""
+    found = dict(zip(prompts, numbers, strict=True))
+    if len(found) == len(prompts):
+        return found
+    several: dict[str, list[float]] = {}
+    for prompt, number in zip(prompts, numbers, strict=True):
+        several.setdefault(prompt, []).append(number)
+    return {prompt: math.fsum(each) / len(each) for prompt, each in several.items()}
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -155,9 +181,8 @@ _HISTORY = (
     """
 )
 _REQUESTS = """
-    SELECT run_id, prompt_id, avg({column}) FROM request_records
-    WHERE run_id IN (SELECT unnest(?)) AND is_completed AND {column} IS NOT NULL
-    GROUP BY run_id, prompt_id ORDER BY run_id, min("index")
+    SELECT run_id, list(prompt_id ORDER BY "index") AS prompts, list({column} ORDER BY "index") AS numbers
+    FROM request_records WHERE run_id IN (SELECT unnest(?)) AND is_completed AND {column} IS NOT NULL GROUP BY run_id
 """
 _OUTPUTS = """
     SELECT prompt_id, arg_min(output_text, run_id) FROM request_records

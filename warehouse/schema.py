@@ -120,7 +120,7 @@ runs = table(
     "One row a run: what was run, its circumstances and how it went. The view results adds its numbers",
     RUN_COLUMNS,
 )
-sa.Index("ux_runs_run_id", runs.c.run_id, unique=True)
+sa.Index("only_one_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",

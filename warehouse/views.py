@@ -19,7 +19,7 @@ _RUN = {column.name: column for column in RUN_COLUMNS}
 #: Columns of `runs` that the wide view leaves out, because they are long texts or matter to few.
 _NOT_IN_RESULTS = {"arm_json", "slo_json", "counters_before_json", "counters_after_json", "command_json"}
 _NOT_IN_RESULTS |= {"environment_json", "effective_config_json", "format_version", "settings_json"}
-_NOT_IN_RESULTS |= {"workload_json", "load_json"}
+_NOT_IN_RESULTS |= {"workload_json", "load_json", "log_begin_bytes", "log_end_bytes"}
 
 _REVISION = "One row: which revision of its tables the warehouse has, for Drafthouse itself"
 

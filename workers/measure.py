@@ -46,6 +46,8 @@ class Measured:
     warmup_s: float | None = None
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
+    log_begin_bytes: int | None = None
+    log_end_bytes: int | None = None
     requests: tuple[RequestRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
     client: ClientHealth | None = None
@@ -79,12 +81,19 @@ async def measure(
             await _reset_prefix_cache(session, engine)
             probes = await probes_of(engine, session)
             seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
-            seen = replace(seen, started_at=_now())
+            seen = replace(seen, started_at=_now(), log_begin_bytes=_log_bytes(engine))
             async with probes.watching():
                 done = await drive(
                     session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
                 )
-            seen = replace(seen, ended_s=time.monotonic(), duration_s=done.duration_s, requests=done.requests)
+                log_end_bytes = _log_bytes(engine)
+            seen = replace(
+                seen,
+                ended_s=time.monotonic(),
+                log_end_bytes=log_end_bytes,
+                duration_s=done.duration_s,
+                requests=done.requests,
+            )
             seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
             seen = replace(seen, counters_after=await _counters(session, engine))
     except EngineError as error:
@@ -154,6 +163,14 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
                 raise EngineError(f"the prefix cache was not reset: HTTP {response.status}")
     except (aiohttp.ClientError, OSError) as error:
         raise EngineError(f"the prefix cache was not reset: {type(error).__name__}: {error}") from error
+
+
+def _log_bytes(engine: RunningEngine) -> int | None:
+    """How long the engine's log is by now; None where the server is not ours, and its log is kept elsewhere."""
+    try:
+        return engine.command.log.stat().st_size if engine.command.words else None
+    except FileNotFoundError:
+        return None
 
 
 def _now() -> str:

@@ -59,6 +59,8 @@ class Recorder:
                 "counters_before": seen.counters_before,
                 "counters_after": seen.counters_after,
                 "client": seen.client,
+                "log_begin_bytes": seen.log_begin_bytes,
+                "log_end_bytes": seen.log_end_bytes,
             }
         )
         self._write(record, run, seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,7 @@ def _over_blocks(effects: Array, moved: Array | None) -> Spread:
     return spread.over_blocks(effects) if moved is None else spread.over_blocks_and_prompts(effects, moved)
 
 
+@functools.lru_cache(1)  # ratio and difference of the same pairs follow each other
 def _relative(pairs: Pairs, influence: Influence) -> tuple[Array, Array] | None:
     """The influences of both arms' requests, as shares of their runs' numbers; None where they are unknown or 0."""
     if pairs.baseline_requests is None or pairs.candidate_requests is None:

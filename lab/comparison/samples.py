@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +28,9 @@ class RunSample:
     requests: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
-    """Both arms block by block: `baseline` and `candidate` of shape (blocks,).
+    """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Equal to itself alone.
 
     The requests of the prompts that every run has, of shape (prompts, blocks); None where there are not two of them.
     """
@@ -67,7 +68,11 @@ def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
     if not runs or any(run.requests is None for run in runs):
         return ()
     known = [run.requests for run in runs if run.requests is not None]
-    return tuple(prompt for prompt in known[0] if all(prompt in requests for requests in known))
+    first = tuple(known[0])
+    if all(tuple(requests) == first for requests in known):  # as a rule, and told in no time
+        return first
+    common = set(first).intersection(*known)
+    return tuple(prompt for prompt in first if prompt in common)
 
 
 def _values(runs: Sequence[RunSample]) -> Array:
@@ -75,7 +80,8 @@ def _values(runs: Sequence[RunSample]) -> Array:
 
 
 def _requests(runs: Sequence[RunSample], prompts: Sequence[str]) -> Array:
-    columns = [[run.requests[prompt] for prompt in prompts] for run in runs if run.requests is not None]
+    of_prompts = itemgetter(*prompts)  # two prompts or more
+    columns = [of_prompts(run.requests) for run in runs if run.requests is not None]
     return _finite(np.array(columns, dtype=np.float64).T)
 
 

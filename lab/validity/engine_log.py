@@ -1,7 +1,9 @@
 """Which lines of an engine's log were written within the measured window.
 
-Logs tell local time without a zone, in whole seconds. The zone is found from the run itself: the log was copied when
-the run ended, so its last moment and the window's end are less than half a step of zones apart.
+A run says how long the log was when its window began and ended. Bundles of before format 3 do not: their lines are
+found by the time they tell. Logs tell local time without a zone, in whole seconds. The zone is found from the run
+itself: the log was copied when the run ended, so its last moment and the window's end are less than half a step of
+zones apart.
 """
 
 from __future__ import annotations
@@ -27,6 +29,16 @@ _RESET = re.compile(r"reset(?:ting)? prefix cache|flush_cache|cache flushed", re
 _RESET_WITHIN_S = 5
 
 Line = tuple[float | None, str]
+
+
+def exact_lines(log: bytes, begin_bytes: int | None, end_bytes: int | None) -> tuple[str, ...] | None:
+    """The lines begun between these lengths of the log; None where one is unknown or the log is not so long."""
+    if begin_bytes is None or end_bytes is None or not 0 <= begin_bytes <= end_bytes <= len(log):
+        return None
+    if begin_bytes == end_bytes:
+        return ()
+    whole = log.find(b"\n", end_bytes - 1)  # the last line may have been half written
+    return tuple(log[begin_bytes : None if whole < 0 else whole].decode("utf-8", "replace").splitlines())
 
 
 def window_lines(log: str, started_at: str, window_s: float) -> tuple[str, ...] | None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from lab.latency import is_completed
 from lab.metrics import Value
 from lab.records import RequestRecord, RunRecord, TelemetrySample
+from lab.validity.engine_log import exact_lines, window_lines
 
 #: One run of a study: its record and its metrics.
 StudyRun = tuple[RunRecord, Mapping[str, Value]]
@@ -25,7 +26,7 @@ class Evidence:
     requests: Sequence[RequestRecord]
     samples: Sequence[TelemetrySample]
     metrics: Mapping[str, Value]
-    log: str | None
+    log: bytes | None
 
     @cached_property
     def completed(self) -> tuple[RequestRecord, ...]:
@@ -51,10 +52,22 @@ class Evidence:
     def window_s(self) -> float | None:
         return self.run.duration_s or self.number("duration_s")
 
-    @property
+    @cached_property
     def engine_log(self) -> str | None:
         """None where there is none, and where the server is not ours: then its log is not the engine's."""
-        return self.log if self.log and self.run.circumstances.command else None
+        return self.log.decode("utf-8", "replace") if self.log and self.run.circumstances.command else None
+
+    @cached_property
+    def window_log(self) -> tuple[str, ...] | None:
+        """The lines that the engine logged within the window; None where that cannot be told.
+
+        Exactly, where the run knows how long the log was then; of an older bundle by the time of the lines.
+        """
+        if self.log is None or self.engine_log is None:
+            return None
+        if (found := exact_lines(self.log, self.run.log_begin_bytes, self.run.log_end_bytes)) is not None:
+            return found
+        return None if self.window_s is None else window_lines(self.engine_log, self.run.started_at, self.window_s)
 
     def number(self, metric: str) -> float | None:
         return number(self.metrics, metric)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,8 @@ THROTTLED_WARNING, THROTTLED_INVALID, POWER_CAPPED = 0.01, 0.2, 0.5
 CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
 #: Idle seconds of this run in which the GPU worked all the same.
 BUSY_IDLE_SAMPLES = 2
+#: Seconds in which another process was on the GPU.
+SHARED_SAMPLES = 2
 
 
 def _gpu_expected(seen: Evidence) -> bool:
@@ -75,14 +78,27 @@ def _shared_gpu(seen: Evidence) -> Answer:
         for earlier, later in pairwise(seen.samples)
         if _nothing_to_do(earlier) and _nothing_to_do(later) and later.gpu_utilisation_percent is not None
     ]
-    if not idle:
+    others = [each.gpu_other_processes for each in seen.samples if each.gpu_other_processes is not None]
+    if not idle and not others:
         return Missing("the other processes on the GPU")
     busy = [percents for percents in idle if percents >= AT_WORK_PERCENT]
-    if len(busy) < BUSY_IDLE_SAMPLES:
+    if len(busy) >= BUSY_IDLE_SAMPLES:
+        return Fired(
+            f"The GPU was at work in {len(busy)} of {len(idle)} seconds in which this run had no request on its way: "
+            "something else uses it."
+        )
+    return _other_processes(others)
+
+
+def _other_processes(others: Sequence[int]) -> Answer:
+    there = [count for count in others if count]
+    if len(there) < SHARED_SAMPLES:
         return None
+    most = max(there)
     return Fired(
-        f"The GPU was at work in {len(busy)} of {len(idle)} seconds in which this run had no request on its way: "
-        "another process uses it."
+        f"Up to {most} {'process' if most == 1 else 'processes'} other than the engine's had the GPU open, in "
+        f"{len(there)} of {len(others)} seconds.",
+        "warning",
     )
 
 
@@ -123,11 +139,19 @@ CHECKS = (
         name="gpu_shared",
         traps=(10, 20),
         severity="invalid",
-        looks_at=("gpu_utilisation_percent", "requests_in_flight", "chunks_received", "engine_running"),
-        threshold=f"{BUSY_IDLE_SAMPLES} seconds or more without any request of this run in which the GPU worked for "
-        f"{AT_WORK_PERCENT:g} % or more (two samples one after the other, because utilisation is that of the second "
-        "before). Judged only where there were such seconds",
-        why="Another process on the GPU takes its share of every figure.",
+        looks_at=(
+            "gpu_other_processes",
+            "gpu_utilisation_percent",
+            "requests_in_flight",
+            "chunks_received",
+            "engine_running",
+        ),
+        threshold=f"invalid for {BUSY_IDLE_SAMPLES} seconds or more without any request of this run in which the GPU "
+        f"worked for {AT_WORK_PERCENT:g} % or more (two samples one after the other, because utilisation is that of "
+        f"the second before); a warning where processes other than the engine's had it open in {SHARED_SAMPLES} "
+        "seconds or more. Judged only where there were such idle seconds, or the driver tells whose the processes are",
+        why="Another process on the GPU takes its share of every figure while it works; one that only keeps it open "
+        "takes memory, and nobody can tell afterwards whether it did no more.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         look=_shared_gpu,
     ),

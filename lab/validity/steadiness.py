@@ -59,8 +59,13 @@ def _tail(seen: Evidence) -> Answer:
         return None
     return Fired(
         f"For {percent(few_s / seen.window_s)} of the window fewer than half of the {seen.run.load.max_concurrency} "
-        "streams had a request, and tokens per second are over all of it."
+        f"streams had a request, and tokens per second are over all of it{_without(seen)}."
     )
+
+
+def _without(seen: Evidence) -> str:
+    steady = seen.number("steady_output_tok_per_s")
+    return "" if steady is None else f"; without that they are {steady:.4g} tok/s"
 
 
 def _few_in_flight_s(requests: Sequence[RequestRecord], fewer_than: float, window_s: float) -> float:

@@ -36,7 +36,7 @@ def judge(
     requests: Sequence[RequestRecord],
     samples: Sequence[TelemetrySample],
     metrics: Mapping[str, Value],
-    log: str | None = None,
+    log: bytes | None = None,
 ) -> Verdict:
     """The verdict on one run. `metrics` are those of `lab.metrics.measure`, `log` is the engine's, None if unknown.
 

@@ -11,7 +11,6 @@ import numpy as np
 from lab.latency import ttft_ms
 from lab.records import RequestRecord
 from lab.validity.check import Answer, Check, Fired, Missing
-from lab.validity.engine_log import window_lines
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, percent
 
@@ -32,10 +31,9 @@ _LOG_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ \d\d-\d\d \S+ \[[^\]]
 def _compilation(seen: Evidence) -> Answer:
     if seen.engine_log is None or seen.window_s is None:
         return Missing("the engine's log")
-    lines = window_lines(seen.engine_log, seen.run.started_at, seen.window_s)
-    if lines is None:
+    if seen.window_log is None:
         return Missing("the time of the lines in the engine's log")
-    found = [_LOG_MARKS.sub("", line) for line in lines if _COMPILING.search(line)]
+    found = [_LOG_MARKS.sub("", line) for line in seen.window_log if _COMPILING.search(line)]
     if not found:
         return None
     pause_s = _longest_pause_s(seen.sent)
@@ -85,9 +83,11 @@ CHECKS = (
         name="compilation_in_window",
         traps=(12,),
         severity="invalid",
-        looks_at=("log", "started_at", "duration_s", "chunk_s"),
+        looks_at=("log", "log_begin_bytes", "log_end_bytes", "started_at", "duration_s", "chunk_s"),
         threshold="any line of the window that tells of compiling, autotuning or capturing graphs; invalid where some "
-        f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning",
+        f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning. The window's lines are those "
+        "between the lengths that the log had when it began and ended; of bundles before format 3, those whose time "
+        "lies in it",
         why="First requests paid 1537 ms against 58 ms for compilation, and a published 37 tok/s was 158 tok/s warm.",
         advice=_COLD,
         look=_compilation,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lab.degenerate import is_degenerate
+from lab.records import RequestRecord
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import of_requests, percent
@@ -15,7 +18,7 @@ SYNTHETIC_CATEGORY = "synthetic"
 DEGENERATE_WARNING, DEGENERATE_INVALID = 0.05, 0.5
 #: So many outputs, evenly spread, say enough of a run; each takes a moment to look at.
 MOST_OUTPUTS = 1000
-#: Made prompts have an exact length; a server may add tokens around them, but take none away.
+#: A server may add tokens around a prompt, but take none away; below this share it is another prompt.
 PROMPT_SHARE = 0.98
 #: Prompts cut at a limit: so many at the very same length, and with so much more text a token than the others.
 CUT_PROMPTS, CUT_TEXT_RATIO = 3, 1.5
@@ -55,20 +58,27 @@ def _degenerate(seen: Evidence) -> Answer:
 def _truncated(seen: Evidence) -> Answer:
     if any(request.prompt_tokens is None for request in seen.completed):
         return Missing("the server's count of prompt tokens")
-    asked = (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0)
-    lengths = [request.prompt_tokens or 0 for request in seen.completed]
-    exact = seen.run.endpoint == "completions"  # as token ids; the chat endpoint gets text, and counts that
-    short = [length for length in lengths if exact and length < PROMPT_SHARE * asked]
+    lengths = [(request.prompt_tokens or 0, _sent_tokens(seen, request)) for request in seen.completed]
+    short = [(read / sent, read, sent) for read, sent in lengths if sent is not None and read < sent]
     if short:
+        share, read, sent = min(short)
         return Fired(
-            f"{of_requests(len(short), len(lengths))} had fewer prompt tokens than were sent: {min(short)} of {asked}."
+            f"{of_requests(len(short), len(lengths))} had fewer prompt tokens than were sent: {read} of {sent}.",
+            "invalid" if share < PROMPT_SHARE else "warning",
         )
-    return None if asked else _cut_at_a_limit(seen)
+    return _cut_at_a_limit([each for each in seen.completed if _sent_tokens(seen, each) is None])
 
 
-def _cut_at_a_limit(seen: Evidence) -> Answer:
+def _sent_tokens(seen: Evidence, request: RequestRecord) -> int | None:
+    """Bundles of before format 3 tell it only of prompts that were made to a length and sent as token ids."""
+    if request.sent_prompt_tokens is not None or seen.run.endpoint != "completions":
+        return request.sent_prompt_tokens
+    return (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0) or None
+
+
+def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
     """The prompts at the greatest length have much more text a token than shorter ones, or than each other."""
-    prompts = {request.prompt: request.prompt_tokens or 0 for request in seen.completed}
+    prompts = {request.prompt: request.prompt_tokens or 0 for request in requests}
     limit = max(prompts.values(), default=0)
     at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit and tokens)
     below = sorted(len(text) / tokens for text, tokens in prompts.items() if 0 < tokens < limit)
@@ -126,13 +136,20 @@ CHECKS = (
         name="prompt_truncated",
         traps=(19,),
         severity="invalid",
-        looks_at=("prompt", "prompt_tokens", "workload.input_tokens", "workload.prefix_tokens"),
-        threshold=f"invalid where a prompt of exact length has less than {percent(PROMPT_SHARE)} of it; a warning "
-        "where "
-        f"{CUT_PROMPTS} prompts or more have the same, greatest number of tokens (from {CUT_FROM_TOKENS} on) and "
-        f"{CUT_TEXT_RATIO:g} times the text a token",
-        why="A prompt that the server cut is another, cheaper prompt. How many tokens a text has is not known here, so "
-        "for text it is told from lengths that are equal where the texts are not.",
+        looks_at=(
+            "prompt",
+            "prompt_tokens",
+            "sent_prompt_tokens",
+            "workload.input_tokens",
+            "workload.prefix_tokens",
+            "endpoint",
+        ),
+        threshold=f"a warning where the server read fewer tokens of a prompt than were sent, invalid below "
+        f"{percent(PROMPT_SHARE)} of them. Where nobody counted what was sent, a warning where {CUT_PROMPTS} prompts "
+        f"or more have the same, greatest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
+        "the text a token",
+        why="A prompt that the server cut is another, cheaper prompt. Where the tokens of a text were not counted, a "
+        "cut is told from lengths that are equal where the texts are not.",
         advice="Raise max_model_len, or choose shorter prompts.",
         look=_truncated,
     ),

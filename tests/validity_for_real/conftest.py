@@ -125,7 +125,7 @@ def _tried(home: Home, dataset: str, todo: list[dict[str, Any]]) -> dict[str, Ju
 
 def _judged(bundle: Bundle) -> Judged:
     metrics = measure(bundle.run, bundle.requests, bundle.telemetry)
-    log = (bundle.folder / LOG_FILE).read_text(encoding="utf-8")
+    log = (bundle.folder / LOG_FILE).read_bytes()
     return Judged(bundle, metrics, judge(bundle.run, bundle.requests, bundle.telemetry, metrics, log))
 
 

@@ -37,4 +37,5 @@ def request_records(draw: st.DrawFn) -> RequestRecord:
         spec_drafts=draw(_COUNT),
         spec_draft_tokens=draw(_COUNT),
         spec_accepted_tokens=draw(_COUNT),
+        sent_prompt_tokens=draw(_COUNT),
     )

@@ -19,7 +19,7 @@ from lab.records import (
     TelemetrySample,
 )
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
-from warehouse.bundles import RUN_FILE, TELEMETRY_FILE, write_bundle
+from warehouse.bundles import REQUESTS_FILE, RUN_FILE, TELEMETRY_FILE, write_bundle
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)
@@ -135,9 +135,21 @@ def cell(cell_id: str, **changes: Any) -> Identity:
     )
 
 
+def second_bundle(bundles: Path, **changes: Any) -> Path:
+    """A bundle as the second format had it: nothing of the log's length, of other processes and of sent tokens."""
+    folder = write_run(bundles, **{"format_version": 2, **changes})
+    record = json.loads((folder / RUN_FILE).read_text())
+    for field in ("log_begin_bytes", "log_end_bytes"):
+        del record[field]
+    (folder / RUN_FILE).write_text(json.dumps(record))
+    for file, column in ((REQUESTS_FILE, "sent_prompt_tokens"), (TELEMETRY_FILE, "gpu_other_processes")):
+        pq.write_table(pq.read_table(folder / file).drop_columns(column), folder / file)
+    return folder
+
+
 def old_bundle(bundles: Path, **changes: Any) -> Path:
-    """A bundle as the first format had it: nothing of probes, identity and what is new in the circumstances."""
-    folder = write_run(bundles, format_version=1, **changes)
+    """A bundle as the first format had it: nothing of probes, identity and what is new in the circumstances either."""
+    folder = second_bundle(bundles, format_version=1, **changes)
     record = json.loads((folder / RUN_FILE).read_text())
     for field in ("identity", "prompts_seed"):
         del record[field]

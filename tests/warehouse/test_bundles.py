@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lab.errors import BundleError
 from lab.records import RequestRecord, TelemetrySample
 from tests.warehouse.generated import request_records
-from tests.warehouse.runs import old_bundle, request, run_record, write_run
-from warehouse.bundles import REQUESTS_FILE, RUN_FILE, find_bundles, read_bundle, write_bundle
+from tests.warehouse.runs import old_bundle, request, run_record, second_bundle, write_run
+from warehouse.bundles import REQUESTS_FILE, RUN_FILE, find_bundles, read_bundle, read_log, write_bundle
 
 _SAMPLES = st.builds(
     TelemetrySample,
@@ -27,6 +27,7 @@ _SAMPLES = st.builds(
     host_memory_used_bytes=st.none() | st.integers(0, 2**60),
     gpu_power_w=st.none() | st.floats(0, 1e5),
     gpu_throttle_reasons=st.none() | st.sampled_from(["", "sw_power_cap"]),
+    gpu_other_processes=st.none() | st.integers(0, 9),
 )
 
 
@@ -70,8 +71,8 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
 
 
 def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, format_version=3)
-    with pytest.raises(BundleError, match="reads 1 and 2: use the Drafthouse that wrote it, or a newer one"):
+    folder = write_run(tmp_path, format_version=4)
+    with pytest.raises(BundleError, match="reads 1, 2 and 3: use the Drafthouse that wrote it, or a newer one"):
         read_bundle(folder)
 
 
@@ -82,3 +83,17 @@ def test_a_bundle_of_the_first_format_is_still_read_and_what_it_lacks_is_unknown
     assert bundle.run.circumstances.driver_version is None
     assert [(sample.t_s, sample.chunks_received, sample.gpu_power_w) for sample in bundle.telemetry] == [(1.0, 4, None)]
     assert len(bundle.requests) == 1
+
+
+def test_a_bundle_of_the_second_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+    bundle = read_bundle(second_bundle(tmp_path))
+    assert (bundle.run.format_version, bundle.run.log_begin_bytes, bundle.run.log_end_bytes) == (2, None, None)
+    assert [sample.gpu_other_processes for sample in bundle.telemetry] == [None]
+    assert [each.sent_prompt_tokens for each in bundle.requests] == [None]
+
+
+def test_a_log_is_read_as_it_is_whatever_bytes_are_in_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"half a character \xe2\x82\r\n")
+    folder = write_bundle(tmp_path / "bundles", run_record(), (), (), log)
+    assert read_log(folder) == b"half a character \xe2\x82\r\n"

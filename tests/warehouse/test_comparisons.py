@@ -164,3 +164,21 @@ def sentences(settings: Settings) -> str:
     with open_warehouse(settings) as con:
         found = queries.findings(con, "job-1")
     return "\n".join(found[found["run_id"].isna()]["sentence"])
+
+
+def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_one_sent_twice(
+    settings: Settings,
+) -> None:
+    base = healthy()
+    twice = [replace(request, prompt_id=f"p{request.index % 500}") for request in base.requests]
+    write_bundle(settings.bundles, base.run, twice, base.samples, None)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        (arm,) = samples.arm_runs(connection, ["job-1"], "ttft_mean_ms")
+        means = "select prompt_id, avg(ttft_ms) from request_records group by prompt_id"
+        expected = dict(connection.execute(means).fetchall())
+        assert samples._requests(connection, [], "ttft_mean_ms") == {}
+    (run,) = arm.runs
+    assert run.requests is not None
+    assert list(run.requests) == [f"p{place}" for place in range(500)]
+    assert run.requests == pytest.approx(expected)

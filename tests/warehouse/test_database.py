@@ -90,6 +90,39 @@ def test_a_master_of_before_the_probes_keeps_its_runs_and_still_takes_each_only_
             connection.execute("insert into runs by name select * from runs")
 
 
+def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_run_only_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    database.make_home(settings)
+    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0004")
+    with duckdb.connect(settings.master_file) as connection:
+        for table in ("runs", "request_records", "telemetry", "run_metrics"):
+            _fill(connection, table)
+    database.migrate(settings)
+    added = {
+        "runs": ("run_id", "log_begin_bytes", "log_end_bytes"),
+        "request_records": ("run_id", "sent_prompt_tokens"),
+        "telemetry": ("run_id", "gpu_other_processes"),
+        "run_metrics": ("run_id", "steady_window_s", "steady_output_tok_per_s"),
+    }
+    with duckdb.connect(settings.master_file) as connection:
+        for table, columns in added.items():
+            rows = connection.execute(f"select {', '.join(columns)} from {table}").fetchall()
+            assert rows == [("x", *[None] * (len(columns) - 1))]
+        with pytest.raises(duckdb.ConstraintException):
+            connection.execute("insert into runs by name select * from runs")
+
+
+def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """One row of anything, with the run `x`."""
+    types = connection.execute(f"select column_name, column_type from (describe {table})").fetchall()
+    values = [
+        "[]" if "[]" in kind else "'x'" if kind == "VARCHAR" else "now()" if "TIME" in kind else "1"
+        for _, kind in types
+    ]
+    names = ", ".join(f'"{name}"' for name, _ in types)
+    connection.execute(f"insert into {table} ({names}) values ({', '.join(values)})")
+
+
 def test_jobs_of_before_there_were_workers_ask_for_no_hardware_and_reuse_every_run(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     database.make_home(settings)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.workers.homes import Home
 from tests.workers.test_study_run import worked
-from warehouse.bundles import find_bundles, read_bundle
+from warehouse.bundles import find_bundles, read_bundle, read_log
 from workers import queue
 from workers.engines.hardware import nvidia_gpus
 from workers.tasks import Worker
@@ -21,6 +21,15 @@ def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu
         if not nvidia_gpus():
             assert {sample.gpu_power_w for sample in bundle.telemetry} == {None}
             assert (bundle.run.circumstances.gpus, bundle.run.circumstances.gpus_found_by) == ((), None)
+
+
+def test_the_window_is_marked_in_the_engines_log(home: Home) -> None:
+    worked(home, loads=[{"max_concurrency": 1, "num_prompts": 2}])
+    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
+        begin, end = bundle.run.log_begin_bytes, bundle.run.log_end_bytes
+        assert begin is not None
+        assert end is not None
+        assert begin <= end <= len(read_log(bundle.folder) or b"")
 
 
 def test_the_engines_own_queue_is_asked_for_each_second(home: Home) -> None:

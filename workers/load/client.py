@@ -110,6 +110,18 @@ def request_body(target: Endpoint, prompt: Prompt, ask: Ask) -> bytes:
     return json.dumps(body).encode()
 
 
+def sent_prompt_tokens(target: Endpoint, prompt: Prompt) -> int | None:
+    """How many tokens of the prompt leave; None where that is not known.
+
+    A chat template adds some of its own and may join others, and a server that is not ours may have another tokenizer.
+    """
+    if target.kind == "chat":
+        return None
+    if prompt.token_ids:
+        return len(prompt.token_ids)
+    return None if target.foreign else prompt.text_tokens
+
+
 async def send(
     session: aiohttp.ClientSession,
     target: Endpoint,
@@ -145,6 +157,7 @@ async def send(
         spec_drafts=spec.get("num_spec_steps"),
         spec_draft_tokens=spec.get("num_draft_tokens"),
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
+        sent_prompt_tokens=sent_prompt_tokens(target, prompt),
     )
 
 

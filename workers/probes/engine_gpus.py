@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from workers.engines.process import EngineProcess, NoProcess, marked
+from workers.engines.process import MARK, EngineProcess, NoProcess, marked
 from workers.probes.nvml import Gpu, gpus, processes_on
 
 #: The inode of the first namespace of process numbers is fixed in Linux; a container has another one.
@@ -20,6 +20,7 @@ class EngineGpus:
 
     gpus: tuple[Gpu, ...] = ()
     found_by: str | None = None
+    engine: EngineProcess | None = None  # whose processes they were found by: then the driver's numbers are ours
 
 
 NO_GPUS = EngineGpus()
@@ -39,13 +40,42 @@ def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
         ours, environment = _pids(process, guard), guard.environ()
     except psutil.Error:  # it has just ended
         return NO_GPUS
-    if used := tuple(gpu for gpu in there if processes_on(gpu) & ours):
-        return EngineGpus(used, "the processes of the engine")
+    if used := tuple(gpu for gpu in there if ours & (processes_on(gpu) or set())):
+        return EngineGpus(used, "the processes of the engine", process)
     if _pids_are_the_drivers():
         return NO_GPUS
     if (listed := environment.get("CUDA_VISIBLE_DEVICES")) is not None:
         return EngineGpus(visible(there, listed), "CUDA_VISIBLE_DEVICES")
     return EngineGpus(there, "all of this container's")
+
+
+class OtherProcesses:
+    """Counts what computes on an engine's GPUs and is not the engine's."""
+
+    def __init__(self, found: EngineGpus) -> None:
+        self._found = found
+        self._ours: set[int] = set()  # so that each is looked at once
+
+    def count(self) -> int | None:
+        """None where there is no GPU, or where nobody can tell whose a process is. May be called from any thread."""
+        engine, told = self._found.engine, [processes_on(gpu) for gpu in self._found.gpus]
+        there = [pids for pids in told if pids is not None]
+        if engine is None or not there or len(there) < len(told):
+            return None
+        unknown = frozenset().union(*there) - self._ours
+        self._ours |= {pid for pid in unknown if _is_of(engine, pid)}
+        return len(unknown - self._ours)
+
+
+def _is_of(engine: EngineProcess, pid: int) -> bool:
+    """Whether this process carries the engine's mark, or descends from its guard."""
+    try:
+        process = psutil.Process(pid)
+        if engine.guard.pid in {parent.pid for parent in process.parents()}:
+            return True
+        return process.environ().get(MARK) == engine.mark_file.stem
+    except (psutil.Error, OSError):  # it has just ended, or is another user's
+        return False
 
 
 def visible(there: tuple[Gpu, ...], listed: str) -> tuple[Gpu, ...]:

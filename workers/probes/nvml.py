@@ -82,10 +82,13 @@ def driver_version() -> str | None:
     return str(pynvml.nvmlSystemGetDriverVersion()) if gpus() else None
 
 
-def processes_on(gpu: Gpu) -> set[int]:
-    """The pids that compute on this GPU, as the driver numbers them: a container may number them otherwise."""
-    asked = (_first_known(gpu.handle, *versions) for versions in _PROCESS_LISTS)
-    return {int(process.pid) for processes in asked for process in processes}
+def processes_on(gpu: Gpu) -> set[int] | None:
+    """The pids that compute on this GPU, as the driver numbers them: a container may number them otherwise.
+
+    None where the driver does not tell. Not every driver has a list of those that come through the MPS server.
+    """
+    alone, through_mps = (_first_known(gpu.handle, *versions) for versions in _PROCESS_LISTS)
+    return None if alone is None else {int(process.pid) for process in (*alone, *(through_mps or ()))}
 
 
 def read_gpu(gpu: Gpu) -> GpuReading:
@@ -132,10 +135,10 @@ def _gpu(index: int) -> Gpu:
     return Gpu(handle, index, str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle)))
 
 
-def _first_known(handle: Any, *questions: Callable[[Any], Iterable[Any]]) -> Iterable[Any]:
-    """The answer to the first question that the driver knows; nothing where it knows none."""
+def _first_known(handle: Any, *questions: Callable[[Any], Iterable[Any]]) -> Iterable[Any] | None:
+    """The answer to the first question that the driver knows; None where it knows none."""
     answers = (_figure(functools.partial(question, handle)) for question in questions)
-    return next((answer for answer in answers if answer is not None), ())
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _reasons(handle: Any) -> int:

@@ -15,7 +15,7 @@ import aiohttp
 
 from lab.records import TelemetrySample
 from workers.engines.launch import RunningEngine
-from workers.probes.engine_gpus import EngineGpus, engine_gpus
+from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.gauges import GaugeReading, Gauges
 from workers.probes.host import Host
 from workers.probes.nvml import read_gpu, together
@@ -39,6 +39,7 @@ class Probes:
     def __init__(self, gauges: Gauges, of_engine: EngineGpus) -> None:
         self.of_engine = of_engine
         self._gauges = gauges
+        self._others = OtherProcesses(of_engine)
         self._readings: list[Reading] = []
         self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
 
@@ -71,6 +72,7 @@ class Probes:
         with self._one_at_a_time:
             host = self._host.read()
             used = together([read_gpu(gpu) for gpu in self.of_engine.gpus])
+            used["gpu_other_processes"] = self._others.count()
         of_host = {"host_cpu_percent": host.cpu_percent, "host_memory_used_bytes": host.memory_used_bytes}
         return Reading(t_s, of_host | used | asdict(GaugeReading()))
 

@@ -24,7 +24,8 @@ class Prompt:
     `text` is always there: the completions endpoint gets it, unless there are `token_ids` (then it is what they decode
     to); the chat endpoint gets it as one user's message, unless there are `messages` (then it is their contents).
     `output_tokens` is the length the dataset records, None where the workload does not ask for it. `arrival_s` is when
-    the request came in the recorded trace, in seconds after the first one of these prompts.
+    the request came in the recorded trace, in seconds after the first one of these prompts. `text_tokens` is how many
+    of the target's tokens the text has, where somebody counted.
     """
 
     prompt_id: str
@@ -34,6 +35,7 @@ class Prompt:
     messages: tuple[Message, ...] | None = None
     output_tokens: int | None = None
     arrival_s: float | None = None
+    text_tokens: int | None = None
 
 
 def id_of_text(text: str) -> str:

@@ -103,10 +103,10 @@ def _counted(
         for pick, asked, replied in zip(batch, prompt_tokens, reply_tokens, strict=True):
             output_tokens = pick.row.output_tokens or max(1, replied)
             if dataset.fits is None or dataset.fits(asked, output_tokens):
-                yield _prompt(pick, workload, output_tokens)
+                yield _prompt(pick, workload, output_tokens, asked)
 
 
-def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None) -> Prompt:
+def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tokens: int | None = None) -> Prompt:
     row = pick.row
     return Prompt(
         prompt_id=id_of_messages(row.messages) if row.messages else id_of_text(row.text),
@@ -115,4 +115,5 @@ def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None) -> Promp
         messages=row.messages,
         output_tokens=output_tokens if workload.own_output_lengths else None,
         arrival_s=pick.arrival_s,
+        text_tokens=text_tokens,
     )

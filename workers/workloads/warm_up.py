@@ -18,7 +18,7 @@ def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]
 
 def _disguised(prompt: Prompt, place: int) -> Prompt:
     """Its text begins with a mark; its token ids are read backwards, from another place for each."""
-    disguised = replace(prompt, prompt_id=f"warm-up-{place}", text=_marked(prompt.text, place))
+    disguised = replace(prompt, prompt_id=f"warm-up-{place}", text=_marked(prompt.text, place), text_tokens=None)
     if prompt.messages:
         first, *others = prompt.messages
         messages = (replace(first, content=_marked(first.content, place)), *others)

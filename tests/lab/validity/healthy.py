@@ -39,7 +39,9 @@ class Measured:
     log: str | None = None
 
     def judged(self) -> Verdict:
-        return judge(self.run, self.requests, self.samples, measure(self.run, self.requests, self.samples), self.log)
+        metrics = measure(self.run, self.requests, self.samples)
+        log = None if self.log is None else self.log.encode()
+        return judge(self.run, self.requests, self.samples, metrics, log)
 
     def found(self, check: str) -> Finding:
         """What this check found; fails where it found nothing."""
@@ -185,4 +187,5 @@ def _sample(t_s: float) -> TelemetrySample:
         gpu_sm_clock_mhz=1980.0,
         gpu_power_w=600.0,
         gpu_throttle_reasons="",
+        gpu_other_processes=0,
     )

@@ -17,6 +17,7 @@ from tests.warehouse.runs import circumstances, run_record
 
 _DRAFT = Speculation(method="ngram", num_speculative_tokens=3)
 _NUMBER = st.none() | st.floats(0, 1e12)
+_BYTES = st.none() | st.integers(0, 100)
 _COUNTERS = st.none() | st.builds(
     ServerCounters,
     **dict.fromkeys(set(ServerCounters.model_fields) - {"num_accepted_tokens_per_position"}, _NUMBER),
@@ -34,6 +35,7 @@ _SAMPLES = st.builds(
     gpu_utilisation_percent=st.none() | st.floats(0, 100),
     gpu_sm_clock_mhz=st.none() | st.floats(0, 3000),
     gpu_throttle_reasons=st.none() | st.text(max_size=20),
+    gpu_other_processes=st.none() | st.integers(0, 3),
 )
 _LOADS = st.sampled_from(
     [
@@ -66,6 +68,8 @@ def runs(draw: st.DrawFn) -> Any:
         counters_before=draw(_COUNTERS),
         counters_after=draw(_COUNTERS),
         duration_s=draw(_NUMBER),
+        log_begin_bytes=draw(_BYTES),
+        log_end_bytes=draw(_BYTES),
         status=draw(st.sampled_from(["completed", "failed"])),
         error=draw(st.none() | st.text()),
         started_at=draw(st.sampled_from(["2026-11-21T04:00:00+00:00", "2024-02-29T23:59:59", "not a date"])),
@@ -85,7 +89,7 @@ def test_judging_raises_nothing_and_every_check_is_named_once_at_most(
     run: Any, requests: list[RequestRecord], samples: list[TelemetrySample], log: str | None
 ) -> None:
     metrics = measure(run, requests, samples)
-    verdict = judge(run, requests, samples, metrics, log)
+    verdict = judge(run, requests, samples, metrics, None if log is None else log.encode())
     named = [finding.check for finding in verdict.findings] + [each.check for each in verdict.unjudged]
     assert len(set(named)) == len(named)
     declared = {check.name: check for check in CHECKS}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.validity.engine_log import window_lines
-from tests.lab.validity.healthy import STARTED, log_line
+from lab.validity.engine_log import exact_lines, window_lines
+from tests.lab.validity.healthy import STARTED, healthy, log_line
 
 START = STARTED.isoformat()
 
@@ -56,3 +58,34 @@ def test_a_log_of_another_time_is_not_read(log: str) -> None:
 @given(st.text(), st.floats(0, 1e6))
 def test_no_log_raises(log: str, window_s: float) -> None:
     window_lines(log, START, window_s)
+
+
+def test_the_lines_between_two_lengths_of_the_log_are_those_of_the_window() -> None:
+    before, inside, after = b"warm-up \xff\xe2\n", b"one\ntwo \xff\n", b"after\n"
+    log, begin = before + inside + after, len(before)
+    assert exact_lines(log, begin, begin + len(inside)) == ("one", "two \ufffd")
+    assert exact_lines(log, begin, begin + len(b"one\ntw")) == ("one", "two \ufffd")  # half written, finished later
+    assert exact_lines(log, begin, begin) == ()
+    assert exact_lines(b"no end", 0, 3) == ("no end",)
+
+
+@pytest.mark.parametrize(("begin", "end"), [(None, 3), (0, None), (3, 2), (0, 7), (-1, 3)])
+def test_lengths_that_do_not_fit_the_log_tell_nothing(begin: int | None, end: int | None) -> None:
+    assert exact_lines(b"a log\n", begin, end) is None
+
+
+@given(st.binary(), st.integers(-1, 40), st.integers(-1, 40))
+def test_no_lengths_raise(log: bytes, begin: int, end: int) -> None:
+    exact_lines(log, begin, end)
+
+
+def test_a_log_without_times_is_judged_by_its_lengths_and_times_do_not_count_then() -> None:
+    line = "Triton kernel JIT compilation during inference: f\n"
+    run = replace(healthy(), log=f"{line}ready\n")
+    size = len(run.log or "")
+    assert "compilation_in_window" in {each.check for each in run.judged().unjudged}
+    within = run.with_run(log_begin_bytes=0, log_end_bytes=size).judged()
+    assert "compilation_in_window" in {finding.check for finding in within.findings}
+    before = healthy().with_log_line(line, 5.0)
+    exact = before.with_run(log_begin_bytes=len(before.log or ""), log_end_bytes=len(before.log or ""))
+    assert "compilation_in_window" not in {finding.check for finding in exact.judged().findings}

@@ -100,6 +100,18 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
             .with_requests(100, prompt_tokens=50)
         ),
     ),
+    (
+        "prompt_truncated",
+        "invalid",
+        "6 of 512 requests had fewer prompt tokens than were sent: 50 of 90",
+        lambda: plain().with_requests(prompt_tokens=90, sent_prompt_tokens=90).with_requests(100, prompt_tokens=50),
+    ),
+    (
+        "prompt_truncated",
+        "warning",
+        "1 of 512 requests had fewer prompt tokens than were sent: 99 of 100",
+        lambda: plain().with_requests(prompt_tokens=100, sent_prompt_tokens=100).with_requests(512, prompt_tokens=99),
+    ),
     ("sampling_overridden", "warning", "repetition_penalty 1.1.", lambda: plain().with_log_line(PENALTY, -30)),
     (
         "capture_sizes_too_small",
@@ -179,6 +191,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("gpu_throttled", "invalid", "100 %", lambda: plain().with_samples(gpu_throttle_reasons=HOT)),
     ("gpu_clock_fell", "warning", "from 1980 to 1500 MHz", slowing_clock),
     ("gpu_shared", "invalid", "in which this run had no request", busy_while_idle),
+    (
+        "gpu_shared",
+        "warning",
+        "2 processes other than the engine's had the GPU open, in 54 of 108",
+        lambda: plain().with_samples(2, gpu_other_processes=2),
+    ),
     ("drift_within_run", "warning", "tok/s", lambda: slower_second_half(1.5)),
     ("long_tail", "note", "of the 4 streams", long_tail),
     ("few_requests", "note", "16 answered requests leave fewer than 5 beyond p90, p95, p99", lambda: one_stream(0.05)),
@@ -214,6 +232,8 @@ HARMLESS: tuple[tuple[str, str, Callable[[], Measured]], ...] = (
     ("answers_at_once", "short answers to long prompts", long_prompts),
     ("answers_from_cache", "slow when others were read", crowded),
     ("gpu_shared", "the second before had requests", lambda: plain().with_samples(2, requests_in_flight=0)),
+    ("gpu_shared", "one that had just ended", lambda: plain().with_samples(1000, gpu_other_processes=1)),
+    ("prompt_truncated", "counted when sent", lambda: cut_prompts().with_requests(sent_prompt_tokens=1)),
     ("compilation_in_window", "before the window", lambda: plain().with_log_line(JIT, -20)),
     ("compilation_in_window", "after the window", lambda: plain().with_log_line(JIT, 200)),
     ("compilation_in_window", "the same second, before", lambda: plain().with_log_line(JIT, -0.15)),

@@ -19,7 +19,7 @@ from workers.engines import process
 from workers.engines.process import EngineProcess, NoProcess
 from workers.probes import engine_gpus as choosing
 from workers.probes import nvml
-from workers.probes.engine_gpus import NO_GPUS, engine_gpus, visible
+from workers.probes.engine_gpus import NO_GPUS, OtherProcesses, engine_gpus, visible
 from workers.probes.nvml import GpuReading, driver_version, gpus, read_gpu, reason_names, together
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -108,6 +108,37 @@ def test_the_gpus_of_an_engine_are_those_its_processes_compute_on(library: Insta
     library(StandInNvml(pids={0: (1,), 1: (1, child_of(engine).pid)}))
     found = engine_gpus(engine)
     assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "the processes of the engine")
+
+
+def test_what_computes_beside_the_engine_on_its_gpus_is_counted_and_the_engine_is_not(
+    library: Install, engine: EngineProcess
+) -> None:
+    ours = child_of(engine).pid
+    stand_in = library(StandInNvml(pids={0: (1,), 1: (1, ours)}))
+    others = OtherProcesses(engine_gpus(engine))
+    assert others.count() == 1
+    stand_in.pids = {0: (1, 2, 3), 1: (ours, engine.guard.pid)}
+    assert others.count() == 0  # what computes on GPUs that the engine does not use takes nothing of it
+
+
+def test_a_process_that_left_its_parents_is_the_engines_by_its_mark(library: Install, engine: EngineProcess) -> None:
+    adopted = subprocess.Popen(SLEEPS, env={process.MARK: engine.mark_file.stem})
+    stand_in = library(StandInNvml(pids={1: (child_of(engine).pid, adopted.pid)}))
+    others = OtherProcesses(engine_gpus(engine))
+    assert others.count() == 0
+    adopted.kill()
+    adopted.wait()
+    stand_in.pids = {1: (1,)}
+    assert others.count() == 1
+
+
+def test_without_a_gpu_or_whose_processes_they_are_nobody_counts_others(
+    library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library(StandInNvml(pids={0: (1,), 1: (2,)}))
+    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", 0)
+    assert OtherProcesses(engine_gpus(engine)).count() is None
+    assert OtherProcesses(NO_GPUS).count() is None
 
 
 def test_an_engine_that_computes_on_no_gpu_has_none(

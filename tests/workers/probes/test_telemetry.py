@@ -61,7 +61,7 @@ async def test_a_window_is_read_each_second_and_at_its_end() -> None:
     for each in (first, last):
         assert each.host_cpu_percent is not None
         assert each.host_memory_used_bytes is not None
-        assert each.gpu_power_w is None
+        assert (each.gpu_power_w, each.gpu_other_processes) == (None, None)
 
 
 async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:

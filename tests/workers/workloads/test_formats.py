@@ -40,6 +40,7 @@ def test_sharegpt_asks_the_first_human_turn_and_answers_at_the_length_of_the_rep
     (prompt,) = prompts(settings, "sharegpt", 1, own_output_lengths=True, output_tokens=512)
     assert prompt.text == "What is a tide, please?"
     assert prompt.output_tokens == tokenizer.count([REPLY])[0]
+    assert prompt.text_tokens == tokenizer.count([prompt.text])[0]  # it was counted anyway, to choose what is used
 
 
 def test_sharegpt_leaves_out_conversations_without_a_reply_and_lengths_that_are_not_used(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.workers.load.builders import ask
-from workers.load.client import Endpoint, request_body, unsent
+from workers.load.client import Endpoint, request_body, sent_prompt_tokens, unsent
 from workers.workloads import Message, Prompt
 
 IDS = Prompt("a", "synthetic", "decoded", token_ids=(5, 6, 7))
@@ -29,6 +29,15 @@ def test_messages_go_to_the_chat_endpoint_and_their_text_to_completions() -> Non
     said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
     assert body("chat", TALK)["messages"] == said
     assert body("completions", TALK)["prompt"] == "Be brief.\n\nWhy?"
+
+
+def test_how_many_tokens_are_sent_is_known_where_they_are_ids_or_the_workload_counted_its_text() -> None:
+    ours, chat = Endpoint("http://x", "m"), Endpoint("http://x", "m", "chat")
+    theirs = Endpoint("http://x", "m", foreign=True)
+    counted = Prompt("d", None, "some text", text_tokens=2)
+    assert [sent_prompt_tokens(ours, prompt) for prompt in (IDS, counted, TALK)] == [3, 2, None]
+    assert [sent_prompt_tokens(chat, prompt) for prompt in (IDS, counted, TALK)] == [None] * 3  # a template is around
+    assert [sent_prompt_tokens(theirs, prompt) for prompt in (IDS, counted)] == [3, None]  # its tokenizer may differ
 
 
 @pytest.mark.parametrize(("own", "most", "asked"), [(None, 9, 9), (5, 9, 5), (50, 9, 9)])

@@ -1,0 +1,203 @@
+"""A warehouse of any size: its tables made by the migrations, its rows by SQL from `range` and hashes of a seed.
+
+Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with what varies put in, so
+no column is forgotten. Texts are short and chunks are two a request: what a page asks for is read from other columns.
+"""
+
+# ruff: noqa: S608 - no user's text is in this SQL
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.histogram import GROWTH
+from lab.identity import Contents, identity
+from lab.metrics import measure
+from lab.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.study import Arm, Load, Study, Workload
+from warehouse.columns import rows
+from warehouse.database import migrate
+from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.run_columns import RUN_COLUMNS
+from warehouse.schema import METRIC_COLUMNS
+from warehouse.settings import Settings
+
+ARMS, CONCURRENCIES, REPEATS = 4, (1, 4, 16, 64, 256), 5
+RUNS_A_JOB = ARMS * len(CONCURRENCIES) * REPEATS
+_SAMPLES = 60  # of telemetry, a run
+_TOKENS = 128
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much there is: `jobs` of 100 runs, each with so many requests."""
+
+    jobs: int = 50
+    requests_per_run: int = 2000
+    seed: int = 0
+
+    @property
+    def runs(self) -> int:
+        return self.jobs * RUNS_A_JOB
+
+    @property
+    def requests(self) -> int:
+        return self.runs * self.requests_per_run
+
+
+def fill(settings: Settings, size: Size) -> None:
+    """Make both databases of the home and put `size` into the warehouse that is published there."""
+    migrate(settings)
+    with duckdb.connect(settings.warehouse_file) as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        _register(connection)
+        connection.execute(_PLAN.format(jobs=size.jobs, seed=size.seed))
+        connection.execute(_RUNS)
+        connection.execute(_JOBS)
+        for job in range(size.jobs):  # a job at a time, so that memory does not grow with the jobs
+            for sql in (_REQUESTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
+                connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed))
+
+
+def _register(connection: duckdb.DuckDBPyConnection) -> None:
+    """One row of each table, of a run as the worker records it."""
+    study = Study(
+        name="made",
+        target="made",
+        arms=(Arm(name="arm 0"),),
+        workloads=(Workload(output_tokens=_TOKENS),),
+        loads=(Load(max_concurrency=1, num_prompts=1),),
+    )
+    run, request = _run(study), _request()
+    sample = TelemetrySample(1.0, loop_lag_ms=0.5, requests_in_flight=1, requests_done=1, chunks_received=2)
+    templates = {
+        "a_run": rows(RUN_COLUMNS, [run]),
+        "a_request": rows(REQUEST_COLUMNS, [request]),
+        "a_sample": rows(TELEMETRY_COLUMNS, [sample]),
+        "a_measured": rows(METRIC_COLUMNS, [measure(run, [request], [sample])]),
+    }
+    for name, table in templates.items():
+        connection.register("incoming", table)
+        connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM incoming")
+        connection.unregister("incoming")
+
+
+def _run(study: Study) -> RunRecord:
+    arm, workload, load = study.arms[0], study.workloads[0], study.loads[0]
+    around = Circumstances(
+        hardware="made", host="made", cpu_count=1, memory_bytes=1, os="Linux", python_version="3", target_path="made",
+        drafthouse_revision=None, engine="vllm", engine_version="0", command=("serve",), start_s=30.0,
+    )  # fmt: skip
+    positions = ServerCounters(num_drafts=0.0, num_accepted_tokens_per_position=(0.0, 0.0, 0.0))
+    return RunRecord(
+        run_id="", cell_key="", job_id="", study_id="", study_name="", target="made", arm=arm, is_baseline=False,
+        workload=workload, load=load, sampling=study.sampling, slo=study.slo, endpoint="completions", repeat=0,
+        launch_index=0, attempt=0, status="completed", started_at="2026-01-01T00:00:00+00:00", duration_s=1.0,
+        warmup_requests=4, warmup_s=1.0, prompts_seed=0, identity=identity(study, arm, workload, load, Contents()),
+        counters_before=positions, counters_after=positions, circumstances=around,
+    )  # fmt: skip
+
+
+def _request() -> RequestRecord:
+    return RequestRecord(
+        index=0, prompt_id="", category="code", prompt="", requested_output_tokens=_TOKENS, intended_send_s=0.0,
+        sent_s=0.0, first_token_s=0.1, end_s=1.0, chunk_s=(0.1, 1.0), chunk_tokens=(1, _TOKENS - 1), prompt_tokens=200,
+        completion_tokens=_TOKENS, finish_reason="length", error=None, output_text="",
+    )  # fmt: skip
+
+
+#: What differs from run to run. `place` is its number, `draw` is between 0 and 1.
+_PLAN = f"""
+    CREATE TEMP TABLE plan AS
+    SELECT place, place // {RUNS_A_JOB} AS job, place % {ARMS} AS arm,
+        {list(CONCURRENCIES)}[1 + place // {ARMS} % {len(CONCURRENCIES)}] AS concurrency,
+        place // {ARMS * len(CONCURRENCIES)} % {REPEATS} AS repeat,
+        format('20260101-{{{{:05d}}}}', job) AS job_id, format('{{{{}}}}-{{{{:07d}}}}', job_id, place) AS run_id,
+        hash(place, {{seed}}) % 1000003 / 1000003 AS draw
+    FROM (SELECT range AS place FROM range({{jobs}} * {RUNS_A_JOB}))
+"""
+_RUNS = """
+    INSERT INTO runs BY NAME
+    SELECT a_run.* REPLACE (
+        p.run_id AS run_id, p.run_id AS cell_key, p.job_id AS job_id, p.job_id AS study_id,
+        'made ' || p.job AS study_name, 'arm ' || p.arm AS arm, p.arm = 0 AS is_baseline,
+        CASE p.arm WHEN 0 THEN 'none' ELSE 'ngram' END AS method, nullif(p.arm, 0) AS num_speculative_tokens,
+        format('{}-{}-{}', p.job % 10, p.arm, p.concurrency) AS cell_id, p.concurrency AS concurrency,
+        'c' || p.concurrency AS pattern, p.repeat AS repeat, a_run.started_at + to_minutes(p.place) AS started_at,
+        CASE WHEN p.place % 50 = 49 THEN 'failed' ELSE 'completed' END AS status,
+        CASE WHEN p.place % 50 = 49 THEN 'the engine died' END AS error, 30 + p.draw AS window_s
+    ) FROM plan AS p, a_run ORDER BY p.place
+"""
+_JOBS = """
+    INSERT INTO jobs BY NAME
+    SELECT job_id, job_id AS study_id, 'made' AS name, 'done' AS state, 0 AS priority, 0 AS tries,
+        TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_hours(job) AS submitted_at
+    FROM plan GROUP BY job, job_id ORDER BY job
+"""
+#: Latencies that grow with concurrency, shrink with speculation, and differ by prompt and by chance.
+_REQUESTS = f"""
+    INSERT INTO request_records BY NAME
+    WITH drawn AS (
+        SELECT p.*, n, 0.5 + hash(n, 1, {{seed}}) % 1000003 / 1000003 AS prompt_share,
+            0.8 + 0.4 * (hash(p.place, n, 2, {{seed}}) % 1000003 / 1000003) AS chance,
+            (20 + 2 * p.concurrency) * prompt_share * chance * (0.95 + 0.1 * p.draw) AS ttft,
+            (8 + 0.1 * p.concurrency) * (1 - 0.1 * p.arm) * chance * (0.95 + 0.1 * p.draw) AS tpot,
+            ttft + {_TOKENS - 1} * tpot AS e2e,
+            (n // p.concurrency) * (20 + 2 * p.concurrency + {_TOKENS - 1} * (8 + 0.1 * p.concurrency)) / 1000 AS at_s
+        FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.job = {{job}}
+    )
+    SELECT d.run_id, a_request.* REPLACE (
+        d.n AS "index", 'prompt ' || d.n AS prompt_id, ['code', 'prose', 'chat', 'maths'][1 + d.n % 4] AS category,
+        'What is ' || d.n || ' times 97?' AS prompt, 'It is ' || d.n * 97 AS output_text,
+        d.at_s AS intended_send_s, d.at_s AS sent_s, d.at_s + d.ttft / 1000 AS first_token_s,
+        d.at_s + d.e2e / 1000 AS end_s, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s,
+        d.ttft AS ttft_ms, d.ttft AS ttft_from_intended_ms, d.tpot AS tpot_ms, d.e2e AS e2e_ms
+    ) FROM drawn AS d, a_request ORDER BY d.place, d.n
+"""
+_LATENCIES = ("ttft", "tpot", "e2e")
+_QUANTILES = ", ".join(
+    f"f.{name}_q[{place}] AS {name}_p{q}_ms" for name in _LATENCIES for place, q in enumerate((50, 90, 95, 99), 1)
+)
+_METRICS = f"""
+    INSERT INTO run_metrics BY NAME
+    WITH found AS (
+        SELECT run_id, count(*) AS requests, sum(completion_tokens) AS tokens, max(end_s) AS length_s,
+            {", ".join(f"avg({name}_ms) AS {name}_mean" for name in _LATENCIES)},
+            {", ".join(f"quantile_cont({name}_ms, [0.5, 0.9, 0.95, 0.99]) AS {name}_q" for name in _LATENCIES)}
+        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}}) GROUP BY run_id
+    )
+    SELECT f.run_id, a_measured.* REPLACE (
+        f.requests AS requests_completed, 0 AS requests_failed, f.length_s AS duration_s,
+        f.tokens AS completion_tokens, f.tokens / f.length_s AS output_tok_per_s,
+        f.requests / f.length_s AS request_per_s, 100 AS num_drafts, [0.8, 0.6, 0.3] AS acceptance_per_position,
+        {", ".join(f"f.{name}_mean AS {name}_mean_ms" for name in _LATENCIES)},
+        {_QUANTILES}
+    ) FROM found AS f, a_measured ORDER BY f.run_id
+"""
+#: As lab.histogram counts; ITL and ICL are as many rows as the others and are taken to be those of TPOT.
+_HISTOGRAMS = f"""
+    INSERT INTO histograms BY NAME
+    SELECT run_id, metric, ceil(ln(ms) / ln({GROWTH!r}))::INTEGER AS bucket, count(*) AS count
+    FROM (
+        SELECT run_id, unnest(['ttft', 'tpot', 'itl', 'icl', 'e2e']) AS metric,
+            unnest([ttft_ms, tpot_ms, tpot_ms, tpot_ms, e2e_ms]) AS ms
+        FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}})
+    ) GROUP BY ALL ORDER BY run_id, metric, bucket
+"""
+_TELEMETRY = f"""
+    INSERT INTO telemetry BY NAME
+    SELECT p.run_id, a_sample.* REPLACE (n AS t_s)
+    FROM plan AS p, (SELECT range + 1 AS n FROM range({_SAMPLES})), a_sample WHERE p.job = {{job}}
+    ORDER BY p.place, n
+"""
+_VERDICTS = """
+    INSERT INTO verdicts
+    SELECT run_id, place % 40 <> 7, CASE WHEN place % 40 = 7 THEN ['made so'] ELSE [] END, [] FROM plan
+    WHERE job = {job}
+"""
+_FINDINGS = """
+    INSERT INTO findings
+    SELECT run_id, name, CASE WHEN place % 40 = 7 THEN 'invalid' ELSE 'note' END, 'made so', 'leave it'
+    FROM plan, (SELECT unnest(['few_requests', 'long_tail']) AS name) WHERE job = {job}
+"""

@@ -1,0 +1,109 @@
+"""Part questions: what a page asks of a warehouse of ten million requests in five thousand runs, and others' time.
+
+Each question is asked as the page does it, the opening of the published file included. Aim: 200 ms (median, warm).
+Beside that one slice over all requests, from our aggregates against pandas (all rows in memory) and SQLite (indexed for
+it); their answers must be within 1 % of ours.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from benchmarks import slices
+from benchmarks.filling import Size, fill
+from benchmarks.processes import own_home
+from benchmarks.table import Row, show
+from lab import histogram
+from warehouse import queries
+from warehouse.comparisons import compare_study
+from warehouse.database import open_warehouse
+from warehouse.settings import Settings
+from warehouse.study_advice import measured
+
+AIM_MS = 200.0
+Question = Callable[[duckdb.DuckDBPyConnection], object]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One job in the middle, one of its runs, and a cell that many jobs measured."""
+
+    job: str
+    run: str
+    cell: str
+
+
+def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
+    """Make the warehouse in a home of its own, ask, and print."""
+    size = size or Size()
+    with own_home(settings) as own:
+        start_s = time.perf_counter()
+        fill(own, size)
+        took_s, gigabytes = time.perf_counter() - start_s, own.warehouse_file.stat().st_size / 1e9
+        about = f"{size.requests:,} requests in {size.runs:,} runs ({gigabytes:.2f} GB, made in {took_s:.0f} s)"
+        print(f"questions: {about}", file=sys.stderr)
+        rows = [
+            Row(f"{name} ms", milliseconds, [AIM_MS] * len(milliseconds), "1 at most")
+            for name, milliseconds in ask_all(own, max(repeats, 3))
+        ]
+        show(f"Questions: {about}", "aim", rows)
+        slices.run(own, repeats, about)
+
+
+def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]]]:
+    """Each question with the milliseconds of its warm repeats."""
+    with open_warehouse(settings) as connection:
+        asked = _asked(connection)
+    return [(name, _repeated(settings, question, repeats)) for name, question in _questions(asked).items()]
+
+
+def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
+    jobs = connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()
+    job = jobs[len(jobs) // 2][0]
+    one = connection.execute("SELECT run_id, cell_id FROM runs WHERE job_id = ? ORDER BY run_id LIMIT 1", [job])
+    run_id, cell_id = one.fetchone() or ("", "")
+    return Asked(job, run_id, cell_id)
+
+
+def _questions(asked: Asked) -> dict[str, Question]:
+    return {
+        "jobs_with_results": queries.jobs_with_results,
+        "results of a job": lambda con: queries.results(con, asked.job),
+        "speedup": lambda con: queries.speedup(con, asked.job),
+        "acceptance_per_position": lambda con: queries.acceptance_per_position(con, asked.job),
+        "failed_runs": lambda con: queries.failed_runs(con, asked.job),
+        "findings": lambda con: queries.findings(con, asked.job),
+        "run_seconds": queries.run_seconds,
+        "percentiles of a job": lambda con: _percentiles(con, asked.job),
+        "same_cell": lambda con: queries.same_cell(con, asked.cell),
+        "telemetry of a run": lambda con: queries.telemetry(con, asked.run),
+        "compare_study, tok/s": lambda con: compare_study(con, asked.job),
+        "compare_study, p95 TTFT": lambda con: compare_study(con, asked.job, "ttft_p95_ms"),
+        "advice": lambda con: measured(con, asked.job),
+    }
+
+
+def _percentiles(con: duckdb.DuckDBPyConnection, job: str) -> list[float | None]:
+    """p50, p95 and p99 of each arm's TTFT at each concurrency, its repeats pooled."""
+    counts = queries.histogram_counts(con, job, "ttft")
+    return [
+        histogram.quantile(dict(zip(group["bucket"], group["count"], strict=True)), q)
+        for _, group in counts.groupby(["arm", "category", "concurrency"])
+        for q in (0.5, 0.95, 0.99)
+    ]
+
+
+def _repeated(settings: Settings, question: Question, repeats: int) -> list[float]:
+    def once() -> float:
+        start_s = time.perf_counter()
+        with open_warehouse(settings) as connection:
+            question(connection)
+        return (time.perf_counter() - start_s) * 1000
+
+    once()  # what was never read comes from the disk
+    return [once() for _ in range(repeats)]

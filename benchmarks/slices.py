@@ -1,0 +1,147 @@
+"""One slice over all requests by Drafthouse's aggregates, pandas and SQLite: the same answer, and each one's time.
+
+The slice: p50 and p95 of TTFT by arm and concurrency, and output throughput (mean over runs) by arm.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+
+import duckdb
+import numpy as np
+import pandas as pd
+
+from benchmarks.table import Row, show
+from lab import histogram
+from lab.errors import DrafthouseError
+from warehouse.database import open_warehouse
+from warehouse.queries import frame
+from warehouse.settings import Settings
+
+#: By (arm, concurrency), or by (arm,): the numbers of the slice.
+Answer = dict[tuple[object, ...], tuple[float, ...]]
+_QUANTILES = (0.5, 0.95)
+#: What the histograms are exact to, with some room for percentiles between two neighbours.
+_APART = 0.01
+_ROWS = "SELECT run_id, arm, concurrency, ttft_ms, completion_tokens, end_s FROM requests"
+_BATCH = 1 << 16
+
+
+def run(settings: Settings, repeats: int, about: str) -> None:
+    """Print both slices beside pandas and SQLite. Raises DrafthouseError where their answers differ."""
+    ours = {"TTFT p50, p95 ms": partial(_our_ttft, settings), "output tok/s ms": partial(_our_throughput, settings)}
+    with open_warehouse(settings) as connection:
+        table = frame(connection, _ROWS)
+    table["arm"], table["run_id"] = table["arm"].astype("category"), table["run_id"].astype("category")
+    theirs = {"TTFT p50, p95 ms": partial(_pandas_ttft, table), "output tok/s ms": partial(_pandas_throughput, table)}
+    show(f"Slices: {about}", "pandas, in memory", [_row(name, ours[name], theirs[name], repeats) for name in ours])
+    del table, theirs
+    with closing(sqlite3.connect(settings.home / "rival.sqlite")) as rival:
+        _fill_sqlite(settings, rival)
+        lite = {"TTFT p50, p95 ms": partial(_sqlite_ttft, rival), "output tok/s ms": partial(_sqlite_throughput, rival)}
+        show(f"Slices: {about}", "SQLite, indexed", [_row(name, ours[name], lite[name], 1) for name in ours])
+
+
+def _row(name: str, ours: Callable[[], Answer], theirs: Callable[[], Answer], repeats: int) -> Row:
+    _check(name, ours(), theirs())
+    return Row(name, [_ms(ours) for _ in range(repeats)], [_ms(theirs) for _ in range(repeats)], "below 1")
+
+
+def _check(name: str, ours: Answer, theirs: Answer) -> None:
+    for key, numbers in ours.items():
+        for one, other in zip(numbers, theirs[key], strict=True):
+            if abs(one - other) > _APART * abs(other):
+                raise DrafthouseError(f"{name} of {key}: {one} by us and {other} by the rival")
+    if len(ours) != len(theirs):
+        raise DrafthouseError(f"{name}: {len(ours)} groups by us and {len(theirs)} by the rival")
+
+
+def _ms(question: Callable[[], Answer]) -> float:
+    start_s = time.perf_counter()
+    question()
+    return (time.perf_counter() - start_s) * 1000
+
+
+def _our_ttft(settings: Settings) -> Answer:
+    with open_warehouse(settings) as connection:
+        rows = connection.execute(_OUR_TTFT).fetchall()
+    return {
+        (arm, streams): _quantiles(dict(zip(buckets, counts, strict=True))) for arm, streams, buckets, counts in rows
+    }
+
+
+def _quantiles(counts: dict[int, int]) -> tuple[float, ...]:
+    return tuple(histogram.quantile(counts, q) or 0.0 for q in _QUANTILES)
+
+
+def _our_throughput(settings: Settings) -> Answer:
+    with open_warehouse(settings) as connection:
+        return _by_arm(connection.execute("SELECT arm, avg(output_tok_per_s) FROM results GROUP BY arm").fetchall())
+
+
+def _pandas_ttft(table: pd.DataFrame) -> Answer:
+    found = table.groupby(["arm", "concurrency"], observed=True)["ttft_ms"].quantile(np.array(_QUANTILES))
+    numbers = found.to_numpy().reshape(-1, len(_QUANTILES)).tolist()
+    return {key[:2]: tuple(row) for key, row in zip(found.index[:: len(_QUANTILES)], numbers, strict=True)}
+
+
+def _pandas_throughput(table: pd.DataFrame) -> Answer:
+    runs = table.groupby(["arm", "run_id"], observed=True).agg({"completion_tokens": "sum", "end_s": "max"})
+    means = (runs["completion_tokens"] / runs["end_s"]).groupby("arm", observed=True).mean()
+    return _by_arm(list(means.items()))
+
+
+def _sqlite_ttft(rival: sqlite3.Connection) -> Answer:
+    groups = rival.execute("SELECT arm, concurrency, count(*) FROM requests GROUP BY arm, concurrency").fetchall()
+    return {
+        (arm, streams): tuple(_sqlite_quantile(rival, arm, streams, q * (count - 1)) for q in _QUANTILES)
+        for arm, streams, count in groups
+    }
+
+
+def _sqlite_quantile(rival: sqlite3.Connection, arm: str, streams: int, rank: float) -> float:
+    """Linear between the two neighbours of the rank, which the index gives without sorting."""
+    around = [float(ms) for (ms,) in rival.execute(_SQLITE_RANK, (arm, streams, int(rank)))]
+    return around[0] + (around[-1] - around[0]) * (rank - int(rank))
+
+
+def _sqlite_throughput(rival: sqlite3.Connection) -> Answer:
+    return _by_arm(rival.execute(_SQLITE_THROUGHPUT).fetchall())
+
+
+def _by_arm(rows: list[tuple[object, float]]) -> Answer:
+    return {(arm,): (float(number),) for arm, number in rows}
+
+
+def _fill_sqlite(settings: Settings, rival: sqlite3.Connection) -> None:
+    rival.execute("PRAGMA synchronous = OFF")
+    rival.execute("CREATE TABLE requests (run_id, arm, concurrency, ttft_ms, completion_tokens, end_s)")
+    with open_warehouse(settings) as connection:
+        rival.executemany("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", _fetched(connection))
+    rival.execute("CREATE INDEX by_ttft ON requests (arm, concurrency, ttft_ms)")
+    rival.execute("CREATE INDEX by_run ON requests (arm, run_id, completion_tokens, end_s)")
+    rival.commit()
+
+
+def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[object, ...]]:
+    answer = connection.execute(_ROWS)
+    while batch := answer.fetchmany(_BATCH):
+        yield from batch
+
+
+_OUR_TTFT = """
+    SELECT arm, concurrency, list(bucket), list(number) FROM (
+        SELECT arm, concurrency, bucket, sum(count)::BIGINT AS number
+        FROM histograms JOIN runs USING (run_id) WHERE metric = 'ttft' GROUP BY ALL
+    ) GROUP BY ALL
+"""
+_SQLITE_RANK = "SELECT ttft_ms FROM requests WHERE arm = ? AND concurrency = ? ORDER BY ttft_ms LIMIT 2 OFFSET ?"
+_SQLITE_THROUGHPUT = """
+    SELECT arm, avg(speed) FROM (
+        SELECT arm, run_id, sum(completion_tokens) / max(end_s) AS speed FROM requests GROUP BY arm, run_id
+    ) GROUP BY arm
+"""
