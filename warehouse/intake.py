@@ -15,6 +15,7 @@ from lab.validity import judge
 from warehouse.bundles import Bundle, read_bundle, read_log
 from warehouse.columns import rows
 from warehouse.master import transaction
+from warehouse.prompt_latencies import prompt_latencies
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
 from warehouse.schema import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
@@ -35,7 +36,7 @@ def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) 
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
-            insert(connection, tables)
+            insert(connection, {**tables, "prompt_lists": _new_lists(connection, tables["prompt_lists"])})
         except _REFUSED as error:
             raise BundleError(f"the warehouse refuses it: {error}") from error
 
@@ -61,9 +62,13 @@ def bundle_tables(root: Path, folder: Path) -> Tables:
         raise BundleError(f"{folder.relative_to(root)} holds run {run.job_id}/{run.run_id}: was it copied or renamed?")
     measured = metrics.measure(run, bundle.requests, bundle.telemetry)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
+    requests = rows(REQUEST_COLUMNS, bundle.requests)
+    latencies, prompts = prompt_latencies(requests)
     return {
         "runs": rows(RUN_COLUMNS, [run]),
-        "request_records": _of_run(bundle, rows(REQUEST_COLUMNS, bundle.requests)),
+        "request_records": _of_run(bundle, requests),
+        "prompt_latencies": _of_run(bundle, latencies),
+        "prompt_lists": prompts,
         "telemetry": _of_run(bundle, rows(TELEMETRY_COLUMNS, bundle.telemetry)),
         "run_metrics": _of_run(bundle, rows(METRIC_COLUMNS, [measured])),
         "verdicts": _of_run(bundle, rows(VERDICT_COLUMNS, [verdict])),
@@ -80,6 +85,13 @@ def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
             connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
         finally:
             connection.unregister("incoming")
+
+
+def _new_lists(connection: duckdb.DuckDBPyConnection, lists: pa.Table) -> pa.Table:
+    """Those that no earlier run has brought."""
+    keys = lists["prompts_id"].to_pylist()
+    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return lists.slice(0, 0) if known.fetchall() else lists
 
 
 def _of_run(bundle: Bundle, table: pa.Table) -> pa.Table:
