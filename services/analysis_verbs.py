@@ -14,7 +14,17 @@ import typer
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
-Metric = Annotated[str, typer.Option(help="A column of results that is better higher or lower.")]
+Metric = Annotated[
+    str,
+    typer.Option(
+        help="throughput, ttft, tpot, e2e, acceptance, cost, energy, or a column of results that is better higher or "
+        "lower."
+    ),
+]
+AsTable = Annotated[
+    bool, typer.Option("--table", help="A table of ratios for each arm, with geometric means, and its whole sweep.")
+]
+Side = Annotated[str, typer.Option(help="Of the table: workload, dataset, category, load or concurrency.")]
 Limit = Annotated[
     str | None, typer.Option(help="Exit 1 if an arm is surely slower by more than this (5%), 3 if it cannot be told.")
 ]
@@ -33,13 +43,21 @@ def compare(
     *,
     baseline: Baseline = None,
     metric: Metric = "output_tok_per_s",
+    table: AsTable = False,
+    rows: Side = "workload",
+    columns: Side = "load",
+    price_per_hour: PerHour = None,
     fail_if_slower: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """Say of every arm whether it is faster than the baseline, and how sure that is."""
-    from services.judging import show_comparison
+    from services.judging import Question, show_comparison, show_table
 
-    status = show_comparison(study, metric, baseline=baseline, fail_if_slower=fail_if_slower, as_json=as_json)
+    question = Question(study, metric, baseline, price_per_hour)
+    if table:
+        status = show_table(question, (rows, columns), fail_if_slower=fail_if_slower, as_json=as_json)
+    else:
+        status = show_comparison(question, fail_if_slower=fail_if_slower, as_json=as_json)
     raise SystemExit(status)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 import duckdb
 import pandas as pd
@@ -13,15 +13,39 @@ from lab.advise import advise
 from lab.comparison.effect import Interval
 from lab.errors import UserError
 from lab.validity.table import declarations
+from services.ratio_table import print_tables_json, show_tables
 from services.show import print_json, print_table
 from warehouse import queries
 from warehouse.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
 from warehouse.database import open_warehouse
+from warehouse.ratio_tables import arm_tables
+from warehouse.samples import ArmRuns
 from warehouse.settings import load_settings
 from warehouse.study_advice import measured
 from warehouse.study_costs import ArmCost, study_costs
 
 _SLOWER, _UNDECIDED = 1, 3
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is compared; the price counts for costs only."""
+
+    study: str
+    metric: str
+    baseline: str | None
+    price_usd_per_hour: float | None
+
+    def ask(self, con: duckdb.DuckDBPyConnection) -> StudyComparison:
+        """Raises UserError, also where the baseline cannot have the metric and others have it."""
+        found = compare_study(
+            con, self.study, self.metric, baseline=self.baseline, price_usd_per_hour=self.price_usd_per_hour
+        )
+        having = [pair.candidate.arm for pair in found.pairs if _has_values(pair.candidate)]
+        if having and not any(_has_values(pair.baseline) for pair in found.pairs):
+            named = ", ".join(map(repr, dict.fromkeys(having)))
+            raise UserError(f"{found.baseline!r} has no {found.metric}: choose a --baseline that has it, of {named}")
+        return found
 
 
 def show_checks(*, as_json: bool) -> None:
@@ -32,11 +56,11 @@ def show_checks(*, as_json: bool) -> None:
         print_table(("check", "severity", "fires", "what to do"), rows)
 
 
-def show_comparison(study: str, metric: str, *, baseline: str | None, fail_if_slower: str | None, as_json: bool) -> int:
+def show_comparison(question: Question, *, fail_if_slower: str | None, as_json: bool) -> int:
     """The exit status. Raises UserError."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     with open_warehouse(load_settings()) as con:
-        found = compare_study(con, study, metric, baseline=baseline)
+        found = question.ask(con)
         together = _of_all_runs(con, found)
         same = [agreed.same_share for _, agreed in agreements(con, found)]
     if as_json:
@@ -45,6 +69,16 @@ def show_comparison(study: str, metric: str, *, baseline: str | None, fail_if_sl
         _show(found, same)
         for finding in together:
             print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
+    return 0 if limit is None else exit_status(found, limit)
+
+
+def show_table(question: Question, sides: tuple[str, str], *, fail_if_slower: str | None, as_json: bool) -> int:
+    """The exit status, which is that of the comparison without a table. Raises UserError."""
+    limit = None if fail_if_slower is None else _share(fail_if_slower)
+    with open_warehouse(load_settings()) as con:
+        found = question.ask(con)
+        tables = arm_tables(con, found, *sides)
+    (print_tables_json if as_json else show_tables)(found, tables, sides)
     return 0 if limit is None else exit_status(found, limit)
 
 
@@ -79,6 +113,10 @@ def exit_status(found: StudyComparison, limit: float) -> int:
         return _SLOWER
     decided = all(gain is not None and gain.low is not None and gain.low >= worst for gain in gains)
     return 0 if decided and gains else _UNDECIDED
+
+
+def _has_values(arm: ArmRuns) -> bool:
+    return any(run.value is not None for run in arm.runs)
 
 
 def _of_all_runs(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[dict[str, str]]:
@@ -135,6 +173,7 @@ def _as_dict(found: StudyComparison, same: Sequence[Interval | None]) -> dict[st
     return {
         "jobs": found.jobs,
         "metric": found.metric,
+        "unit": found.unit,
         "baseline": found.baseline,
         "pairs": [
             {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -10,10 +9,9 @@ import duckdb
 from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
-from lab.errors import QueryError
 from warehouse.comparisons import compare_study
-from warehouse.price_book import price_from
 from warehouse.samples import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.study_prices import prices
 
 _RUNS = (
     f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
@@ -27,10 +25,6 @@ _RUNS = (
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
     """
 )
-_STUDY_PRICES = """
-    SELECT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE AS price FROM studies WHERE price IS NOT NULL
-"""
-_BOOK = "SELECT * EXCLUDE (price_id, added_at, withdrawn_at) FROM prices WHERE withdrawn_at IS NULL ORDER BY price_id"
 
 
 @dataclass(frozen=True)
@@ -60,44 +54,12 @@ def study_costs(con: duckdb.DuckDBPyConnection, study: str, price_usd_per_hour: 
     Raises QueryError for a study that is not there, and for hardware whose price nobody knows.
     """
     jobs = jobs_of(con, study)
-    priced = _Prices(
-        price_usd_per_hour,
-        {row["study_id"]: row["price"] for row in dicts(con, _STUDY_PRICES)},
-        [price_from(row) for row in dicts(con, _BOOK)],
-    )
+    priced = prices(con, price_usd_per_hour)
     found = [_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])]
     compared = compare_study(con, study)
     base = {each.place: each for each in found if each.arm == compared.baseline}
     ratios = {(pair.place, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
     return [_with_saving(each, base.get(each.place), ratios.get((each.place, each.arm))) for each in found]
-
-
-@dataclass(frozen=True)
-class _Prices:
-    """Where a price may come from, the first that knows one wins."""
-
-    asked: float | None
-    by_study: Mapping[str, float]
-    book: Sequence[Price]
-
-    def of(self, row: Row) -> Price:
-        hardware, day = row["hardware"], row["day"]
-        if self.asked is not None:
-            return _in_usd(row, self.asked, "as asked for")
-        if row["study_id"] in self.by_study:
-            return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
-        if (price := cost.price_on(self.book, hardware, day)) is None:
-            raise QueryError(
-                f"nobody knows the price of {hardware!r} on {day}: add it to the price book with "
-                "`drafthouse prices add`, or say it with --price-per-hour"
-            )
-        return price
-
-
-def _in_usd(row: Row, per_hour: float, source: str) -> Price:
-    """Raises UserError for a price that is not above 0."""
-    about = {"hardware": row["hardware"], "valid_from": row["day"], "currency": "USD", "source": source}
-    return price_from(about | {"rented_per_hour": per_hour})
 
 
 def _cost(row: Row, price: Price) -> ArmCost:
