@@ -1,7 +1,8 @@
-"""Verbs that judge: what the checks are, whether an arm is faster, what a study advises, what its tokens cost.
+"""Verbs that judge: what the checks are, whether an arm is faster, what its draft guessed right, what a study advises,
+what its tokens cost.
 
-What they print is made in `services.judging`, which is imported when it is asked for: SciPy would cost every other
-command a second.
+What they print is made in `services.judging` and `services.acceptance`, which are imported when they are asked for:
+SciPy would cost every other command a second.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -61,6 +62,13 @@ def compare(
     raise SystemExit(status)
 
 
+def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
+    """Say how much of what was drafted each arm accepted: by position, by kind of text, by request and over time."""
+    from services.acceptance import show_acceptance
+
+    show_acceptance(study, as_json=as_json)
+
+
 def advise(study: StudyId, *, as_json: AsJson = False) -> None:
     """Say for each workload and concurrency whether to enable speculation, with the evidence."""
     from services.judging import show_advice
@@ -75,4 +83,4 @@ def cost(study: StudyId, *, price_per_hour: PerHour = None, as_json: AsJson = Fa
     show_costs(study, price_per_hour, as_json=as_json)
 
 
-VERBS = (checks, compare, advise, cost)
+VERBS = (checks, compare, acceptance, advise, cost)

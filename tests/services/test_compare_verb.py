@@ -73,7 +73,10 @@ def test_a_cost_needs_a_price(studied: Home) -> None:
 def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> None:
     refused = studied.ask("compare", "small", "--metric", "acceptance")
     assert refused.returncode == 2
-    assert "'plain' has no acceptance_length: choose a --baseline that has it, of 'drafted well', 'drafted'" in refused.stderr
+    assert (
+        "'plain' has no acceptance_length: choose a --baseline that has it, of 'drafted well', 'drafted'"
+        in refused.stderr
+    )
     for pair in pairs(studied, "acceptance", "--baseline", "drafted")["drafted well"]:
         assert pair["ratio"]["value"] > 1.1
         assert pair["verdict"]["word"] == "faster"

@@ -29,6 +29,7 @@ class Made:
     rounds: dict[str, int] | None = None  # None: the arm does not draft
     workload: str = "mixed"
     load: str = "c4"
+    tells_requests: bool = True  # whether the server tells the acceptance of each request
 
     @property
     def run_id(self) -> str:
@@ -62,7 +63,8 @@ def write(settings: Settings, made: Made, **changes: Any) -> None:
         "counters_before": _known(base.counters_before or ServerCounters(), drafted=made.rounds is not None),
     }
     run = base.model_copy(update=values | changes)
-    write_bundle(settings.bundles, run, requests, _samples(window_s, made.streams), None)
+    stored = requests if made.tells_requests else tuple(map(_untold, requests))
+    write_bundle(settings.bundles, run, stored, _samples(window_s, made.streams), None)
 
 
 def _request(made: Made, place: int) -> RequestRecord:
@@ -86,6 +88,10 @@ def _request(made: Made, place: int) -> RequestRecord:
         spec_draft_tokens=3 * rounds if made.rounds else None,
         spec_accepted_tokens=TOKENS - rounds if made.rounds else None,
     )
+
+
+def _untold(request: RequestRecord) -> RequestRecord:
+    return replace(request, spec_drafts=None, spec_draft_tokens=None, spec_accepted_tokens=None)
 
 
 def _counters(before: ServerCounters, requests: tuple[RequestRecord, ...]) -> ServerCounters:
