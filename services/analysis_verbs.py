@@ -1,8 +1,8 @@
 """Verbs that judge: what the checks are, whether an arm is faster, what its draft guessed right, what a study advises,
 what its tokens cost.
 
-What they print is made in `services.judging` and `services.acceptance`, which are imported when they are asked for:
-SciPy would cost every other command a second.
+What they print is made in `services.judging`, `services.comparing` and `services.acceptance`, which are imported when
+they are asked for: SciPy would cost every other command a second.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -52,7 +52,7 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Say of every arm whether it is faster than the baseline, and how sure that is."""
-    from services.judging import Question, show_comparison, show_table
+    from services.comparing import Question, show_comparison, show_table
 
     question = Question(study, metric, baseline, price_per_hour)
     if table:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import duckdb
 
-from lab.comparison.agreement import Agreement, Output, agreement
+from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.direction import better
@@ -31,6 +32,7 @@ SHORT_NAMES = {
     "cost": "cost_per_million_output_tokens",
     "energy": "energy_j_per_output_token",
 }
+_SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
 _UNITS = {metric.name: metric.unit for metric in METRICS}
 
 
@@ -118,12 +120,16 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
 
 
 def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
-    """Whether candidate and baseline wrote the same, at each place; meaningful for greedy sampling."""
-    return [(pair, agreement(_outputs(con, pair.baseline), _outputs(con, pair.candidate))) for pair in found.pairs]
+    """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
+    runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
+    sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
+    return [(pair, _agreement(con, pair, sampled)) for pair in found.pairs]
 
 
-def _outputs(con: duckdb.DuckDBPyConnection, arm: ArmRuns) -> Mapping[str, Output]:
-    return samples.outputs(con, [run.run_id for run in arm.runs])
+def _agreement(con: duckdb.DuckDBPyConnection, pair: Pair, sampled: AbstractSet[str]) -> Agreement:
+    ours, theirs = ([run.run_id for run in arm.runs] for arm in (pair.baseline, pair.candidate))
+    outputs = (samples.outputs(con, ours), samples.outputs(con, theirs))
+    return agreement(*outputs, greedy=sampled.isdisjoint((*ours, *theirs)))
 
 
 def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.services.homes import Home
+from tests.services.homes import Home, new_home
+from tests.warehouse.studies import Made, write
+from warehouse.database import migrate
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
 
 PLACES = 4
 
@@ -132,3 +137,19 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
     for table in ((), ("--table",)):
         assert studied.ask("compare", "small", *table, *limit).returncode == 0
         assert studied.ask("compare", "small", "--baseline", "drafted well", *table, *limit).returncode == 1
+
+
+def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    migrate(settings)
+    for repeat in range(2):
+        write(settings, Made("plain", repeat))
+        write(settings, Made("other", repeat, 0.5, ending="." * 32))
+    ingest_all(settings)
+    (line,) = (line for line in home.ask("compare", "small").stdout.splitlines() if line.startswith("mixed.jsonl"))
+    assert "0%, else from about token 57  0% / 0%" in line
+    (pair,) = asked(home)["pairs"]
+    assert pair["same_output_share"]["value"] == 0
+    assert pair["outputs"]["median_estimated_first_differing_token"] == 56
+    assert (pair["outputs"]["prompts"], pair["outputs"]["candidate_degenerate_share"]) == (48, 0)

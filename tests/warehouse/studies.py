@@ -30,6 +30,8 @@ class Made:
     workload: str = "mixed"
     load: str = "c4"
     tells_requests: bool = True  # whether the server tells the acceptance of each request
+    ending: str = ""  # what outputs end with, in place of their own end
+    ending_every: int = 1  # of every so-manieth output
 
     @property
     def run_id(self) -> str:
@@ -75,9 +77,12 @@ def _request(made: Made, place: int) -> RequestRecord:
     sent_s = (place // made.streams) * (2 * healthy.TTFT_S * made.pace + 1.05 * step_s * made.most_rounds)
     first_s = sent_s + healthy.TTFT_S * made.pace * (1 + 0.001 * place)
     each, more = divmod(TOKENS, rounds)
+    base = healthy.healthy(drafted=made.rounds is not None).requests[place]
+    ending = made.ending if place % made.ending_every == 0 else ""
     return replace(
-        healthy.healthy(drafted=made.rounds is not None).requests[place],
+        base,
         category=category,
+        output_text=base.output_text[: len(base.output_text) - len(ending)] + ending,
         intended_send_s=sent_s,
         sent_s=sent_s,
         first_token_s=first_s,
