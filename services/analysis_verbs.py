@@ -1,8 +1,8 @@
 """Verbs that judge: what the checks are, whether an arm is faster, what its draft guessed right, what a study advises,
 what its tokens cost.
 
-What they print is made in `services.judging`, `services.comparing` and `services.acceptance`, which are imported when
-they are asked for: SciPy would cost every other command a second.
+What they print is made in files of their own, which are imported when they are asked for: SciPy would cost every other
+command a second.
 """
 
 # ruff: noqa: PLC0415 - see above
@@ -30,6 +30,11 @@ Limit = Annotated[
     str | None, typer.Option(help="Exit 1 if an arm is surely slower by more than this (5%), 3 if it cannot be told.")
 ]
 PerHour = Annotated[float | None, typer.Option(help="USD an hour, instead of the study's or the book's.")]
+
+DraftCost = Annotated[
+    float | None,
+    typer.Option(help="Time of a draft step over that of a target step; by default what the runs themselves tell."),
+]
 
 
 def checks(*, as_json: AsJson = False) -> None:
@@ -69,11 +74,11 @@ def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
     show_acceptance(study, as_json=as_json)
 
 
-def advise(study: StudyId, *, as_json: AsJson = False) -> None:
-    """Say for each workload and concurrency whether to enable speculation, with the evidence."""
-    from services.judging import show_advice
+def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = False) -> None:
+    """Say for each workload and concurrency whether to enable speculation, with evidence and what theory predicts."""
+    from services.advising import show_advice
 
-    show_advice(study, as_json=as_json)
+    show_advice(study, draft_cost, as_json=as_json)
 
 
 def cost(study: StudyId, *, price_per_hour: PerHour = None, as_json: AsJson = False) -> None:

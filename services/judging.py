@@ -1,16 +1,14 @@
-"""What the judging verbs print: checks, advice, costs."""
+"""What the judging verbs print: checks and costs."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from lab import validity
-from lab.advise import advise
 from lab.validity.table import declarations
 from services.show import print_json, print_table
 from warehouse.database import open_warehouse
 from warehouse.settings import load_settings
-from warehouse.study_advice import measured
 from warehouse.study_costs import ArmCost, study_costs
 
 
@@ -20,19 +18,6 @@ def show_checks(*, as_json: bool) -> None:
     else:
         rows = [(check.name, check.severity, check.threshold, check.advice) for check in validity.ALL]
         print_table(("check", "severity", "fires", "what to do"), rows)
-
-
-def show_advice(study: str, *, as_json: bool) -> None:
-    with open_warehouse(load_settings()) as con:
-        advice = advise(measured(con, study))
-    if as_json:
-        print_json([asdict(one) for one in advice])
-        return
-    for one in advice:
-        which = f" {one.arm} (k = {one.gamma})" if one.arm else ""
-        print(f"{one.workload}, concurrency {one.concurrency}: {one.action}{which}")
-        for line in one.because:
-            print(f"  {line.sureness}: {line.text}")
 
 
 def show_costs(study: str, price_per_hour: float | None, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 
 from lab.advise import Measured
-from warehouse.comparisons import Pair, compare_study
+from warehouse.comparisons import Pair, StudyComparison, compare_study
 
 _ACCEPTANCE = """
     SELECT sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0),
@@ -17,8 +17,12 @@ _ACCEPTANCE = """
 
 def measured(con: duckdb.DuckDBPyConnection, study: str) -> list[Measured]:
     """Of valid runs. Raises QueryError for a study that is not there, or has no valid baseline."""
-    pairs = compare_study(con, study).pairs
-    return [_measured(con, pair) for pair in pairs if pair.candidate.num_speculative_tokens]
+    return measured_of(con, compare_study(con, study))
+
+
+def measured_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
+    """Of a comparison by throughput."""
+    return [_measured(con, pair) for pair in found.pairs if pair.candidate.num_speculative_tokens]
 
 
 def _measured(con: duckdb.DuckDBPyConnection, pair: Pair) -> Measured:
@@ -39,5 +43,6 @@ def _measured(con: duckdb.DuckDBPyConnection, pair: Pair) -> Measured:
         acceptance_length=length,
         output_tokens=tokens,
         more_repeats=pair.verdict.more_repeats,
+        pattern=pair.place.pattern,
         run_ids=ids + tuple(run.run_id for run in pair.baseline.runs),
     )
