@@ -41,7 +41,8 @@ class Prediction:
 
     `predicted_speedup` takes `draft_cost` into account, and is None where nothing but the run itself tells that cost.
     `implied_draft_cost` is what the run's own speed-up and length say of it, verifying included. At the one cost, or
-    else the other, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` of them pay most.
+    else the other, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` of them pay most
+    (None where they are free: then more are always better).
     """
 
     run: SpeculatedRun
@@ -72,7 +73,7 @@ def _prediction(run: SpeculatedRun, draft_cost: float | None, source: CostFrom |
         predicted_speedup=None if alpha is None or draft_cost is None else theory.speedup(alpha, run.gamma, draft_cost),
         implied_draft_cost=implied,
         break_even_alpha=None if cost is None else theory.break_even_alpha(run.gamma, cost),
-        best_gamma=None if alpha is None or cost is None else theory.best_gamma(alpha, cost)[0],
+        best_gamma=theory.best_gamma(alpha, cost)[0] if alpha is not None and cost else None,
     )
 
 

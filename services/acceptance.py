@@ -61,7 +61,8 @@ def _told(history: History) -> str:
     """What the rule says of the last run, and every change before it."""
     last, when = history.moments[-1], history.sources[-1].started_at
     if not history.changes:
-        runs = f"{len(history.moments)} runs until {when:%Y-%m-%d}, the last {last.value:.3f}"
+        count = "1 run" if len(history.moments) == 1 else f"{len(history.moments)} runs"
+        runs = f"{count} until {when:%Y-%m-%d}, the last {last.value:.3f}"
         return f"{last.state}, {runs}{_limits(last.low, last.high)}"
     changes = (
         f"{source.started_at:%Y-%m-%d} from about {moment.expected:.3f}{_limits(moment.low, moment.high)} "

@@ -26,13 +26,16 @@ def show_costs(study: str, price_per_hour: float | None, *, as_json: bool) -> No
     if as_json:
         print_json([asdict(each) for each in found])
         return
-    columns = ("workload", "pattern", "arm", "per 10^6 output tokens", "with start-up", "per request", "saving")
-    print_table((*columns, "currency", "price from"), [_cost_row(each) for each in found])
+    here = ("workload", "pattern", "arm")
+    figures = ("per 10^6 output tokens", "", "with start-up", "per 10^6 tokens", "per request", "electricity", "saving")
+    print_table((*here, *figures, "currency", "price from"), [_cost_row(each) for each in found])
 
 
 def _cost_row(each: ArmCost) -> tuple[object, ...]:
     saved = "" if each.saving is None else f"{each.saving:.1%}"
     if each.saving_low is not None and each.saving_high is not None:
         saved += f" ({each.saving_low:.1%} to {each.saving_high:.1%})"
-    figures = (each.per_million_output_tokens, each.with_start_up, each.per_request, saved)
+    peak = "peak" if each.at_peak else ""
+    others = (each.with_start_up, each.per_million_tokens, each.per_request, each.electricity_per_million_output_tokens)
+    figures = (each.per_million_output_tokens, peak, *others, saved)
     return (each.place.workload, each.place.pattern, each.arm, *figures, each.currency, each.price_source)

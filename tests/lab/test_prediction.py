@@ -45,6 +45,7 @@ def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
     assert (told.draft_cost_from, told.predicted_speedup) == ("as told", theory.speedup(0.7, 3, 0.1))
     (looked_up,) = predictions([replace(RUN, method="ngram")])
     assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, theory.tau(0.7, 3))
+    assert looked_up.best_gamma is None
 
 
 def test_at_its_cost_a_run_breaks_even_at_some_acceptance_and_some_number_of_tokens_pays_most() -> None:
