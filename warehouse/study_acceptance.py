@@ -21,6 +21,7 @@ from lab.comparison.acceptance import (
     pooled,
     with_fewer_tokens,
 )
+from lab.comparison.samples import Array
 from lab.errors import QueryError
 from warehouse.samples import COUNTING, Place, Row, dicts, jobs_of
 
@@ -110,14 +111,20 @@ def _against(
     con: duckdb.DuckDBPyConnection, cells: Sequence[Sequence[str]]
 ) -> dict[int, dict[str, RankCorrelation | None]]:
     """By the number of the cell and the name of the latency."""
-    rows = con.execute(_PROMPTS, _numbered(cells)).to_arrow_table().to_pylist()
-    return {row["cell"]: {name: _correlation(row["lengths"], row[name]) for name in LATENCIES} for row in rows}
+    table = con.execute(_PROMPTS, _numbered(cells)).to_arrow_table()
+    column = {name: table[name].to_numpy().astype(np.float64) for name in table.column_names}
+    begins = np.flatnonzero(np.diff(column["cell"], prepend=-1.0))
+    parts = {name: np.split(column[name], begins[1:]) for name in ("length", *LATENCIES)}
+    return {
+        int(column["cell"][begin]): {name: _correlation(parts["length"][n], parts[name][n]) for name in LATENCIES}
+        for n, begin in enumerate(begins)
+    }
 
 
-def _correlation(lengths: Sequence[float], latencies: Sequence[float | None]) -> RankCorrelation | None:
-    latency_ms = np.array(latencies, dtype=np.float64)
+def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
+    """Of the prompts whose latency is known."""
     known = np.isfinite(latency_ms)
-    return against_latency(np.array(lengths)[known].tolist(), latency_ms[known].tolist())
+    return against_latency(lengths[known].tolist(), latency_ms[known].tolist())
 
 
 def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
@@ -149,11 +156,7 @@ _CATEGORIES = f"""
     FROM ({_TOLD}) GROUP BY ALL ORDER BY ALL
 """  # noqa: S608 - no user's text is in it
 _PROMPTS = f"""
-    SELECT cell, list(length ORDER BY prompt_id) AS lengths, list(tpot_ms ORDER BY prompt_id) AS tpot_ms,
-        list(e2e_ms ORDER BY prompt_id) AS e2e_ms
-    FROM (
-        SELECT cell, prompt_id, 1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms,
-            avg(e2e_ms) AS e2e_ms
-        FROM ({_TOLD}) GROUP BY cell, prompt_id
-    ) GROUP BY cell
+    SELECT cell, 1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms,
+        avg(e2e_ms) AS e2e_ms
+    FROM ({_TOLD}) GROUP BY cell, prompt_id ORDER BY cell
 """  # noqa: S608 - likewise
