@@ -24,7 +24,8 @@ _FEW_CONCURRENT, _MANY_CONCURRENT = 10, 32
 _LONG_OUTPUT_TOKENS, _SHORT_OUTPUT_TOKENS = 50, 20
 _LOW_ALPHA, _HIGH_ALPHA = 0.55, 0.65
 _LOW_RATE, _HIGH_RATE = 0.30, 0.50
-_FIRST_GAMMA = 3
+#: How many drafted tokens to begin with.
+FIRST_GAMMA = 3
 #: A measured speed-up this far below what its acceptance length allows has lost the rest to verification.
 _FAR_BELOW = 0.75
 
@@ -145,7 +146,7 @@ def _tuning(one: Measured) -> Iterator[Line]:
     rate = one.acceptance_rate
     if rate is None:
         return
-    if rate > _HIGH_RATE and one.gamma <= _FIRST_GAMMA:
+    if rate > _HIGH_RATE and one.gamma <= FIRST_GAMMA:
         yield Line(
             f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
             "rule of thumb",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 
-from lab.advise import Advice, advise
+from lab.advise import FIRST_GAMMA, Advice, advise
 from lab.errors import UserError
 from lab.prediction import Prediction, predictions
 from services.show import print_json, print_table
@@ -32,7 +32,10 @@ def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
         print(f"{one.workload}, {one.pattern} (concurrency {one.concurrency}): {one.action}{which}")
         for line in one.because:
             print(f"  {line.sureness}: {line.text}")
-    _show_predictions(predicted)
+    if advice:
+        _show_predictions(predicted)
+    else:
+        print(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab import theory
-from tests.services.homes import Home
+from tests.services.homes import Home, new_home
+from tests.warehouse.studies import Made, write
+from warehouse.database import migrate
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
 
 
 def asked(home: Home, *arguments: str) -> list[dict[str, Any]]:
@@ -52,6 +57,19 @@ def test_a_drafts_cost_may_be_told(studied: Home) -> None:
     refused = studied.ask("advise", "small", "--draft-cost", "-1")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "below 0" in refused.stderr
+
+
+def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    migrate(settings)
+    write(settings, Made("plain", 0))
+    ingest_all(settings)
+    answer = home.ask("advise", "small")
+    assert answer.stdout == ("No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).\n"), (
+        answer.stderr
+    )
+    assert asked(home) == []
 
 
 def test_people_read_the_same_run_by_run(studied: Home) -> None:
