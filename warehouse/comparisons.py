@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import duckdb
 
-from lab.comparison.agreement import Agreement, agreement
+from lab.comparison.agreement import Agreement, Output, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.direction import better
@@ -33,6 +34,7 @@ SHORT_NAMES = {
     "energy": "energy_j_per_output_token",
 }
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
+_Outputs = Callable[[tuple[str, ...]], Mapping[str, Output]]
 _UNITS = {metric.name: metric.unit for metric in METRICS}
 
 
@@ -123,13 +125,13 @@ def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[t
     """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
     runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
-    return [(pair, _agreement(con, pair, sampled)) for pair in found.pairs]
+    outputs = functools.lru_cache(2)(functools.partial(samples.outputs, con))  # candidates at a place follow each other
+    return [(pair, _agreement(outputs, pair, sampled)) for pair in found.pairs]
 
 
-def _agreement(con: duckdb.DuckDBPyConnection, pair: Pair, sampled: AbstractSet[str]) -> Agreement:
-    ours, theirs = ([run.run_id for run in arm.runs] for arm in (pair.baseline, pair.candidate))
-    outputs = (samples.outputs(con, ours), samples.outputs(con, theirs))
-    return agreement(*outputs, greedy=sampled.isdisjoint((*ours, *theirs)))
+def _agreement(outputs: _Outputs, pair: Pair, sampled: AbstractSet[str]) -> Agreement:
+    ours, theirs = (tuple(run.run_id for run in arm.runs) for arm in (pair.baseline, pair.candidate))
+    return agreement(outputs(ours), outputs(theirs), greedy=sampled.isdisjoint((*ours, *theirs)))
 
 
 def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:
