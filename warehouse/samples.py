@@ -99,7 +99,7 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 def outputs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Mapping[str, Output]:
     """What each prompt got in these runs of one arm, by prompt_id: that of the first run; none of failed ones."""
     rows = con.execute(_OUTPUTS, [list(run_ids)]).fetchall()
-    return {prompt_id: Output(text) for prompt_id, text in rows}
+    return {prompt_id: Output(got["text"], token_count=got["tokens"]) for prompt_id, got in rows}
 
 
 def _known(metric: str) -> str:
@@ -155,6 +155,7 @@ _HISTORY = (
     """
 )
 _OUTPUTS = """
-    SELECT prompt_id, arg_min(output_text, run_id) FROM request_records
+    SELECT prompt_id, arg_min(struct_pack(text := output_text, tokens := completion_tokens), run_id)
+    FROM request_records
     WHERE run_id IN (SELECT unnest(?)) AND is_completed GROUP BY prompt_id ORDER BY min("index")
 """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import duckdb
 
 from lab.advise import Measured
-from warehouse.comparisons import Pair, compare_study
+from warehouse.comparisons import Pair, StudyComparison, compare_study
 
 _ACCEPTANCE = """
     SELECT place, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0),
@@ -20,8 +20,13 @@ _Pooled = tuple[float | None, float | None, float | None]  # acceptance rate and
 
 def measured(con: duckdb.DuckDBPyConnection, study: str) -> list[Measured]:
     """Of valid runs. Raises QueryError for a study that is not there, or has no valid baseline."""
-    pairs = [pair for pair in compare_study(con, study).pairs if pair.candidate.num_speculative_tokens]
-    return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)]
+    return measured_of(con, compare_study(con, study))
+
+
+def measured_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
+    """Of a comparison by throughput."""
+    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
+    return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 
 
 def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[_Pooled]:
@@ -50,5 +55,6 @@ def _measured(pair: Pair, pooled: _Pooled) -> Measured:
         acceptance_length=length,
         output_tokens=tokens,
         more_repeats=pair.verdict.more_repeats,
+        pattern=pair.place.pattern,
         run_ids=ids + tuple(run.run_id for run in pair.baseline.runs),
     )

@@ -12,7 +12,7 @@ import pytest
 from lab.advise import advise
 from lab.errors import QueryError
 from lab.records import RequestRecord
-from services.judging import exit_status
+from services.comparing import exit_status
 from tests.lab.validity.healthy import healthy
 from warehouse import queries, samples
 from warehouse.bundles import write_bundle
