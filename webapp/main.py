@@ -32,5 +32,11 @@ st.navigation(
             icon=":material/list_alt:",
             help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
         ),
+        st.Page(
+            "views/sql.py",
+            title="SQL",
+            icon=":material/database:",
+            help="Ask the warehouse anything, draw the answer, and send its link.",
+        ),
     ]
 ).run()

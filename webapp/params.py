@@ -27,6 +27,8 @@ class Param:
 JOB = Param("job", "Study", "study", always_in_url=True)
 CATEGORY = Param("category", "Category", "category")
 METRIC = Param("metric", "Metric", "metric")
+#: No widget: the id of a kept question.
+QUERY = "query"
 ALL = (JOB, CATEGORY, METRIC)
 
 _SEPARATOR = " · "
