@@ -93,6 +93,22 @@ def failed_runs(job_id: str) -> pd.DataFrame:
     return _failed_runs(publication(), job_id)
 
 
+def run(run_id: str) -> pd.DataFrame:
+    return _run(publication(), run_id)
+
+
+def run_findings(run_id: str) -> pd.DataFrame:
+    return _run_findings(publication(), run_id)
+
+
+def requests_of(run_id: str) -> pd.DataFrame:
+    return _requests_of(publication(), run_id)
+
+
+def telemetry(run_id: str) -> pd.DataFrame:
+    return _telemetry(publication(), run_id)
+
+
 def described() -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """The warehouse's tables and their columns, views first."""
     return _described(publication())
@@ -126,6 +142,34 @@ def _studies_with_results(publication: Publication) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(settings())) as connection:
         return queries.jobs_with_results(connection)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _run(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.run(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _run_findings(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.run_findings(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_ANSWERS)
+def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.requests_of(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _telemetry(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.telemetry(connection, run_id)
 
 
 @st.cache_data(show_spinner=False, max_entries=1)
