@@ -101,7 +101,8 @@ def _show_numbers(run: pd.Series) -> None:
 
 def _figure(value: object) -> str:
     if isinstance(value, Real):
-        return number(float(value), 5)
+        whole = float(value).is_integer()
+        return f"{float(value):,.0f}" if whole else number(float(value), 5)
     return "–" if value is None else ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
 
 
