@@ -16,7 +16,7 @@ MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 #: Every revision there is, oldest first; tested to be those in migrations/. Written down, because asking Alembic costs
 #: every command and page half a second of importing.
 REVISIONS = {
-    "app": ("app_0001", "app_0002", "app_0003"),
+    "app": ("app_0001", "app_0002", "app_0003", "app_0004"),
     "warehouse": (
         "warehouse_0001",
         "warehouse_0002",

@@ -26,8 +26,11 @@ class Param:
 
 JOB = Param("job", "Study", "study", always_in_url=True)
 CATEGORY = Param("category", "Category", "category")
+RUN = Param("run", "Run", "run", always_in_url=True)
 METRIC = Param("metric", "Metric", "metric")
-ALL = (JOB, CATEGORY, METRIC)
+#: No widget: the id of a kept question.
+QUERY = "query"
+ALL = (JOB, RUN, CATEGORY, METRIC)
 
 _SEPARATOR = " · "
 

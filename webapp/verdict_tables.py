@@ -9,6 +9,7 @@ import streamlit as st
 
 from lab.comparison.effect import Interval
 from warehouse.comparisons import Pair, StudyComparison
+from webapp.tables import RUN_COLUMN
 from webapp.text import count
 
 _SIGNS = {
@@ -74,5 +75,5 @@ def findings_config() -> dict[str, Any]:
         "sentence": text("Found", width="large"),
         "advice": text("What to do", width="large"),
         "check_name": text("Check"),
-        "run_id": text("Run"),
+        "run_id": RUN_COLUMN,
     }
