@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from pathlib import Path
 
 from tests.services.homes import Home, new_home
@@ -34,9 +33,3 @@ def fill(folder: Path) -> Home:
                 write(settings, Made(arm, repeat, pace * slower * slower_still, rounds, workload, load))
     ingest_all(settings)
     return home
-
-
-def copied(home: Home, folder: Path) -> Home:
-    """For a test that adds to it."""
-    shutil.copytree(home.folder, folder)
-    return Home(folder, home.port)
