@@ -15,10 +15,11 @@ import pyarrow as pa
 import sqlalchemy as sa
 import streamlit as st
 
+from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
 from lab.estimate import Estimate
 from lab.study import Study
-from warehouse import dictionary, queries
+from warehouse import comparisons, dictionary, queries
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.sandbox import run_sql
@@ -30,6 +31,8 @@ Publication = tuple[str, int, int, int] | None
 _MOST_KEPT = 64
 #: Each may have ten thousand rows.
 _MOST_ANSWERS = 16
+#: Reading and judging a hundred thousand outputs takes a second.
+_MOST_OUTPUTS = 20_000
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,14 @@ def comparison(job_id: str, metric: str) -> StudyComparison | None:
         return None
 
 
+def agreements(job_id: str, metric: str, found: StudyComparison) -> list[Agreement] | None:
+    """Of each pair of `found`, whether the outputs are the same; None of more outputs than a page can wait for."""
+    runs = results(job_id)
+    if runs["requests_completed"].sum() > _MOST_OUTPUTS:
+        return None
+    return _agreements(publication(), job_id, metric, found)
+
+
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
 def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
     del publication, digest
@@ -227,3 +238,10 @@ def _comparison(publication: Publication, job_id: str, metric: str) -> StudyComp
     del publication
     with closing(open_warehouse(settings())) as connection:
         return compare_study(connection, job_id, metric)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _agreements(publication: Publication, job_id: str, metric: str, _found: StudyComparison) -> list[Agreement]:
+    del publication, job_id, metric
+    with closing(open_warehouse(settings())) as connection:
+        return [agreed for _, agreed in comparisons.agreements(connection, _found)]

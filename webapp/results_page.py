@@ -153,13 +153,15 @@ def show_tables(
 def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame) -> None:
     compared = data.comparison(job_id, measure.column)
     categories = set(runs["category"].dropna())
-    shown = (
-        None
-        if compared is None
-        else verdict_tables.verdicts(compared, min(categories) if len(categories) == 1 else None)
-    )
-    if shown is None or shown.empty:
+    if compared is None or not compared.pairs:
         st.caption("Nothing to judge yet: a verdict needs valid runs of the baseline and of another arm on one load.")
+        return
+    agreed = data.agreements(job_id, measure.column, compared)
+    shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
+    if agreed is None:
+        st.caption(f"Whether outputs are the same: `drafthouse compare {job_id}` (there are too many for a page).")
+    if shown.empty:
+        st.caption("No pair of this category.")
     else:
         _table(shown, verdict_tables.verdict_config(), job_id, "verdicts", "Whether each arm is faster")
 
