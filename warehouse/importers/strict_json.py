@@ -1,0 +1,163 @@
+"""JSON of strangers: one document or several, one after another. Stricter than Python's own reader.
+
+Refused, with line or key: what is not UTF-8, keys that stand twice, NaN, infinite numbers (but for a request rate,
+where tools write it), half a surrogate pair, and nesting or numbers of values that would eat the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.errors import ForeignFileError
+from warehouse.importers.reading import ForeignFile, printable
+
+#: The deepest of the supported formats has about 12 levels.
+DEEPEST = 64
+#: The most values of one file. One in a list costs up to 100 bytes once it is read.
+MOST_VALUES = 8_000_000
+#: Keys under which Infinity means "all at once".
+_MAY_BE_INFINITE = frozenset({"request_rate"})
+_WHITESPACE = " \t\r\n"
+
+Step = str | int
+_Path = tuple["_Path", Step] | None
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON value of a file and the line that it begins on, from 1."""
+
+    file: ForeignFile
+    line: int
+    value: object
+
+    def error(self, path: Sequence[Step], why: str) -> ForeignFileError:
+        """Says which file, which line or key, and why."""
+        where = [f"line {self.line}"] if self.line > 1 else []
+        where += [shown_path(path)] if path else []
+        return ForeignFileError(": ".join((printable(self.file.name), *where, why)))
+
+
+class _TwiceError(Exception):
+    """A key that stands twice in one object."""
+
+
+def documents(file: ForeignFile) -> tuple[Document, ...]:
+    """Every JSON value of the file. Raises ForeignFileError."""
+    text = _text(file)
+    commas = sum(file.content.count(mark) for mark in (b",", b"[", b"{"))
+    if commas > MOST_VALUES:
+        raise ForeignFileError(
+            f"{printable(file.name)}: about {commas} values are more than the {MOST_VALUES} that are read of one file: "
+            "split it, or save it without its requests"
+        )
+    found = _decoded(file, text)
+    if not found:
+        raise ForeignFileError(f"{printable(file.name)}: the file is empty")
+    for document in found:
+        _check(document)
+    return tuple(found)
+
+
+def shown_path(path: Sequence[Step]) -> str:
+    """Like `requests[2].error`."""
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return printable(shown.removeprefix("."))
+
+
+def _text(file: ForeignFile) -> str:
+    if b"\0" in file.content[:4096] or file.content[:1] == b"\x80":
+        raise ForeignFileError(
+            f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it, and "
+            "name the JSON file in it"
+        )
+    try:
+        return file.content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = file.content.count(b"\n", 0, error.start) + 1
+        raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
+
+
+def _decoded(file: ForeignFile, text: str) -> list[Document]:
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    found: list[Document] = []
+    position, line, counted = _skipped(text, 0), 1, 0
+    while position < len(text):
+        line += text.count("\n", counted, position)
+        counted = position
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            why = "the file ends too early" if not text[error.pos :].strip() else f"this is no JSON ({error.msg})"
+            raise ForeignFileError(f"{printable(file.name)}: line {error.lineno}: {why}") from error
+        except _TwiceError as error:
+            raise ForeignFileError(f"{printable(file.name)}: the key {error} stands twice in one object") from error
+        except RecursionError as error:
+            raise ForeignFileError(f"{printable(file.name)}: line {line}: {_TOO_DEEP}") from error
+        except ValueError as error:  # Python's own limit on the digits of an integer
+            raise ForeignFileError(f"{printable(file.name)}: line {line}: a number is too long to be one") from error
+        found.append(Document(file, line, value))
+        position = _skipped(text, end)
+    return found
+
+
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which no supported format is"
+
+
+def _skipped(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _WHITESPACE:
+        position += 1
+    return position
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        raise _TwiceError(printable(repr(next(key for key, _ in pairs if key in seen or seen.add(key)))))  # type: ignore[func-returns-value]
+    return made
+
+
+def _check(document: Document) -> None:
+    """Every number is one, every text can be written, and nothing lies too deep. Without recursion."""
+    waiting: list[tuple[object, int, _Path]] = [(document.value, 0, None)]
+    while waiting:
+        value, depth, path = waiting.pop()
+        if depth > DEEPEST:
+            raise document.error(_steps(path)[:3], _TOO_DEEP)
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                _check_text(document, key, path)
+                waiting.append((inner, depth + 1, (path, key)))
+        elif isinstance(value, list):
+            waiting.extend((inner, depth + 1, (path, place)) for place, inner in enumerate(value))
+        elif isinstance(value, float):
+            _check_number(document, value, path)
+        elif isinstance(value, str):
+            _check_text(document, value, path)
+
+
+def _check_number(document: Document, value: float, path: _Path) -> None:
+    if math.isfinite(value) or (value == math.inf and path is not None and path[1] in _MAY_BE_INFINITE):
+        return
+    raise document.error(_steps(path), f"{value} is no number that can be stored")
+
+
+def _check_text(document: Document, text: str, path: _Path) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise document.error(_steps(path), "half a surrogate pair is no text") from error
+
+
+def _steps(path: _Path) -> list[Step]:
+    steps: list[Step] = []
+    while path is not None:
+        path, step = path
+        steps.append(step)
+    return steps[::-1]
