@@ -27,6 +27,7 @@ _OF_COMPLETED = (
     "duration_s",
     "prompt_tokens",
     "completion_tokens",
+    "request_per_s",
     "output_tok_per_s",
     "total_tok_per_s",
     "goodput_request_per_s",
@@ -58,6 +59,7 @@ def assembled(
     doubts += _acceptance_doubts(metrics)
     taken.metrics = {**derived, **metrics}
     _refuse_impossible(document, taken.metrics)
+    _refuse_impossible(document, derived)
     if not taken.metrics.get("requests_completed", 1):
         taken.drop(_OF_COMPLETED, "no request completed")
     return ImportedRun(
