@@ -28,7 +28,8 @@ def refused(content: bytes | str | object, name: str = "some.json") -> str:
 
 
 def changed(**keys: Any) -> dict[str, Any]:
-    return json.loads(_GOOD) | keys
+    content: dict[str, Any] = json.loads(_GOOD)
+    return content | keys
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lab.errors import ForeignFileError
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers.chosen import Imported, import_files, import_paths
@@ -45,7 +46,7 @@ def test_a_failed_request_has_no_latency_although_the_file_says_zero() -> None:
 def test_a_run_in_which_every_request_failed_has_no_latency_and_no_throughput() -> None:
     content = sample("vllm-bench/spec-somefail-c4.json")
     zeros = {key: 0.0 for key in content if key.endswith("_ms")} | {"completed": 0, "failed": 12}
-    zeros |= {key: 0 for key in ("total_input_tokens", "total_output_tokens", "output_throughput")}
+    zeros |= dict.fromkeys(("total_input_tokens", "total_output_tokens", "output_throughput"), 0)
     zeros |= {"request_throughput": 0.0, "total_token_throughput": 0.0}
     plain = {key: value for key, value in content.items() if not isinstance(value, list)}
     run = only(plain | zeros)
@@ -167,7 +168,7 @@ def test_genai_benchs_unit_comes_from_the_file_or_its_metadata_and_is_never_gues
     content = json.loads((folder / name).read_text())
     del content["_time_unit"]
     metadata = json.loads((folder / "experiment_metadata.json").read_text()) | {"metrics_time_unit": "ms"}
-    with pytest.raises(Exception, match="no time unit: import experiment_metadata.json with it"):
+    with pytest.raises(ForeignFileError, match="no time unit: import experiment_metadata"):
         imported(content)
     files = [ForeignFile("f/a.json", json.dumps(content).encode()), ForeignFile("f/b", json.dumps(metadata).encode())]
     (run,) = import_files(files).runs
