@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.errors import ForeignFileError
@@ -25,13 +25,14 @@ class Imported:
     skipped: tuple[str, ...]
 
 
-def import_paths(paths: Sequence[Path], tool: str = AUTO) -> Imported:
+def import_paths(paths: Sequence[Path], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
     """Every run in these files and folders. Raises ForeignFileError; nothing is imported then."""
-    return import_files(read_paths(paths), tool)
+    return import_files(read_paths(paths), tool, labels)
 
 
-def import_files(files: Sequence[ForeignFile], tool: str = AUTO) -> Imported:
+def import_files(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
     """The same of files that were read or uploaded. `tool` is a key of FORMATS, for a user who wants to insist.
+    `labels` are the user's own, for every run; they stand before those of the file.
 
     A file that was named must be a result; one that lay in a folder is skipped where it is none. Files of one folder
     may tell about the same run.
@@ -53,7 +54,8 @@ def import_files(files: Sequence[ForeignFile], tool: str = AUTO) -> Imported:
     runs = {run.run_id: run for (name, _), group in groups.items() for run in FORMATS[name].read(group)}
     if not runs:
         raise ForeignFileError(_nothing(files, skipped))
-    return Imported(tuple(runs.values()), tuple(skipped))
+    labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
+    return Imported(tuple(labelled), tuple(skipped))
 
 
 class _NotAResultError(Exception):

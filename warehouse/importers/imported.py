@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TypeVar
 
 from lab.metrics import METRICS, Value
@@ -109,12 +108,12 @@ def run_id(tool: str, content: object) -> str:
 
 def all_columns(known: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     """Every one of COLUMNS, None where it is not known. Raises KeyError for a name that is none of them."""
-    return MappingProxyType(_filled(dict.fromkeys(COLUMNS), known))
+    return _filled(dict.fromkeys(COLUMNS), known)
 
 
 def all_metrics(known: Mapping[str, Value]) -> Mapping[str, Value]:
     """Every one of METRICS, None where it is not known. Raises KeyError for a name that is none of them."""
-    return MappingProxyType(_filled(dict.fromkeys(metric.name for metric in METRICS), known))
+    return _filled(dict.fromkeys(metric.name for metric in METRICS), known)
 
 
 _T = TypeVar("_T")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lab.errors import ForeignFileError
@@ -16,14 +16,13 @@ from warehouse.importers.reading import ForeignFile, printable
 
 #: The deepest of the supported formats has about 12 levels.
 DEEPEST = 64
-#: The most values of one file. One in a list costs up to 100 bytes once it is read.
-MOST_VALUES = 8_000_000
+#: The most values of one file. Each costs up to about 150 bytes once it is read.
+MOST_VALUES = 5_000_000
 #: Keys under which Infinity means "all at once".
 _MAY_BE_INFINITE = frozenset({"request_rate"})
 _WHITESPACE = " \t\r\n"
 
 Step = str | int
-_Path = tuple["_Path", Step] | None
 
 
 @dataclass(frozen=True)
@@ -122,42 +121,58 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _check(document: Document) -> None:
-    """Every number is one, every text can be written, and nothing lies too deep. Without recursion."""
-    waiting: list[tuple[object, int, _Path]] = [(document.value, 0, None)]
-    while waiting:
-        value, depth, path = waiting.pop()
-        if depth > DEEPEST:
-            raise document.error(_steps(path)[:3], _TOO_DEEP)
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                _check_text(document, key, path)
-                waiting.append((inner, depth + 1, (path, key)))
-        elif isinstance(value, list):
-            waiting.extend((inner, depth + 1, (path, place)) for place, inner in enumerate(value))
-        elif isinstance(value, float):
-            _check_number(document, value, path)
-        elif isinstance(value, str):
-            _check_text(document, value, path)
+    """Every number is one, every text can be written, and nothing lies too deep. Without recursion, and without a list
+    of what is still to be seen: that could be larger than the file.
+    """
+    _check_one(document, document.value, ())
+    path: list[Step] = []
+    open_parts = [_inside(document.value)]
+    while open_parts:
+        step, value = next(open_parts[-1], _NO_MORE)
+        if step is None:
+            open_parts.pop()
+            del path[-1:]
+            continue
+        path.append(step)
+        _check_one(document, value, path)
+        if not isinstance(value, (dict, list)):
+            path.pop()
+        elif len(path) >= DEEPEST:
+            raise document.error(path[:3], _TOO_DEEP)
+        else:
+            open_parts.append(_inside(value))
 
 
-def _check_number(document: Document, value: float, path: _Path) -> None:
-    if math.isfinite(value) or (value == math.inf and path is not None and path[1] in _MAY_BE_INFINITE):
+_NO_MORE: tuple[None, None] = (None, None)
+
+
+def _inside(value: object) -> Iterator[tuple[Step, object] | tuple[None, None]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _check_one(document: Document, value: object, path: Sequence[Step]) -> None:
+    if isinstance(value, float):
+        _check_number(document, value, path)
+    elif isinstance(value, str):
+        _check_text(document, value, path)
+    elif isinstance(value, dict):
+        for key in value:
+            _check_text(document, key, path)
+
+
+def _check_number(document: Document, value: float, path: Sequence[Step]) -> None:
+    if math.isfinite(value) or (value == math.inf and path and path[-1] in _MAY_BE_INFINITE):
         return
-    raise document.error(_steps(path), f"{value} is no number that can be stored")
+    raise document.error(path, f"{value} is no number that can be stored")
 
 
-def _check_text(document: Document, text: str, path: _Path) -> None:
+def _check_text(document: Document, text: str, path: Sequence[Step]) -> None:
     if text.isascii():
         return
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise document.error(_steps(path), "half a surrogate pair is no text") from error
-
-
-def _steps(path: _Path) -> list[Step]:
-    steps: list[Step] = []
-    while path is not None:
-        path, step = path
-        steps.append(step)
-    return steps[::-1]
+        raise document.error(path, "half a surrogate pair is no text") from error

@@ -215,3 +215,15 @@ def test_a_folder_skips_what_is_no_result_and_says_so() -> None:
 def test_markup_in_a_models_name_stays_text() -> None:
     name = "<script>alert(1)</script>"
     assert only(sample("vllm-bench/spec-code-c1.json") | {"model_id": name}).columns["target"] == name
+
+
+def test_the_users_labels_stand_before_those_of_the_file_and_change_no_id() -> None:
+    content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
+    (run,) = import_files([ForeignFile("a.json", content)], labels={"arm": "mine", "site": "here"}).runs
+    assert (run.labels["arm"], run.labels["site"], run.labels["k"]) == ("mine", "here", "3")
+    assert run.run_id == samples_read.run("vllm-bench/spec-code-c4.json").run_id
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
+    assert import_files([ForeignFile("a.json", b"\xef\xbb\xbf" + content)]).runs
