@@ -81,6 +81,15 @@ class Node:
         at = (*self.path, key)
         return [None if v is None else _number(v, self.document, (*at, place)) for place, v in enumerate(values)]
 
+    def counts(self, key: str) -> list[int | None] | None:
+        """Whole numbers; 16.0 is one too."""
+        numbers = self.numbers(key)
+        for place, number in enumerate(numbers or ()):
+            if number is not None and not number.is_integer():
+                at = (*self.path, key, place)
+                raise self.document.error(at, f"a whole number is expected here, not {number}")
+        return None if numbers is None else [None if number is None else int(number) for number in numbers]
+
     def text(self, key: str) -> str | None:
         """Any text, as it is."""
         value = self.content.get(key)

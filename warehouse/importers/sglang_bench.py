@@ -9,8 +9,9 @@ from warehouse.importers.assembling import assembled
 from warehouse.importers.fields import CHUNK_RATE, STD, Field, latency_columns, statistics_of, take
 from warehouse.importers.imported import ImportedRequest, ImportedRun, LeftOut
 from warehouse.importers.node import Node, top
+from warehouse.importers.request_arrays import gaps, request
 from warehouse.importers.strict_json import Document
-from warehouse.importers.vllm_bench import gaps, request, request_rate
+from warehouse.importers.vllm_bench import request_rate
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
 _GAP = "gaps between chunks; left out for SGLang's own endpoint, where versions differ in dividing them over tokens"
@@ -100,7 +101,7 @@ def _columns(node: Node) -> dict[str, str | int | float | None]:
 
 def _requests(node: Node) -> list[ImportedRequest] | None:
     ttfts, itls, errors = node.numbers("ttfts"), node.items("itls"), node.items("errors")
-    inputs, outputs = node.numbers("input_lens"), node.numbers("output_lens")
+    inputs, outputs = node.counts("input_lens"), node.counts("output_lens")
     if ttfts is None or itls is None or errors is None or inputs is None or outputs is None:
         return None
     texts = node.items("generated_texts")

@@ -7,10 +7,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
+from warehouse.importers import request_arrays
 from warehouse.importers.assembling import assembled
 from warehouse.importers.fields import CHUNK_RATE, OTHER_PERCENTILE, STD, Field, Taken, statistics_of, take
-from warehouse.importers.imported import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.imported import ImportedRun, LeftOut, Scalar
 from warehouse.importers.node import Node
+from warehouse.importers.request_arrays import known
 from warehouse.importers.strict_json import Document
 
 _GAP = "gaps between chunks, under whatever name: with speculation a chunk holds several tokens"
@@ -54,10 +56,9 @@ ALSO_READ: dict[str, str] = {
         "the requests; those with an error have no latency, although the file says 0.0"
     ),
 }
-_ARRAYS = ("input_lens", "output_lens", "latencies", "start_times", "generated_texts", "errors")
 _NOT_LABELS = {
     *(one.path for one in FIELDS),
-    *(*_ARRAYS, "ttfts", "itls", "queue_times"),
+    *(*request_arrays.ARRAYS, "ttfts", "itls", "queue_times"),
     *("model_id", "request_rate", "burstiness", "max_concurrency", "num_prompts", "run_number", "speculative_config"),
     "spec_decode_per_position_acceptance_rates",
 }
@@ -96,9 +97,9 @@ def _run(node: Node, place: str) -> ImportedRun:
         if not node.has(key):
             raise node.error(key, "this is missing in a result of vllm bench serve")
     taken = take(node, FIELDS)
-    if rates := _known(node.numbers("spec_decode_per_position_acceptance_rates")):
+    if rates := known(node.numbers("spec_decode_per_position_acceptance_rates")):
         taken.metrics["acceptance_per_position"] = tuple(rates)
-    requests = _requests(node)
+    requests = request_arrays.read(node)
     if requests is None:
         taken.left_out.append(LeftOut("requests", "the run was saved without --save-detailed"))
         _count_failed(node, taken)
@@ -152,85 +153,9 @@ def _speculation(node: Node) -> Mapping[str, Scalar]:
     if not isinstance(given, dict):
         return {}
     config = Node(node.document, given, (*node.path, "speculative_config"))
-    known = {
+    found = {
         "method": config.name("method"),
         "draft_model": config.name("model"),
         "num_speculative_tokens": config.count("num_speculative_tokens"),
     }
-    return {name: value for name, value in known.items() if value is not None}
-
-
-def _requests(node: Node) -> list[ImportedRequest] | None:
-    ttfts, itls = node.numbers("ttfts"), node.items("itls")
-    if ttfts is None or itls is None:
-        return None
-    count = len(ttfts)
-    arrays = {"itls": itls} | {key: items for key in _ARRAYS if (items := node.items(key)) is not None}
-    for key, items in arrays.items():
-        if len(items) != count:
-            raise node.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
-    numbers = {key: node.numbers(key) or [None] * count for key in ("input_lens", "output_lens", "latencies")}
-    starts = _known(node.numbers("start_times"))
-    errors, texts = node.items("errors"), node.items("generated_texts")
-    return [
-        request(
-            index,
-            error=_error(errors, index, ttfts[index], numbers["output_lens"][index]),
-            sent_s=starts[index] - min(starts) if len(starts) == count else None,
-            ttft_s=ttfts[index],
-            gaps_s=gaps(node, "itls", index),
-            latency_s=numbers["latencies"][index],
-            lengths=(numbers["input_lens"][index], numbers["output_lens"][index]),
-            text=texts[index] if texts else None,
-        )
-        for index in range(count)
-    ]
-
-
-def request(
-    index: int,
-    *,
-    error: str | None,
-    sent_s: float | None,
-    ttft_s: float | None,
-    gaps_s: tuple[float, ...],
-    latency_s: float | None,
-    lengths: tuple[float | None, float | None],
-    text: object,
-) -> ImportedRequest:
-    """One request from its place in every array. Of a failed one nothing but its error and its prompt is known."""
-    prompt_tokens, tokens = (None if n is None else int(n) for n in lengths)
-    if error is not None or ttft_s is None:
-        return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
-    decoding_s = sum(gaps_s) if latency_s is None else max(latency_s - ttft_s, 0.0)
-    return ImportedRequest(
-        index,
-        sent_s=sent_s,
-        ttft_ms=ttft_s * 1000,
-        tpot_ms=decoding_s * 1000 / (tokens - 1) if tokens is not None and tokens > 1 else None,
-        e2e_ms=(ttft_s + decoding_s) * 1000,
-        chunk_gaps_ms=tuple(gap * 1000 for gap in gaps_s),
-        prompt_tokens=prompt_tokens,
-        completion_tokens=tokens,
-        output_text=text if isinstance(text, str) else None,
-    )
-
-
-def gaps(node: Node, key: str, index: int) -> tuple[float, ...]:
-    """One request's list in a list of lists."""
-    items = node.items(key) or ()
-    inner = Node(node.document, {str(index): items[index]}, (*node.path, key))
-    return tuple(_known(inner.numbers(str(index))))
-
-
-def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
-    """None for a request that completed. Where the file has no errors, one without a token and a wait has failed."""
-    if errors is not None:
-        return str(errors[index]) if errors[index] else None
-    return None if ttft_s or tokens else "neither a token nor a wait is recorded"
-
-
-def _known(values: Sequence[float | None] | None) -> list[float]:
-    """The values, or nothing where one is unknown."""
-    known = [value for value in values or () if value is not None]
-    return known if len(known) == len(values or ()) else []
+    return {name: value for name, value in found.items() if value is not None}

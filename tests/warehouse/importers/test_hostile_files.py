@@ -75,6 +75,7 @@ def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str)
         ({"ttfts": {"a": 1}}, "ttfts: a list is expected here, not an object"),
         ({"ttfts": [0.1]}, "itls: it has 8 values where ttfts has 1: the file is damaged"),
         ({"itls": [[0.1, "x"]] * 8}, "itls.0[1]: a number is expected here, not a text"),
+        ({"output_lens": [32.5] * 8}, "output_lens[0]: a whole number is expected here, not 32.5"),
         ({"ttfts": [-0.1] * 8}, "ttfts[0]: a number between 0 and"),
         ({"model_id": "a\nb"}, "model_id: a name of one line"),
         ({"model_id": "x" * 2000}, "model_id: a name of one line"),
