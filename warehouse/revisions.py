@@ -17,7 +17,7 @@ MIGRATIONS = Path(__file__).resolve().parent.parent / "migrations"
 #: every command and page half a second of importing.
 REVISIONS = {
     "app": ("app_0001", "app_0002", "app_0003"),
-    "warehouse": ("warehouse_0001", "warehouse_0002", "warehouse_0003", "warehouse_0004", "warehouse_0005"),
+    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 7)),
 }
 #: The exact command that `refuse_other_revision` tells the user to run.
 MIGRATE_COMMAND = "drafthouse migrate"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 
 import duckdb
 
@@ -19,11 +20,12 @@ _RUNS = (
     f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
     """
     SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-        concurrency, arm, is_baseline, hardware, study_id, min(started_at)::DATE AS day,
+        concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,
+        min(started_at)::DATE AS day,
         avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
         avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
         max(engine_start_s) AS engine_start_s, list(duration_s) AS durations_s, list(completion_tokens) AS tokens
-    FROM counting WHERE job_id IN (SELECT unnest(?))
+    FROM counting WHERE job_id IN (SELECT unnest(?)) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
     """
 )
@@ -86,9 +88,9 @@ class _Prices:
             return _in_usd(row, self.asked, "as asked for")
         if row["study_id"] in self.by_study:
             return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
-        if (price := cost.price_on(self.book, hardware, day)) is None:
+        if day is None or (price := cost.price_on(self.book, hardware, day)) is None:
             raise QueryError(
-                f"nobody knows the price of {hardware!r} on {day}: add it to the price book with "
+                f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
                 "`drafthouse prices add`, or say it with --price-per-hour"
             )
         return price
@@ -96,7 +98,7 @@ class _Prices:
 
 def _in_usd(row: Row, per_hour: float, source: str) -> Price:
     """Raises UserError for a price that is not above 0."""
-    about = {"hardware": row["hardware"], "valid_from": row["day"], "currency": "USD", "source": source}
+    about = {"hardware": row["hardware"], "valid_from": row["day"] or date.min, "currency": "USD", "source": source}
     return price_from(about | {"rented_per_hour": per_hour})
 
 
