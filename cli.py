@@ -19,6 +19,7 @@ from services import (
     job_verbs,
     price_verbs,
     published_verbs,
+    replicate_verb,
     supervisor,
 )
 from services import demo as demos
@@ -51,6 +52,7 @@ for verb in (*job_verbs.VERBS, *analysis_verbs.VERBS):
 app.command("import")(import_verbs.import_results)
 app.command()(export_verbs.export)
 app.command()(published_verbs.published)
+app.command()(replicate_verb.replicate)
 
 
 def main() -> None:

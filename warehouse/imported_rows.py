@@ -60,6 +60,7 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "study_id": record.study_id,
         "study_name": record.study_name,
         "arm": run.labels.get("arm") or _arm(run),
+        "is_baseline": True if run.labels.get("baseline") == "true" else None,
         "workload": _workload(found),
         "pattern": _pattern(run.columns),
         "status": "completed" if why is None else "failed",

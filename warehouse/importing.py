@@ -8,10 +8,11 @@ from pathlib import Path
 
 from lab.errors import ForeignFileError
 from warehouse.exported import is_export, take_in
-from warehouse.imported_bundles import record_of, write_imported
+from warehouse.imported_bundles import ImportedBundle, record_of, write_imported
 from warehouse.importers.chosen import AUTO, import_files
 from warehouse.importers.imported import ImportedRun
 from warehouse.importers.reading import ForeignFile, printable, read_paths
+from warehouse.intake import UNSTORABLE, imported_tables
 from warehouse.settings import Settings
 
 
@@ -53,12 +54,23 @@ def import_read(
 ) -> Import:
     """The same of files that were read or uploaded. Runs that are there already are left as they are."""
     found = import_files(files, tool, labels)
+    for run in found.runs:
+        _refuse_unstorable(run)
     try:
         new = write_imported(settings.bundles, found.runs, {file.source.sha256: file.content for file in files})
     except OSError as error:
         raise _unwritable(settings, error) from error
     jobs = dict.fromkeys(record_of(run).job_id for run in found.runs)
     return Import(tuple(jobs), found.runs, tuple(record.run.run_id for record in new), found.skipped)
+
+
+def _refuse_unstorable(run: ImportedRun) -> None:
+    """A figure that no column can hold is said now, and not when the ingester finds the bundle."""
+    try:
+        imported_tables(ImportedBundle(Path(), record_of(run), run))
+    except UNSTORABLE as error:
+        where = ": ".join(part for part in (run.source.name, run.place) if part)
+        raise ForeignFileError(f"{where}: it cannot be stored: {str(error).splitlines()[0]}") from error
 
 
 def _unwritable(settings: Settings, error: OSError) -> ForeignFileError:

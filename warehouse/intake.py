@@ -15,14 +15,15 @@ from lab.validity import Verdict, judge
 from warehouse import imported_rows
 from warehouse.bundles import read_bundle, read_log
 from warehouse.columns import rows
-from warehouse.imported_bundles import is_imported, read_imported
+from warehouse.imported_bundles import ImportedBundle, is_imported, read_imported
 from warehouse.master import Tables, insert, transaction
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
 from warehouse.schema import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 
+UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 #: What a bundle can be wrong in. A full disk is none of these: it is no reason to reject a bundle.
-_WRONG = (BundleError, ValueError, TypeError, ArithmeticError, pa.ArrowException)
+_WRONG = (BundleError, *UNSTORABLE)
 _REFUSED = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
 
 
@@ -74,8 +75,13 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
 
 def _imported_tables(root: Path, folder: Path) -> Tables:
     bundle = read_imported(folder)
+    _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
+    return imported_tables(bundle)
+
+
+def imported_tables(bundle: ImportedBundle) -> Tables:
+    """The rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
     run = bundle.run
-    _refuse_renamed(root, folder, bundle.record.job_id, run.run_id)
     of_run = {
         "request_records": imported_rows.request_rows(run),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),

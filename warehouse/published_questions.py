@@ -6,7 +6,9 @@ import duckdb
 import pandas as pd
 
 from lab.errors import QueryError
+from lab.replication import OurRun
 from warehouse.queries import frame
+from warehouse.samples import COUNTING, Row, dicts
 
 
 def sources(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
@@ -45,3 +47,34 @@ def figures(con: duckdb.DuckDBPyConnection, source: str | None = None) -> pd.Dat
 def doubts(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """All columns of `published_doubts`."""
     return frame(con, "SELECT * FROM published_doubts ORDER BY source, check_name, sentence")
+
+
+#: Columns of results that are called so in OurRun too.
+_SAME = (
+    *("run_id", "arm", "is_baseline", "method", "draft_model", "num_speculative_tokens", "dataset", "input_tokens"),
+    *("pattern", "concurrency", "hardware", "engine", "engine_version", "target"),
+)
+
+
+def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None:
+    """The newest job of measured runs with this study's name that has completed ones; None where there is none."""
+    query = """
+        SELECT job_id FROM runs WHERE study_name = ? AND origin = 'measured' AND status = 'completed'
+        ORDER BY started_at DESC LIMIT 1
+    """
+    found = con.execute(query, [study_name]).fetchone()
+    return None if found is None else str(found[0])
+
+
+def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:
+    """The valid completed runs of a job, of attempts at one cell the last."""
+    query = f"WITH counting AS ({COUNTING}) SELECT * FROM counting WHERE job_id = ? ORDER BY started_at, run_id"  # noqa: S608 - no user's text is in it
+    return [_our_run(row) for row in dicts(con, query, [job_id])]
+
+
+def _our_run(row: Row) -> OurRun:
+    return OurRun(
+        **{name: row[name] for name in _SAME},
+        output_tokens=row["requested_output_tokens"],
+        metrics={name: tuple(value) if isinstance(value, list) else value for name, value in row.items()},
+    )

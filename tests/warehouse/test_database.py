@@ -112,6 +112,21 @@ def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_ru
             connection.execute("insert into runs by name select * from runs")
 
 
+def test_a_master_of_before_imports_keeps_its_runs_as_measured_and_still_takes_each_only_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    database.make_home(settings)
+    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0005")
+    with duckdb.connect(settings.master_file) as connection:
+        for table in ("runs", "request_records"):
+            _fill(connection, table)
+    database.migrate(settings)
+    with duckdb.connect(settings.master_file) as connection:
+        assert connection.execute("select run_id, origin, tool from runs").fetchall() == [("x", "measured", None)]
+        assert connection.execute("select run_id, prompt from request_records").fetchall() == [("x", "x")]
+        with pytest.raises(duckdb.ConstraintException):
+            connection.execute("insert into runs by name select * from runs")
+
+
 def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """One row of anything, with the run `x`."""
     types = connection.execute(f"select column_name, column_type from (describe {table})").fetchall()

@@ -219,6 +219,28 @@ def test_nothing_is_imported_when_the_disk_refuses_one_bundle(
     assert [path for path in settings.bundles.rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.parametrize("key", ["max_concurrency", "num_prompts"])
+def test_a_figure_that_no_column_can_hold_is_refused_at_once(settings: Settings, tmp_path: Path, key: str) -> None:
+    path = summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14})
+    with pytest.raises(ForeignFileError, match="it cannot be stored"):
+        import_paths(settings, [path])
+    assert list(settings.bundles.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["completed", "failed", "total_output_tokens", "burstiness", "duration"])
+def test_what_is_imported_is_never_rejected_later(settings: Settings, tmp_path: Path, key: str) -> None:
+    imported(settings, summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14}))
+    assert ask(settings, "select count(*) from runs") == [(1,)]
+    assert ask(settings, "select * from rejected_bundles") == []
+
+
+def test_names_with_markup_and_paths_are_text(settings: Settings, tmp_path: Path) -> None:
+    hostile = "../../<script>alert(1)</script>"
+    imported(settings, edited(DETAILED, tmp_path, model_id=hostile), study=hostile, arm=hostile)
+    assert ask(settings, "select target, study_name, arm from runs") == [(hostile,) * 3]
+    assert {path.parent for path in settings.bundles.glob("*/*")} == set(settings.bundles.iterdir())
+
+
 def test_bundles_of_earlier_formats_are_read_beside_imported_ones(settings: Settings) -> None:
     old_bundle(settings.bundles, run_id="first")
     second_bundle(settings.bundles, run_id="second")

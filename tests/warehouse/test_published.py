@@ -48,6 +48,7 @@ def test_all_198_figures_are_there_with_their_source() -> None:
 
 def test_every_preset_that_a_source_names_exists() -> None:
     named = [source.preset for source in book.sources().values() if source.preset]
+    named += [name for source in book.sources().values() for name in source.presets.values()]
     assert not [name for name in named if not (REPOSITORY / "presets" / f"{name}.toml").exists()]
 
 

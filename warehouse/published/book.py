@@ -30,6 +30,7 @@ class Source:
     title: str
     method: str
     preset: str | None  # the preset that repeats it
+    presets: Mapping[str, str]  # others, by the source's own study that each repeats
     tau_examples: tuple[TauClaim, ...] = ()
 
 
@@ -78,7 +79,7 @@ def _figure(row: Mapping[str, str]) -> PublishedFigure:
 
 
 def _source(found: Mapping[str, object]) -> Source:
-    given = found.get("tau_examples")
+    given, others = found.get("tau_examples"), found.get("presets")
     claims = tuple(TauClaim(str(found["id"]), **claim) for claim in given) if isinstance(given, list) else ()
     return Source(
         id=str(found["id"]),
@@ -86,5 +87,6 @@ def _source(found: Mapping[str, object]) -> Source:
         title=str(found["title"]),
         method=str(found["method"]).strip(),
         preset=str(found["preset"]) if "preset" in found else None,
+        presets={str(study): str(name) for study, name in others.items()} if isinstance(others, dict) else {},
         tau_examples=claims,
     )
