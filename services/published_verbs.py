@@ -1,16 +1,19 @@
 """`drafthouse published`: what others published, and what is doubtful about it."""
 
+# ruff: noqa: PLC0415 - pandas and SciPy are imported when they are asked for: they cost every other command a second
 from __future__ import annotations
 
-from typing import Annotated, Any
+import math
+from typing import TYPE_CHECKING, Annotated, Any
 
-import pandas as pd
 import typer
 
 from services.show import print_json, print_table
-from warehouse import published_questions
 from warehouse.database import open_warehouse
 from warehouse.settings import load_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SourceName = Annotated[str | None, typer.Argument(help="One of the sources: its figures, as they were printed.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -18,6 +21,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")
 
 def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
     """List who published figures, the figures of one of them, and what does not fit together."""
+    from warehouse import published_questions
+
     with open_warehouse(load_settings()) as con:
         sources, figures = published_questions.sources(con), published_questions.figures(con, source)
         doubts = published_questions.doubts(con)
@@ -55,6 +60,6 @@ def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
 def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
-    if value is None or value is pd.NA or (isinstance(value, float) and pd.isna(value)):
+    if isinstance(value, float) and math.isnan(value):
         return None
     return int(value) if isinstance(value, float) and value.is_integer() else value

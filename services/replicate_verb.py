@@ -1,6 +1,6 @@
 """`drafthouse replicate`: a published experiment once more, and both side by side."""
 
-# ruff: noqa: PLC0415 - the published figures are imported when they are asked for: their checks need SciPy
+# ruff: noqa: PLC0415 - pandas and SciPy are imported when they are asked for: they cost every other command a second
 from __future__ import annotations
 
 from dataclasses import asdict
@@ -12,7 +12,6 @@ from lab.errors import UserError
 from lab.study import Study
 from services import demo as demos
 from services.show import print_json, print_table
-from warehouse import published_questions
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
 from workers import queue
@@ -39,11 +38,13 @@ def replicate(
     as_json: AsJson = False,
 ) -> None:
     """Submit the preset that repeats a published experiment; once it has run, show both side by side."""
+    from warehouse.published_questions import repeating_job
+
     settings = load_settings()
     name = preset_of(source, study)
     ours = preset(name, reference=reference)
     with open_warehouse(settings) as con:
-        job_id = None if again else published_questions.repeating_job(con, ours.name)
+        job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:
         job_id = _on_its_way(settings, ours, again=again) or queue.submit(settings, ours)
         if not wait:
@@ -106,11 +107,12 @@ def _found(settings: Settings, source: str, name: str, job_id: str) -> list[Besi
     """The figures of every study of the source that this preset repeats."""
     from lab.replication import side_by_side
     from warehouse.published.book import figures
+    from warehouse.published_questions import our_runs
 
     of_source = [figure for figure in figures() if figure.source == source]
     repeated = [figure for figure in of_source if preset_of(source, figure.study) == name]
     with open_warehouse(settings) as con:
-        return side_by_side(repeated, published_questions.our_runs(con, job_id))
+        return side_by_side(repeated, our_runs(con, job_id))
 
 
 def _row(each: Beside) -> tuple[Any, ...]:
