@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lab.errors import UserError
 from lab.study import Study
 from services import demo as demos
 from services.show import print_json, print_table
@@ -38,6 +37,7 @@ def replicate(
     as_json: AsJson = False,
 ) -> None:
     """Submit the preset that repeats a published experiment; once it has run, show both side by side."""
+    from warehouse.published.book import preset_of
     from warehouse.published_questions import repeating_job
 
     settings = load_settings()
@@ -57,21 +57,6 @@ def replicate(
     _show(settings, source, name, job_id, as_json=as_json)
 
 
-def preset_of(source: str, study: str | None) -> str:
-    """The preset that repeats the source's study, its main one by default. Raises UserError where there is none."""
-    from warehouse.published.book import figures, sources
-
-    if (found := sources().get(source)) is None:
-        raise UserError(f"nobody named {source!r} is among the published sources: there are {', '.join(sources())}")
-    studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
-    if study is not None and study not in studies:
-        raise UserError(f"{source} has no experiment {study!r}: there are {', '.join(studies) or 'none'}")
-    name = found.presets.get(study or "", found.preset)
-    if name is None:
-        raise UserError(f"{source} measured nothing, so there is nothing to repeat")
-    return name
-
-
 def _on_its_way(settings: Settings, study: Study, *, again: bool) -> str | None:
     """A job of this study that waits or runs."""
     active = [job for job in queue.jobs(app_engine(settings)) if job.state in ("queued", "running")]
@@ -88,7 +73,10 @@ def _say_queued(settings: Settings, asked: str, job_id: str, *, as_json: bool) -
 
 
 def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: bool) -> None:
-    found = _found(settings, source, name, job_id)
+    from warehouse.published_questions import beside
+
+    with open_warehouse(settings) as con:
+        found = beside(con, source, name, job_id)
     if as_json:
         print_json({"job_id": job_id, "figures": [_as_dict(each) for each in found]})
         return
@@ -101,18 +89,6 @@ def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: b
     missing = sum(each.ours is None for each in found)
     if missing:
         print(f"{missing} of {len(found)} figures have nothing here to stand beside.")
-
-
-def _found(settings: Settings, source: str, name: str, job_id: str) -> list[Beside]:
-    """The figures of every study of the source that this preset repeats."""
-    from lab.replication import side_by_side
-    from warehouse.published.book import figures
-    from warehouse.published_questions import our_runs
-
-    of_source = [figure for figure in figures() if figure.source == source]
-    repeated = [figure for figure in of_source if preset_of(source, figure.study) == name]
-    with open_warehouse(settings) as con:
-        return side_by_side(repeated, our_runs(con, job_id))
 
 
 def _row(each: Beside) -> tuple[Any, ...]:

@@ -11,7 +11,7 @@ from warehouse.exported import is_export, take_in
 from warehouse.imported_bundles import ImportedBundle, record_of, write_imported
 from warehouse.importers.chosen import AUTO, import_files
 from warehouse.importers.imported import ImportedRun
-from warehouse.importers.reading import ForeignFile, printable, read_paths
+from warehouse.importers.reading import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
 from warehouse.intake import UNSTORABLE, imported_tables
 from warehouse.settings import Settings
 
@@ -53,6 +53,10 @@ def import_read(
     settings: Settings, files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None
 ) -> Import:
     """The same of files that were read or uploaded. Runs that are there already are left as they are."""
+    if sum(len(file.content) for file in files) > LARGEST_IMPORT_BYTES:
+        raise ForeignFileError(
+            f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
+        )
     found = import_files(files, tool, labels)
     for run in found.runs:
         _refuse_unstorable(run)

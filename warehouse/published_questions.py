@@ -6,7 +6,8 @@ import duckdb
 import pandas as pd
 
 from lab.errors import QueryError
-from lab.replication import OurRun
+from lab.replication import Beside, OurRun, side_by_side
+from warehouse.published import book
 from warehouse.queries import frame
 from warehouse.samples import COUNTING, Row, dicts
 
@@ -70,6 +71,11 @@ def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:
     """The valid completed runs of a job, of attempts at one cell the last."""
     query = f"WITH counting AS ({COUNTING}) SELECT * FROM counting WHERE job_id = ? ORDER BY started_at, run_id"  # noqa: S608 - no user's text is in it
     return [_our_run(row) for row in dicts(con, query, [job_id])]
+
+
+def beside(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str) -> list[Beside]:
+    """The figures of the source that the preset repeats, each beside what the job measured."""
+    return side_by_side(book.repeated_by(source, preset), our_runs(con, job_id))
 
 
 def _our_run(row: Row) -> OurRun:

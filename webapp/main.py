@@ -32,5 +32,11 @@ st.navigation(
             icon=":material/list_alt:",
             help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
         ),
+        st.Page(
+            "views/others.py",
+            title="Others",
+            icon=":material/groups:",
+            help="Import result files of other tools, and see published figures beside what was measured here.",
+        ),
     ]
 ).run()

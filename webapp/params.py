@@ -27,7 +27,8 @@ class Param:
 JOB = Param("job", "Study", "study", always_in_url=True)
 CATEGORY = Param("category", "Category", "category")
 METRIC = Param("metric", "Metric", "metric")
-ALL = (JOB, CATEGORY, METRIC)
+SOURCE = Param("source", "Source", "source")
+ALL = (JOB, CATEGORY, METRIC, SOURCE)
 
 _SEPARATOR = " · "
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from lab.errors import UserError
 from lab.published import PublishedFigure, PublishedFinding, Scale, TauClaim
 from lab.published_checks import findings
 
@@ -52,6 +53,25 @@ def sources() -> dict[str, Source]:
 def doubts() -> tuple[PublishedFinding, ...]:
     """What the checks say of all figures."""
     return findings(figures(), [claim for source in sources().values() for claim in source.tau_examples])
+
+
+def preset_of(source: str, study: str | None = None) -> str:
+    """The preset that repeats the source's study, its main one by default. Raises UserError where there is none."""
+    if (found := sources().get(source)) is None:
+        raise UserError(f"nobody named {source!r} is among the published sources: there are {', '.join(sources())}")
+    studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
+    if study is not None and study not in studies:
+        raise UserError(f"{source} has no experiment {study!r}: there are {', '.join(studies) or 'none'}")
+    name = found.presets.get(study or "", found.preset)
+    if name is None:
+        raise UserError(f"{source} measured nothing, so there is nothing to repeat")
+    return name
+
+
+def repeated_by(source: str, preset: str) -> tuple[PublishedFigure, ...]:
+    """The figures of every study of the source that this preset repeats."""
+    of_source = [figure for figure in figures() if figure.source == source]
+    return tuple(figure for figure in of_source if preset_of(source, figure.study) == preset)
 
 
 def _figure(row: Mapping[str, str]) -> PublishedFigure:
