@@ -11,7 +11,17 @@ from typing import Annotated
 import typer
 
 from lab.errors import UserError
-from services import analysis_verbs, datasets_verbs, job_verbs, price_verbs, supervisor
+from services import (
+    analysis_verbs,
+    datasets_verbs,
+    export_verbs,
+    import_verbs,
+    job_verbs,
+    price_verbs,
+    published_verbs,
+    replicate_verb,
+    supervisor,
+)
 from services import demo as demos
 from services import doctor as doctors
 from services.show import print_json, print_table
@@ -39,6 +49,10 @@ app.add_typer(datasets_verbs.app, name="datasets")
 app.add_typer(price_verbs.app, name="prices")
 for verb in (*job_verbs.VERBS, *analysis_verbs.VERBS):
     app.command()(verb)
+app.command("import")(import_verbs.import_results)
+app.command()(export_verbs.export)
+app.command()(published_verbs.published)
+app.command()(replicate_verb.replicate)
 
 
 def main() -> None:

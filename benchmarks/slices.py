@@ -80,7 +80,7 @@ def _quantiles(counts: dict[int, int]) -> tuple[float, ...]:
 
 def _our_throughput(settings: Settings) -> Answer:
     with open_warehouse(settings) as connection:
-        return _by_arm(connection.execute("SELECT arm, avg(output_tok_per_s) FROM results GROUP BY arm").fetchall())
+        return _by_arm(connection.execute(_OUR_THROUGHPUT).fetchall())
 
 
 def _pandas_ttft(table: pd.DataFrame) -> Answer:
@@ -133,6 +133,7 @@ def _fetched(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[object, ..
         yield from batch
 
 
+_OUR_THROUGHPUT = "SELECT arm, avg(output_tok_per_s) FROM results WHERE origin = 'measured' GROUP BY arm"
 _OUR_TTFT = """
     SELECT arm, concurrency, list(bucket), list(number) FROM (
         SELECT arm, concurrency, bucket, sum(count)::BIGINT AS number

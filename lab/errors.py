@@ -36,6 +36,10 @@ class BundleError(UserError):
     """A run's folder that is not whole, or of a format this Drafthouse does not read."""
 
 
+class ForeignFileError(UserError):
+    """A result file of another tool that cannot be imported; the text names file, line or key, and the reason."""
+
+
 class QueryError(UserError):
     """A question to the warehouse that it cannot answer; DuckDB's own words are in the text."""
 

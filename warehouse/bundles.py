@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,8 @@ def write_bundle(
 
     Raises OSError (a full disk, say); nothing of the bundle is left then.
     """
-    final = bundle_folder(root, run.job_id, run.run_id)
-    if final.exists():
-        return final
-    writing = final.with_name(f"{_TEMPORARY}{run.run_id}-{uuid.uuid4().hex[:8]}")
-    try:
-        writing.mkdir(parents=True)
+
+    def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(run.model_dump_json(indent=1) + "\n", encoding="utf-8")
         _write_table(writing / REQUESTS_FILE, requests, REQUESTS_SCHEMA)
         _write_table(writing / TELEMETRY_FILE, telemetry, TELEMETRY_SCHEMA)
@@ -119,16 +115,41 @@ def write_bundle(
             (writing / LOG_FILE).touch()
         else:
             shutil.copyfile(log, writing / LOG_FILE)
-        for path in (*writing.iterdir(), writing):
-            fsync(path)
-        writing.rename(final)
-        fsync(final.parent)
-    except OSError:
-        shutil.rmtree(writing, ignore_errors=True)
-        if final.exists():  # another worker finished the same run a moment earlier
-            return final
-        raise
+
+    final = bundle_folder(root, run.job_id, run.run_id)
+    write_whole({final: fill})
     return final
+
+
+def write_whole(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Let each function fill its bundle's folder; all of them are there afterwards, or (OSError) none of the new ones.
+
+    What exists already is left as it is: a bundle is never changed.
+    """
+    staged: dict[Path, Path] = {}
+    try:
+        for final, fill in bundles.items():
+            if final.exists():
+                continue
+            staged[final] = writing = final.with_name(f"{_TEMPORARY}{final.name}-{uuid.uuid4().hex[:8]}")
+            writing.mkdir(parents=True)
+            fill(writing)
+            for path in (*writing.rglob("*"), writing):
+                fsync(path)
+        for final, writing in staged.items():
+            _put(writing, final)
+    finally:
+        for writing in staged.values():
+            shutil.rmtree(writing, ignore_errors=True)
+
+
+def _put(writing: Path, final: Path) -> None:
+    try:
+        writing.rename(final)
+    except OSError:
+        if not final.exists():  # otherwise another worker finished the same run a moment earlier
+            raise
+    fsync(final.parent)
 
 
 def _write_table(path: Path, rows: Sequence[RequestRecord] | Sequence[TelemetrySample], schema: pa.Schema) -> None:

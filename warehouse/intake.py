@@ -11,19 +11,20 @@ import pyarrow as pa
 
 from lab import metrics
 from lab.errors import BundleError
-from lab.validity import judge
-from warehouse.bundles import Bundle, read_bundle, read_log
+from lab.validity import Verdict, judge
+from warehouse import imported_rows
+from warehouse.bundles import read_bundle, read_log
 from warehouse.columns import rows
-from warehouse.master import transaction
+from warehouse.imported_bundles import ImportedBundle, is_imported, read_imported
+from warehouse.master import Tables, insert, transaction
 from warehouse.prompt_latencies import prompt_latencies
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
 from warehouse.schema import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 
-Tables = Mapping[str, pa.Table]
-
+UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 #: What a bundle can be wrong in. A full disk is none of these: it is no reason to reject a bundle.
-_WRONG = (BundleError, ValueError, TypeError, ArithmeticError, pa.ArrowException)
+_WRONG = (BundleError, *UNSTORABLE)
 _REFUSED = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
 
 
@@ -54,37 +55,55 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
 
 
 def bundle_tables(root: Path, folder: Path) -> Tables:
-    """The rows of a bundle by table. Raises one of _WRONG."""
+    """The rows of a bundle by table, whether it was measured or imported. Raises one of _WRONG."""
+    return _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
+
+
+def _measured_tables(root: Path, folder: Path) -> Tables:
     bundle = read_bundle(folder)
     run = bundle.run
-    named = (folder.parent.name, folder.name)
-    if named != (run.job_id, run.run_id):
-        raise BundleError(f"{folder.relative_to(root)} holds run {run.job_id}/{run.run_id}: was it copied or renamed?")
+    _refuse_renamed(root, folder, run.job_id, run.run_id)
     measured = metrics.measure(run, bundle.requests, bundle.telemetry)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
     requests = rows(REQUEST_COLUMNS, bundle.requests)
     latencies, prompts = prompt_latencies(requests)
-    return {
-        "runs": rows(RUN_COLUMNS, [run]),
-        "request_records": _of_run(bundle, requests),
-        "prompt_latencies": _of_run(bundle, latencies),
-        "prompt_lists": prompts,
-        "telemetry": _of_run(bundle, rows(TELEMETRY_COLUMNS, bundle.telemetry)),
-        "run_metrics": _of_run(bundle, rows(METRIC_COLUMNS, [measured])),
-        "verdicts": _of_run(bundle, rows(VERDICT_COLUMNS, [verdict])),
-        "findings": _of_run(bundle, rows(FINDING_COLUMNS, verdict.findings)),
-        "histograms": _of_run(bundle, _histogram_rows(bundle)),
+    of_run = {
+        "request_records": requests,
+        "prompt_latencies": latencies,
+        "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
+        "run_metrics": rows(METRIC_COLUMNS, [measured]),
+        "histograms": _histogram_rows(metrics.histograms(run, bundle.requests)),
     }
+    every = {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts}
+    return {**every, **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
 
 
-def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
-    """Append rows by column name, inside the caller's transaction."""
-    for name, table in tables.items():
-        connection.register("incoming", table)
-        try:
-            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
-        finally:
-            connection.unregister("incoming")
+def _imported_tables(root: Path, folder: Path) -> Tables:
+    bundle = read_imported(folder)
+    _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
+    return imported_tables(bundle)
+
+
+def imported_tables(bundle: ImportedBundle) -> Tables:
+    """The rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
+    run = bundle.run
+    requests = imported_rows.request_rows(run)
+    latencies, prompts = prompt_latencies(requests)
+    of_run = {
+        "request_records": requests,
+        "prompt_latencies": latencies,
+        "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
+        "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
+        "imported_figures": imported_rows.figure_rows(run),
+    }
+    verdict = imported_rows.verdict_on(bundle)
+    every = {"runs": imported_rows.run_rows(bundle), "prompt_lists": prompts}
+    return {**every, **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
+
+
+def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
+    if (folder.parent.name, folder.name) != (job_id, run_id):
+        raise BundleError(f"{folder.relative_to(root)} holds run {job_id}/{run_id}: was it copied or renamed?")
 
 
 def _new_lists(connection: duckdb.DuckDBPyConnection, lists: pa.Table) -> pa.Table:
@@ -94,16 +113,19 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, lists: pa.Table) -> pa.Tab
     return lists.slice(0, 0) if known.fetchall() else lists
 
 
-def _of_run(bundle: Bundle, table: pa.Table) -> pa.Table:
-    return table.add_column(0, "run_id", pa.array([bundle.run.run_id] * table.num_rows, type=pa.string()))
+def _verdict_rows(verdict: Verdict) -> Tables:
+    return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
 
 
-def _histogram_rows(bundle: Bundle) -> pa.Table:
-    counted = [
-        (metric, bucket, count)
-        for metric, buckets in metrics.histograms(bundle.run, bundle.requests).items()
-        for bucket, count in buckets.items()
-    ]
+def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:
+    return {
+        name: table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, type=pa.string()))
+        for name, table in tables.items()
+    }
+
+
+def _histogram_rows(histograms: Mapping[str, Mapping[int, int]]) -> pa.Table:
+    counted = [(metric, bucket, count) for metric, buckets in histograms.items() for bucket, count in buckets.items()]
     names, buckets, counts = zip(*counted, strict=True) if counted else ((), (), ())
     return pa.table(
         {

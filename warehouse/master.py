@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import sqlalchemy as sa
 
 from lab.errors import UserError
@@ -18,6 +19,7 @@ from warehouse.schema import WAREHOUSE
 from warehouse.settings import Settings
 from warehouse.views import describe
 
+Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB"}
 
@@ -78,9 +80,25 @@ def create_master(path: Path) -> None:
 
 
 def refresh(connection: duckdb.DuckDBPyConnection) -> None:
-    """Views and comments as this Drafthouse has them."""
+    """Views, comments and published figures as this Drafthouse has them. Safe to repeat."""
+    from warehouse.published.tables import published_tables  # noqa: PLC0415 - its checks need SciPy
+
     with transaction(connection):
         describe(connection)
+        for name, rows in published_tables().items():
+            if connection.execute(f'FROM "{name}"').to_arrow_table() != rows:
+                connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names are ours
+                insert(connection, {name: rows})
+
+
+def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
+    """Append rows by column name, inside the caller's transaction."""
+    for name, table in tables.items():
+        connection.register("incoming", table)
+        try:
+            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
+        finally:
+            connection.unregister("incoming")
 
 
 @contextlib.contextmanager

@@ -10,8 +10,7 @@ import sqlalchemy as sa
 from warehouse import app_schema
 from warehouse.columns import Column, keyed, rows
 from warehouse.database import reading
-from warehouse.intake import insert
-from warehouse.master import transaction
+from warehouse.master import insert, transaction
 from warehouse.schema import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS
 
 #: What was mirrored last, by table; a job's progress and lease are not among its columns, so it changes rarely.

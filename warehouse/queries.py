@@ -64,15 +64,19 @@ def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_t
 #: Of attempts at the same cell the last completed one counts.
 _SPEEDUP = """
     WITH cell AS (
-        SELECT *, "{metric}" AS number FROM results
+        SELECT * REPLACE (
+            coalesce(is_baseline, false) AS is_baseline, coalesce(category, 'all') AS category,
+            coalesce(dataset, 'unknown') AS dataset), "{metric}" AS number
+        FROM results
         WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false
+            AND concurrency IS NOT NULL AND pattern IS NOT NULL -- an imported run without them has no place here
         QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC, started_at DESC) = 1
     ), paired AS (
         SELECT c.*, c.number / nullif(b.number, 0) AS ratio
         FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
-            AND b.requested_output_tokens = c.requested_output_tokens AND b.pattern = c.pattern
+            AND b.requested_output_tokens IS NOT DISTINCT FROM c.requested_output_tokens AND b.pattern = c.pattern
             AND b.workload IS NOT DISTINCT FROM c.workload
-            AND b.repeat = c.repeat
+            AND b.repeat IS NOT DISTINCT FROM c.repeat
     )
     SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, workload, dataset, category, input_tokens,
         requested_output_tokens, pattern, concurrency,
@@ -91,11 +95,12 @@ def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.D
         con,
         """
         WITH position AS (
-            SELECT arm, category, concurrency, num_drafts, unnest(acceptance_per_position) AS rate,
+            SELECT arm, coalesce(category, 'all') AS category, concurrency, num_drafts,
+                unnest(acceptance_per_position) AS rate,
                 unnest(range(1, len(acceptance_per_position) + 1)) AS position
             FROM results
             WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
-                AND acceptance_per_position IS NOT NULL
+                AND acceptance_per_position IS NOT NULL AND concurrency IS NOT NULL
         )
         SELECT arm, category, concurrency, position, sum(rate * num_drafts) / sum(num_drafts) AS acceptance,
             sum(num_drafts)::BIGINT AS num_drafts
@@ -154,7 +159,8 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
                 AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop, count(*) AS runs,
             median(requests_completed + requests_failed) AS requests,
             median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
-        FROM results WHERE status = 'completed' AND window_s IS NOT NULL GROUP BY ALL ORDER BY ALL
+        FROM results WHERE status = 'completed' AND window_s IS NOT NULL AND origin = 'measured'
+        GROUP BY ALL ORDER BY ALL
         """,
     )
 

@@ -1,6 +1,6 @@
 """The columns of `request_records` and `telemetry`: each reads from a RequestRecord or a TelemetrySample.
 
-`run_id` stands before them; the ingester adds it.
+`run_id` stands before them; the ingester adds it. What a file of another tool may not tell of a request can be null.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from warehouse.columns import Column, column
 
 _RECORDED = (
     column("index", "int", "place in the order of sending, from 0"),
-    column("prompt_id", "text", "the same prompt has the same id in every arm"),
+    column("prompt_id", "text?", "the same prompt has the same id in every arm"),
     column("category", "text?", "kind of text"),
-    column("prompt", "text", "what was sent"),
-    column("requested_output_tokens", "int", "tokens that it may generate at most"),
+    column("prompt", "text?", "what was sent"),
+    column("requested_output_tokens", "int?", "tokens that it may generate at most"),
     column(
-        "intended_send_s", "double", "when the load asked for it; seconds since the window began, as all times here"
+        "intended_send_s", "double?", "when the load asked for it; seconds since the window began, as all times here"
     ),
     column("sent_s", "double?", "when it left the client"),
     column("first_token_s", "double?", "when the first output arrived"),
     column("end_s", "double?", "last byte, or the moment of failure"),
-    column("chunk_s", "doubles", "arrival of each streamed chunk that carried output"),
+    column("chunk_s", "doubles?", "arrival of each streamed chunk that carried output"),
     column("chunk_tokens", "ints?", "tokens in each of those chunks; null where the server does not count them"),
     column("prompt_tokens", "int?", "from the server's usage"),
     column("completion_tokens", "int?", "from the server's usage"),
     column("finish_reason", "text?", "why the output ended, in the server's words"),
     column("error", "text?", "why the request failed; null where it did not"),
-    column("output_text", "text", "what came back"),
+    column("output_text", "text?", "what came back"),
     column("spec_drafts", "int?", "verification rounds of this request, as the server says"),
     column("spec_draft_tokens", "int?", "tokens drafted for this request"),
     column("spec_accepted_tokens", "int?", "drafted tokens accepted for this request"),

@@ -1,4 +1,7 @@
-"""The columns of `runs`: what was run, under what circumstances, and how it went. Each reads from a RunRecord."""
+"""The columns of `runs`: what was run, under what circumstances, and how it went. Each reads from a RunRecord.
+
+Columns of which a file of another tool may say nothing can be null; a measured run has a value in each of them.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,10 @@ def _started_at(run: RunRecord) -> datetime:
     return moment
 
 
+def _nothing(_: RunRecord) -> None:
+    return None
+
+
 _WHAT = (
     column("run_id", "text", "names the run: one execution of a cell"),
     column("cell_key", "text", "the cell (arm, workload, load, repeat) within its job; attempts share it"),
@@ -45,12 +52,12 @@ _WHAT = (
     column("job_id", "text", "the job that ran it"),
     column("study_id", "text", "SHA-256 of the study's content"),
     column("study_name", "text", "the study's name"),
-    column("target", "text", "the model that is served"),
+    column("target", "text?", "the model that is served"),
     column("arm", "text", "name of the arm: one way to serve the target", "arm.name"),
-    column("is_baseline", "bool", "whether the other arms of the job are compared with this one"),
+    column("is_baseline", "bool?", "whether the other arms of the job are compared with this one"),
     column(
         "method",
-        "text",
+        "text?",
         "how tokens are drafted; none without speculation",
         lambda run: run.arm.speculation.method if run.arm.speculation else "none",
     ),
@@ -61,20 +68,22 @@ _WHAT = (
         "tokens drafted a round; null without speculation",
         "arm.speculation.num_speculative_tokens",
     ),
-    column("arm_json", "text", "the arm with its flags, as JSON", _json(lambda run: run.arm)),
+    column("arm_json", "text?", "the arm with its flags, as JSON", _json(lambda run: run.arm)),
     column("arm_id", "text?", "SHA-256 of the arm without its name", "identity.arm_id"),
 )
 _WORKLOAD = (
     column("workload", "text?", "short name of the workload, unique within a study; null in old runs", "workload.name"),
-    column("dataset", "text", "where the prompts come from", "workload.dataset"),
+    column("dataset", "text?", "where the prompts come from", "workload.dataset"),
     column(
         "category",
-        "text",
+        "text?",
         "the one category of prompts; all where it is not one",
         lambda run: run.workload.category or "all",
     ),
-    column("requested_output_tokens", "int", "tokens that each request may generate at most", "workload.output_tokens"),
-    column("ignore_eos", "bool", "whether the model has to write on past its end", "workload.ignore_eos"),
+    column(
+        "requested_output_tokens", "int?", "tokens that each request may generate at most", "workload.output_tokens"
+    ),
+    column("ignore_eos", "bool?", "whether the model has to write on past its end", "workload.ignore_eos"),
     column("input_tokens", "int?", "length of the prompts, where they are made to a length", "workload.input_tokens"),
     column(
         "own_output_lengths",
@@ -86,29 +95,29 @@ _WORKLOAD = (
     column("workload_id", "text?", "SHA-256 of the workload, its dataset and its seed", "identity.workload_id"),
     column("dataset_digest", "text?", "SHA-256 of the dataset's file, where there is one", "identity.dataset_digest"),
     column("prompts_seed", "bigint?", "the study's seed: which prompts, in which order, and their arrivals"),
-    column("pattern", "text", "short name of the access pattern", "load.name"),
-    column("concurrency", "int", "most requests in flight at once", "load.max_concurrency"),
-    column("num_prompts", "int", "requests asked for", "load.num_prompts"),
+    column("pattern", "text?", "short name of the access pattern", "load.name"),
+    column("concurrency", "int?", "most requests in flight at once", "load.max_concurrency"),
+    column("num_prompts", "int?", "requests asked for", "load.num_prompts"),
     column("request_rate_rps", "double?", "arrivals per second; null in a closed loop", "load.request_rate_rps"),
-    column("burstiness", "double", "shape of the gamma arrivals; 1 is Poisson", "load.burstiness"),
+    column("burstiness", "double?", "shape of the gamma arrivals; 1 is Poisson", "load.burstiness"),
     column("arrivals", "text?", "gamma, constant, ramp or trace; of no meaning in a closed loop", "load.arrivals"),
     column("load_json", "text?", "the access pattern, as JSON", _json(lambda run: run.load)),
     column("load_id", "text?", "SHA-256 of the access pattern without its label", "identity.load_id"),
-    column("endpoint", "text", "completions or chat"),
-    column("temperature", "double", "sampling temperature that was sent; 0 is greedy", "sampling.temperature"),
-    column("top_p", "double", "top_p that was sent", "sampling.top_p"),
-    column("seed", "bigint", "sampling seed that was sent", "sampling.seed"),
-    column("slo_json", "text", "bounds that a good request keeps, as JSON", _json(lambda run: run.slo)),
+    column("endpoint", "text?", "completions or chat"),
+    column("temperature", "double?", "sampling temperature that was sent; 0 is greedy", "sampling.temperature"),
+    column("top_p", "double?", "top_p that was sent", "sampling.top_p"),
+    column("seed", "bigint?", "sampling seed that was sent", "sampling.seed"),
+    column("slo_json", "text?", "bounds that a good request keeps, as JSON", _json(lambda run: run.slo)),
 )
 _HOW = (
-    column("repeat", "int", "number of the repeat, from 0"),
-    column("launch_index", "int", "place of its engine start in the job, from 0"),
-    column("attempt", "int", "how often this cell had been tried before"),
+    column("repeat", "int?", "number of the repeat, from 0"),
+    column("launch_index", "int?", "place of its engine start in the job, from 0"),
+    column("attempt", "int?", "how often this cell had been tried before"),
     column("status", "text", "completed or failed"),
     column("error", "text?", "why it failed"),
-    column("started_at", "moment", "when its measured window began", _started_at),
+    column("started_at", "moment?", "when its measured window began", _started_at),
     column("window_s", "double?", "length of the measured window on the client's clock, seconds", "duration_s"),
-    column("warmup_requests", "int", "requests sent before the window, in no number"),
+    column("warmup_requests", "int?", "requests sent before the window, in no number"),
     column("warmup_s", "double?", "how long the warm-up took, seconds"),
     column("idle_before_s", "double?", "seconds since the previous run on the same engine start ended"),
     column(
@@ -128,29 +137,29 @@ _HOW = (
     column("log_end_bytes", "bigint?", "length of the engine's log when the measured window ended"),
 )
 _CIRCUMSTANCES = (
-    column("hardware", "text", "the accelerator, or the processor where there is none", "circumstances.hardware"),
-    column("host", "text", "name of the machine", "circumstances.host"),
-    column("cpu_count", "int", "processor cores of the machine", "circumstances.cpu_count"),
-    column("memory_bytes", "bigint", "memory of the machine", "circumstances.memory_bytes"),
-    column("os", "text", "operating system", "circumstances.os"),
-    column("python_version", "text", "of the measuring client", "circumstances.python_version"),
+    column("hardware", "text?", "the accelerator, or the processor where there is none", "circumstances.hardware"),
+    column("host", "text?", "name of the machine", "circumstances.host"),
+    column("cpu_count", "int?", "processor cores of the machine", "circumstances.cpu_count"),
+    column("memory_bytes", "bigint?", "memory of the machine", "circumstances.memory_bytes"),
+    column("os", "text?", "operating system", "circumstances.os"),
+    column("python_version", "text?", "of the measuring client", "circumstances.python_version"),
     column("drafthouse_revision", "text?", "the Drafthouse that measured", "circumstances.drafthouse_revision"),
-    column("engine", "text", "the engine that served", "circumstances.engine"),
+    column("engine", "text?", "the engine that served", "circumstances.engine"),
     column("engine_version", "text?", "as the engine itself says", "circumstances.engine_version"),
-    column("command_json", "text", "how it was started, as JSON", _json(lambda run: run.circumstances.command)),
+    column("command_json", "text?", "how it was started, as JSON", _json(lambda run: run.circumstances.command)),
     column(
         "environment_json",
-        "text",
+        "text?",
         "environment variables set for it, as JSON",
         _json(lambda run: run.circumstances.environment),
     ),
     column(
         "effective_config_json",
-        "text",
+        "text?",
         "its settings as its log tells them, as JSON",
         _json(lambda run: run.circumstances.effective_config),
     ),
-    column("target_path", "text", "where the target was loaded from", "circumstances.target_path"),
+    column("target_path", "text?", "where the target was loaded from", "circumstances.target_path"),
     column("target_digest", "text?", "SHA-256 over its weights, where it is a folder", "circumstances.target_digest"),
     column(
         "target_revision",
@@ -179,4 +188,18 @@ _CIRCUMSTANCES = (
     column("format_version", "int", "version of the bundle's format"),
 )
 
-RUN_COLUMNS: tuple[Column, ...] = (*_WHAT, *_WORKLOAD, *_HOW, *_CIRCUMSTANCES)
+#: Where a run comes from. A measured one has none of the others.
+ORIGIN_COLUMNS = (
+    column(
+        "origin",
+        "text",
+        "measured: by Drafthouse; imported: from a result file of another tool; published: printed by somebody",
+        lambda _: "measured",
+    ),
+    column("tool", "text?", "the tool that wrote the imported file, as docs/importing.md names it", _nothing),
+    column("tool_version", "text?", "its version, where the file tells", _nothing),
+    column("source_sha256", "text?", "SHA-256 of the imported file, which its bundle keeps", _nothing),
+    column("labels_json", "text?", "labels that the file or the user gave to an imported run, as JSON", _nothing),
+)
+
+RUN_COLUMNS: tuple[Column, ...] = (*_WHAT, *_WORKLOAD, *_HOW, *_CIRCUMSTANCES, *ORIGIN_COLUMNS)

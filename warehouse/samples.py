@@ -138,11 +138,14 @@ COUNTING = """
 _RUNS = (
     f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
     """
-    SELECT run_id, job_id, repeat, arm, "{metric}" AS number,
+    SELECT run_id, job_id, arm, "{metric}" AS number,
+        CASE WHEN origin = 'measured' THEN repeat ELSE row_number() OVER (
+            PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
+            ORDER BY repeat, started_at, run_id) END AS repeat,
         coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
         concurrency, is_baseline, method, num_speculative_tokens, category,
         request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
-    FROM counting WHERE job_id IN (SELECT unnest(?))
+    FROM counting WHERE job_id IN (SELECT unnest(?)) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
     """
 )
@@ -151,11 +154,13 @@ _HISTORY = (
     """
     SELECT list("{metric}" ORDER BY repeat) FROM counting
     WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest(?))) AND "{metric}" IS NOT NULL
+        AND origin = 'measured'
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
     """
 )
 _OUTPUTS = """
     SELECT prompt_id, arg_min(struct_pack(text := output_text, tokens := completion_tokens), run_id)
     FROM request_records
-    WHERE run_id IN (SELECT unnest(?)) AND is_completed GROUP BY prompt_id ORDER BY min("index")
+    WHERE run_id IN (SELECT unnest(?)) AND is_completed AND prompt_id IS NOT NULL
+    GROUP BY prompt_id ORDER BY min("index")
 """

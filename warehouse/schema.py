@@ -13,6 +13,13 @@ from lab.metric import Metric
 from lab.metrics import METRICS
 from warehouse import prompt_latencies
 from warehouse.columns import Column, column, table
+from warehouse.published.columns import (
+    DOUBT_COLUMNS,
+    FIGURE_COLUMNS,
+    PUBLISHED_METRICS,
+    PUBLISHED_RUN_COLUMNS,
+    SOURCE_COLUMNS,
+)
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
 
@@ -29,6 +36,10 @@ def _metric_column(metric: Metric) -> Column:
 
 
 METRIC_COLUMNS: tuple[Column, ...] = tuple(map(_metric_column, METRICS))
+PUBLISHED_COLUMNS: tuple[Column, ...] = (
+    *PUBLISHED_RUN_COLUMNS,
+    *(each for each in METRIC_COLUMNS if each.name in PUBLISHED_METRICS),
+)
 STUDY_COLUMNS: tuple[Column, ...] = (
     column("study_id", "text", "SHA-256 of the study's content: the same study has the same id everywhere"),
     column("name", "text", "the name its author gave it"),
@@ -96,6 +107,11 @@ _HISTOGRAM_COLUMNS = (
     column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
     column("count", "bigint", "how many values fell into it"),
 )
+IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
+    column("field", "text", "the tool's own name of it; docs/importing.md says what each became"),
+    column("value", "double?", "the figure in the tool's own unit; null where it is no number"),
+    column("left_out", "text?", "why it became no column; null where it did"),
+)
 _REJECTED_COLUMNS = (
     column("path", "text", "the folder, relative to the bundles"),
     column("error", "text", "why it was rejected"),
@@ -121,7 +137,7 @@ runs = table(
     "One row a run: what was run, its circumstances and how it went. The view results adds its numbers",
     RUN_COLUMNS,
 )
-sa.Index("only_one_runs_run_id", runs.c.run_id, unique=True)
+sa.Index("each_once_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",
@@ -183,6 +199,27 @@ histograms = table(
     "Latencies of each run as counts on a logarithmic scale. Add the counts of several runs to pool them: percentiles "
     f"of the sum are those of all their values together, to {histogram.RELATIVE_ERROR:.1%}",
     _HISTOGRAM_COLUMNS,
+)
+imported_figures = table(
+    WAREHOUSE,
+    "imported_figures",
+    "The figures of imported runs as their tool printed them, with its names and units, and what became no column",
+    (_RUN_ID, *IMPORTED_FIGURE_COLUMNS),
+)
+published_sources = table(
+    WAREHOUSE, "published_sources", "Who published figures that ship with Drafthouse", SOURCE_COLUMNS
+)
+published_results = table(
+    WAREHOUSE, "published_results", "Figures that others published, each as it was printed", FIGURE_COLUMNS
+)
+published_runs = table(
+    WAREHOUSE,
+    "published_runs",
+    "Published figures that are runs: the absolute ones of one setting. They stand in results too",
+    PUBLISHED_COLUMNS,
+)
+published_doubts = table(
+    WAREHOUSE, "published_doubts", "Published figures that do not follow from each other", DOUBT_COLUMNS
 )
 rejected_bundles = table(
     WAREHOUSE,

@@ -23,12 +23,14 @@ _RUNS = (
         FROM counting WHERE job_id IN (SELECT unnest(?))
     )
     SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-        concurrency, arm, is_baseline, hardware, study_id, min(started_at)::DATE AS day,
+        concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,
+        min(started_at)::DATE AS day,
         avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
         avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
         list(duration_s) AS durations_s, list(completion_tokens) AS tokens
-    FROM shared GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
+    FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
+    GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
     """
 )
 

@@ -10,8 +10,9 @@ from lab.errors import BundleError
 from lab.validity import StudyRun, judge_study
 from warehouse.bundles import bundle_folder, read_run
 from warehouse.columns import keyed, rows
-from warehouse.intake import insert
-from warehouse.master import transaction
+from warehouse.imported_bundles import is_imported, read_imported
+from warehouse.imported_evidence import told
+from warehouse.master import insert, transaction
 from warehouse.samples import Row, dicts
 from warehouse.schema import STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
@@ -32,24 +33,33 @@ def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
 
 def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
     metrics = dicts(connection, _METRICS, [job_id])
-    verdict = judge_study([run for row in metrics if (run := _run(root, job_id, row)) is not None])
+    found = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
+    unrecorded = frozenset[str]().union(*(names for _, names in found))
+    verdict = judge_study([run for run, _ in found], unrecorded)
     judged = {
         "job_id": job_id,
         "runs_judged": len(metrics),
         "unjudged_checks": sorted({each.check for each in verdict.unjudged}),
     }
-    found = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
+    fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
     with transaction(connection):
         for table in ("study_verdicts", "study_findings"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
         insert(connection, {"study_verdicts": rows(keyed(STUDY_VERDICT_COLUMNS), [judged])})
-        insert(connection, {"study_findings": rows(keyed(STUDY_FINDING_COLUMNS), found)})
+        insert(connection, {"study_findings": rows(keyed(STUDY_FINDING_COLUMNS), fired)})
 
 
-def _run(root: Path, job_id: str, row: Row) -> StudyRun | None:
-    """None where the bundle has been taken away since: what is left is judged without it."""
+def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:
+    """The run, and what is not known of it. None where the bundle has been taken away since: what is left is judged
+    without it.
+    """
+    folder = bundle_folder(root, job_id, row["run_id"])
+    metrics = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
     try:
-        run = read_run(bundle_folder(root, job_id, row["run_id"]))
+        if not is_imported(folder):
+            return (read_run(folder), metrics), frozenset()
+        bundle = read_imported(folder)
     except BundleError:
         return None
-    return run, {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    seen = told(bundle.record, bundle.run)
+    return (seen.record, metrics), seen.unrecorded

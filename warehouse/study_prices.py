@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import duckdb
 
@@ -34,9 +35,9 @@ class Prices:
             return _in_usd(row, self.asked, "as asked for")
         if row["study_id"] in self.by_study:
             return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
-        if (price := cost.price_on(self.book, hardware, day)) is None:
+        if day is None or (price := cost.price_on(self.book, hardware, day)) is None:
             raise QueryError(
-                f"nobody knows the price of {hardware!r} on {day}: add it to the price book with "
+                f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
                 "`drafthouse prices add`, or say it with --price-per-hour"
             )
         return price
@@ -53,5 +54,5 @@ def prices(con: duckdb.DuckDBPyConnection, price_usd_per_hour: float | None = No
 
 def _in_usd(row: Row, per_hour: float, source: str) -> Price:
     """Raises UserError for a price that is not above 0."""
-    about = {"hardware": row["hardware"], "valid_from": row["day"], "currency": "USD", "source": source}
+    about = {"hardware": row["hardware"], "valid_from": row["day"] or date.min, "currency": "USD", "source": source}
     return price_from(about | {"rented_per_hour": per_hour})

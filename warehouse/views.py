@@ -41,13 +41,14 @@ class View:
 
 RESULTS = View(
     "results",
-    "One row a run: what was run, on what, and its numbers; null means unknown, never zero",
+    "One row a run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero",
     (
         *(("r", column) for column in RUN_COLUMNS if column.name not in _NOT_IN_RESULTS),
         *(("v", column) for column in VERDICT_COLUMNS),
         *(("m", column) for column in METRIC_COLUMNS),
     ),
-    "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN verdicts AS v USING (run_id)",
+    "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN verdicts AS v USING (run_id)\n"
+    "UNION ALL BY NAME FROM published_runs",
 )
 REQUESTS = View(
     "requests",

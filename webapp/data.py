@@ -7,6 +7,7 @@ is seen at the next look and the old entries fall out.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -18,10 +19,14 @@ import streamlit as st
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
 from lab.estimate import Estimate
+from lab.replication import Beside
 from lab.study import Study
-from warehouse import comparisons, dictionary, queries
+from warehouse import comparisons, dictionary, published_questions, queries
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
+from warehouse.importers.reading import ForeignFile
+from warehouse.importing import Import, import_read
+from warehouse.published import book
 from warehouse.sandbox import run_sql
 from warehouse.settings import Settings, load_settings
 from workers import queue
@@ -245,3 +250,56 @@ def _agreements(publication: Publication, job_id: str, metric: str, _found: Stud
     del publication, job_id, metric
     with closing(open_warehouse(settings())) as connection:
         return [agreed for _, agreed in comparisons.agreements(connection, _found)]
+
+
+def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:
+    """Import uploaded files, each (name, content): all of them, or with UserError nothing."""
+    return import_read(settings(), [ForeignFile(name, content) for name, content in files], labels=labels)
+
+
+def published_sources() -> pd.DataFrame:
+    return _published_sources(publication())
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def _published_sources(publication: Publication) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return published_questions.sources(connection)
+
+
+def published_figures(source: str) -> pd.DataFrame:
+    """Its figures as they were printed, with the preset that repeats each."""
+    return _published_figures(publication(), source)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _published_figures(publication: Publication, source: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        found = published_questions.figures(connection, source)
+    presets = {study: book.preset_of(source, study) for study in dict.fromkeys(found["study"])}
+    return found.drop(columns=["number", "source", "run_id", "doubts", "value"]).assign(
+        preset=found["study"].map(presets)
+    )
+
+
+def published_doubts(source: str) -> list[str]:
+    with closing(open_warehouse(settings())) as connection:
+        found = published_questions.doubts(connection)
+    return list(found[found["source"] == source]["sentence"])
+
+
+def published_beside(source: str, preset: str, study_name: str) -> tuple[str | None, list[Beside]]:
+    """The newest job of this study, and the source's figures beside it; None and nothing where it has not run."""
+    return _published_beside(publication(), source, preset, study_name)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _published_beside(
+    publication: Publication, source: str, preset: str, study_name: str
+) -> tuple[str | None, list[Beside]]:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        job_id = published_questions.repeating_job(connection, study_name)
+        return job_id, [] if job_id is None else published_questions.beside(connection, source, preset, job_id)

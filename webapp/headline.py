@@ -58,7 +58,8 @@ def break_even_card(speedups: pd.DataFrame, best: pd.Series | None) -> Card:
     label = "Stops paying at concurrency"
     if best is None:
         return Card(label, "–", "Needs the baseline and one other arm on the same load.")
-    same = [speedups[key] == best[key] for key in ("arm", "dataset", "category", "requested_output_tokens")]
+    keys = ("arm", "dataset", "category", "requested_output_tokens")
+    same = [(speedups[key] == best[key]) | (speedups[key].isna() & pd.isna(best[key])) for key in keys]
     rows = speedups[np.logical_and.reduce(same)]
     who = f"{best['arm']}, {best['category']}"
     if found := crossing(rows):

@@ -44,5 +44,11 @@ st.navigation(
             icon=":material/database:",
             help="Ask the warehouse anything, draw the answer, and send its link.",
         ),
+        st.Page(
+            "views/others.py",
+            title="Others",
+            icon=":material/groups:",
+            help="Import result files of other tools, and see published figures beside what was measured here.",
+        ),
     ]
 ).run()

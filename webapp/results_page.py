@@ -78,6 +78,11 @@ def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
             icon=":material/progress_activity:",
         )
+    if tools := sorted(set(runs[runs["origin"] == "imported"]["tool"].dropna())):
+        st.caption(
+            f":material/upload_file: Imported from files of {literal(', '.join(tools))}: what they do not tell is "
+            "empty here, and checks that need it did not look."
+        )
     measured = runs[runs["status"] == "completed"]
     if left_out := int((measured["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(

@@ -81,10 +81,15 @@ def _show_requests(requests: pd.DataFrame) -> None:
         prompt, output = st.columns(2)
         with prompt:
             st.caption(f"Prompt of request {request['index']}")
-            st.code(request["prompt"], language=None, wrap_lines=True)
+            st.code(_text(request["prompt"]), language=None, wrap_lines=True)
         with output:
-            st.caption(f"Output, in {count(len(request['chunk_s']), 'chunk')}")
-            st.code(request["output_text"], language=None, wrap_lines=True)
+            chunks = request["chunk_s"]
+            st.caption("Output" if chunks is None else f"Output, in {count(len(chunks), 'chunk')}")
+            st.code(_text(request["output_text"]), language=None, wrap_lines=True)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else "not recorded"
 
 
 def _show_numbers(run: pd.Series) -> None:
@@ -100,10 +105,12 @@ def _show_numbers(run: pd.Series) -> None:
 
 
 def _figure(value: object) -> str:
+    if value is None or value is pd.NaT or value is pd.NA:
+        return "–"
     if isinstance(value, Real):
         whole = float(value).is_integer()
         return f"{float(value):,.0f}" if whole else number(float(value), 5)
-    return "–" if value is None else ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
+    return ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
 
 
 def _show_how(run: pd.Series) -> None:

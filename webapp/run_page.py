@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -14,6 +15,7 @@ from webapp.headline import Card
 from webapp.text import count, literal, moment, number
 
 _PANELS, _LEAST_WIDTH = 3, 300
+_ABOUT = (("", "target"), ("by", "engine"), ("version", "engine_version"), ("on", "hardware"))
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
@@ -22,28 +24,24 @@ def labels(runs: pd.DataFrame) -> list[str]:
 
 
 def _what(run: Any) -> str:
-    where = [
-        run["arm"],
-        run["workload"] if isinstance(run["workload"], str) else run["category"],
-        run["pattern"],
-        f"repeat {run['repeat'] + 1}",
-    ]
-    if run["attempt"]:
-        where.append(f"attempt {run['attempt'] + 1}")
-    return ", ".join(map(str, where))
+    """What a file of another tool does not tell is left out."""
+    repeat = f"repeat {run['repeat'] + 1:.0f}" if pd.notna(run["repeat"]) else None
+    attempt = f"attempt {run['attempt'] + 1:.0f}" if pd.notna(run["attempt"]) and run["attempt"] else None
+    workload = run["workload"] if pd.notna(run["workload"]) else run["category"]
+    return ", ".join(str(part) for part in (run["arm"], workload, run["pattern"], repeat, attempt) if pd.notna(part))
 
 
 def show_head(run: pd.Series) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{literal(_what(run))}**", width="content")
         _show_badge(run)
-        if run["is_baseline"]:
+        if run["is_baseline"] is True or run["is_baseline"] is np.True_:
             st.badge("baseline", color="gray")
-    version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
-    st.caption(
-        f"{literal(run['target'])} by {literal(run['engine'] + version)} on {literal(run['hardware'])} · "
-        f"began {moment(run['started_at'].to_pydatetime())} · {literal(run['run_id'])}"
-    )
+        if run["origin"] != "measured":
+            st.badge(f"{run['origin']} from {run['tool']}", icon=":material/upload_file:", color="blue")
+    known = [f"{word} {run[name]}".strip() for word, name in _ABOUT if pd.notna(run[name])]
+    began = [f"began {moment(run['started_at'].to_pydatetime())}"] if pd.notna(run["started_at"]) else []
+    st.caption(literal(" · ".join([*known, *began, run["run_id"]])))
     if isinstance(run["error"], str):
         st.error("It failed, in its own words:", icon=":material/error:")
         st.code(run["error"], language=None, wrap_lines=True)
@@ -64,12 +62,12 @@ def show_cards(run: pd.Series) -> None:
     """Only of a run that has figures."""
     if run["status"] != "completed":
         return
-    failed = run["requests_failed"]
+    failed = "" if pd.isna(run["requests_failed"]) else f"{count(int(run['requests_failed']), 'request')} failed"
     cards = [
         Card("Output throughput", f"{number(run['output_tok_per_s'])} tok/s", f"over {number(run['duration_s'])} s"),
         Card("TTFT p50", f"{number(run['ttft_p50_ms'])} ms", f"p99 {number(run['ttft_p99_ms'])} ms"),
         Card("TPOT p50", f"{number(run['tpot_p50_ms'])} ms", f"p99 {number(run['tpot_p99_ms'])} ms"),
-        Card("Requests", f"{run['requests_completed']:.0f}", f"{count(int(failed), 'request')} failed"),
+        Card("Requests", number(run["requests_completed"], 6), failed),
     ]
     if not pd.isna(run["acceptance_length"]):
         share = f"{number(100 * run['acceptance_rate'])} % of drafted tokens accepted"

@@ -70,7 +70,9 @@ def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     """A column in which every row says the same ("reference", no category) is left out where others tell rows apart."""
     there = [column for column in wanted if column in frame]
     dull = {
-        column for column in ("dataset", "requested_output_tokens") if column in there and len(set(frame[column])) <= 1
+        column
+        for column in ("dataset", "requested_output_tokens")
+        if column in there and len(frame[column].unique()) <= 1
     }
     return frame[[column for column in there if column not in dull]]
 

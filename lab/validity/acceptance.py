@@ -101,6 +101,7 @@ CHECKS = (
         traps=(9,),
         severity="invalid",
         looks_at=(*_COUNTERS, "acceptance_length", "acceptance_per_position", "acceptance_rate"),
+        needs=("arm.speculation",),
         threshold=f"length and 1 + sum of positions differ by more than {percent(LENGTH_APART)}, a later position is "
         "accepted more often than an earlier one, or more was accepted than drafted",
         why="Position i counts the rounds whose first i tokens were all accepted, so the sum over positions is the "
@@ -124,6 +125,7 @@ CHECKS = (
         traps=(21,),
         severity="warning",
         looks_at=(*_COUNTERS, "num_drafts"),
+        needs=("arm.speculation",),
         threshold=f"a note below {FEW_ROUNDS} rounds; a warning where nothing was drafted at all",
         why=f"A share out of {FEW_ROUNDS} rounds has a standard error of up to 5 points, and rounds of one prompt are "
         "alike.",

@@ -9,6 +9,7 @@ from lab.validity import (
     client,
     comparability,
     counting,
+    files,
     machine,
     settings,
     steadiness,
@@ -33,6 +34,7 @@ CHECKS: tuple[Check, ...] = (
     *client.CHECKS,
     *machine.CHECKS,
     *steadiness.CHECKS,
+    *files.CHECKS,
 )
 #: Of several runs together.
 STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS)

@@ -24,6 +24,8 @@ def _run_failed(seen: Evidence) -> Answer:
 
 
 def _requests_failed(seen: Evidence) -> Answer:
+    if "error" in seen.unrecorded:
+        return _counted_failed(seen)
     failed = [request for request in seen.sent if not is_completed(request)]
     if not seen.completed:
         return Fired("Not one request was answered.")
@@ -33,6 +35,18 @@ def _requests_failed(seen: Evidence) -> Answer:
     reasons = list(dict.fromkeys((request.error or "it never ended").split("\n")[0][:200] for request in failed))
     return Fired(
         f"{of_requests(len(failed), len(seen.sent))} failed ({percent(share)}), because: {listed(reasons, 2)}",
+        "invalid" if share > FAILED_SHARE else "warning",
+    )
+
+
+def _counted_failed(seen: Evidence) -> Answer:
+    """Of a file that tells how many failed, and nothing else of them."""
+    failed, done = seen.number("requests_failed") or 0, seen.number("requests_completed") or 0
+    if not failed:
+        return None
+    share = failed / (failed + done)
+    return Fired(
+        f"{of_requests(int(failed), int(failed + done))} failed ({percent(share)}); the file does not say why.",
         "invalid" if share > FAILED_SHARE else "warning",
     )
 
@@ -91,7 +105,8 @@ CHECKS = (
         name="requests_failed",
         traps=(11,),
         severity="invalid",
-        looks_at=("error", "end_s"),
+        looks_at=("error", "end_s", "requests_completed", "requests_failed"),
+        needs=("requests_completed", "requests_failed"),
         threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
         "warning",
         why="Failed requests leave their share of the machine to the others, so survivors of a half-failed run look "
@@ -115,6 +130,7 @@ CHECKS = (
         traps=(19,),
         severity="invalid",
         looks_at=("completion_tokens", "requested_output_tokens", "finish_reason", "workload.ignore_eos"),
+        needs=("completion_tokens", "requested_output_tokens", "workload.ignore_eos"),
         threshold="invalid for any request with more tokens than asked, and when fewer than "
         f"{percent(SERVED_SHARE)} of all tokens asked for were served; else a warning. Requests that may end by "
         "themselves (ignore_eos = false, finish_reason stop) are not compared",

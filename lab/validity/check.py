@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,17 +67,34 @@ class Declaration:
     why: str
     advice: str
 
+    def hidden(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Unjudged | None:
+        """That it cannot look where something it needs (by default all it looks at) was not recorded: a file of
+        another tool tells less of a run than a measurement. Names go with their parts: load is load.max_concurrency.
+        """
+        unknown = tuple(unrecorded)
+        for name in needs or self.looks_at:
+            if any(_same_or_part(name, other) or _same_or_part(other, name) for other in unknown):
+                return Unjudged(self.name, f"{name}: not recorded")
+        return None
+
     def finding(self, fired: Fired) -> Finding:
         return Finding(self.name, fired.severity or self.severity, fired.sentence, self.advice, fired.run_ids)
 
 
+def _same_or_part(name: str, whole: str) -> bool:
+    return name == whole or name.startswith(f"{whole}.")
+
+
 @dataclass(frozen=True)
 class Check(Declaration):
-    """A check of one run."""
+    """A check of one run. `needs` are those of `looks_at` without which it cannot look; None: all of them."""
 
     look: Callable[[Evidence], Answer]
+    needs: tuple[str, ...] | None = None
 
     def judge(self, evidence: Evidence) -> Finding | Unjudged | None:
+        if (hidden := self.hidden(self.needs, evidence.unrecorded)) is not None:
+            return hidden
         answer = self.look(evidence)
         if isinstance(answer, Missing):
             return Unjudged(self.name, answer.what)
@@ -86,11 +103,14 @@ class Check(Declaration):
 
 @dataclass(frozen=True)
 class StudyCheck(Declaration):
-    """A check of the completed runs of a study, together."""
+    """A check of the completed runs of a study, together. `needs` as of a `Check`."""
 
     look: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
+    needs: tuple[str, ...] | None = None
 
-    def judge(self, runs: Sequence[StudyRun]) -> list[Finding | Unjudged]:
+    def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Unjudged]:
+        if (hidden := self.hidden(self.needs, unrecorded)) is not None:
+            return [hidden]
         return [
             Unjudged(self.name, answer.what) if isinstance(answer, Missing) else self.finding(answer)
             for answer in self.look(runs)

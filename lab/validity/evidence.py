@@ -19,7 +19,8 @@ StudyRun = tuple[RunRecord, Mapping[str, Value]]
 class Evidence:
     """A run's record, requests and samples, its metrics (`lab.metrics.measure`), and its engine's log if there is one.
 
-    Each request is one of the measured window; samples are in the order of time.
+    Each request is one of the measured window; samples are in the order of time. Of an imported run `unrecorded` names
+    what its file does not tell: whatever stands there means nothing. `doubts` are where its file contradicts itself.
     """
 
     run: RunRecord
@@ -27,6 +28,8 @@ class Evidence:
     samples: Sequence[TelemetrySample]
     metrics: Mapping[str, Value]
     log: bytes | None
+    unrecorded: frozenset[str] = frozenset()
+    doubts: tuple[str, ...] = ()
 
     @cached_property
     def completed(self) -> tuple[RequestRecord, ...]:

@@ -109,6 +109,7 @@ CHECKS = (
         traps=(26,),
         severity="warning",
         looks_at=(*FIGURES, "circumstances.hardware"),
+        needs=FIGURES,
         threshold=f"two runs that agree in {', '.join(FIGURES)} to six digits",
         why="Two machines, or two repeats, never give the same nanoseconds: one was copied from the other. Two of five "
         "published sources contain such figures.",

@@ -17,7 +17,8 @@ Each run gets a verdict from the checks below, and so do the runs of a study tog
 stays in the warehouse and is left out of charts and comparisons), a `warning` (it stands beside
 the figures) or a `note` (it explains them); a run is valid when nothing found is invalid. A check that needs something
 that is unknown says so: that is not the same as passing. Where a check has no meaning, on a machine without a GPU, say,
-it is silent.
+it is silent. Of an imported run, whose file tells less than a measurement, each check that needs more than that is such
+a one: what it needs was not recorded.
 
 This page is generated from `lab/validity/`; `drafthouse checks --json` has the same.
 

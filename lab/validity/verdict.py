@@ -37,23 +37,28 @@ def judge(
     samples: Sequence[TelemetrySample],
     metrics: Mapping[str, Value],
     log: bytes | None = None,
+    *,
+    unrecorded: frozenset[str] = frozenset(),
+    doubts: tuple[str, ...] = (),
 ) -> Verdict:
     """The verdict on one run. `metrics` are those of `lab.metrics.measure`, `log` is the engine's, None if unknown.
 
-    A failed run has no figures to judge, so that it failed is all that is said of it.
+    A failed run has no figures to judge, so that it failed is all that is said of it. `unrecorded` and `doubts` are
+    those of `Evidence`, for a run that was imported.
     """
-    evidence = Evidence(run, requests, samples, metrics, log)
+    evidence = Evidence(run, requests, samples, metrics, log, unrecorded, doubts)
     checks = CHECKS if run.status == "completed" else (RUN_FAILED,)
     return _verdict([answer for check in checks if (answer := check.judge(evidence)) is not None])
 
 
-def judge_study(runs: Sequence[StudyRun]) -> Verdict:
+def judge_study(runs: Sequence[StudyRun], unrecorded: frozenset[str] = frozenset()) -> Verdict:
     """The verdict on runs that are compared with each other, of one study or not; failed ones are left out.
 
-    Its findings name the runs that they are about. It says nothing that a run alone shows.
+    Its findings name the runs that they are about. It says nothing that a run alone shows. `unrecorded` names what is
+    not known of one of them.
     """
     completed = [(run, metrics) for run, metrics in runs if run.status == "completed"]
-    return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed)])
+    return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed, unrecorded)])
 
 
 def _verdict(answers: Sequence[Finding | Unjudged]) -> Verdict:

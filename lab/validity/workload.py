@@ -101,6 +101,7 @@ CHECKS = (
         traps=(1,),
         severity="note",
         looks_at=("workload.dataset", "category"),
+        needs=("workload.dataset",),
         threshold="any prompt of random tokens",
         why="Random tokens distort acceptance in either direction. They are allowed, because published results use "
         "them, but labelled wherever acceptance or speed-up is shown.",

@@ -24,7 +24,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 def test_it_has_the_rows_that_were_asked_for(made: Settings) -> None:
     assert (TINY.runs, TINY.requests) == (RUNS_A_JOB, 20 * RUNS_A_JOB)
-    assert ask(made, "select count(*) from results") == [(TINY.runs,)]
+    assert ask(made, "select count(*) from results where origin = 'measured'") == [(TINY.runs,)]
     assert ask(made, "select count(*), count(distinct run_id) from requests") == [(TINY.requests, TINY.runs)]
     assert ask(made, "select sum(count) from histograms where metric = 'ttft'") == [(TINY.requests,)]
     assert ask(made, "select count(*) from request_records where not is_completed or ttft_ms <= 0") == [(0,)]

@@ -80,7 +80,7 @@ class Reader(threading.Thread):
         while not self.stop.wait(0.25):
             try:
                 with duckdb.connect(str(self.file), read_only=True) as connection:
-                    rows = connection.execute("select run_id from results").fetchall()
+                    rows = connection.execute("select run_id from results where origin = 'measured'").fetchall()
             except duckdb.Error as error:
                 self.errors.append(str(error))
             else:

@@ -34,7 +34,7 @@ def add_job(connection: sa.Connection, job_id: str) -> None:
 def test_migrating_twice_changes_nothing(settings: Settings) -> None:
     database.migrate(settings)
     with database.open_warehouse(settings) as connection:
-        assert connection.execute("select count(*) from results").fetchone() == (0,)
+        assert connection.execute("select count(*) from results where origin = 'measured'").fetchone() == (0,)
 
 
 def test_the_app_database_is_what_its_tables_declare(settings: Settings) -> None:
@@ -108,6 +108,21 @@ def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_ru
         for table, columns in added.items():
             rows = connection.execute(f"select {', '.join(columns)} from {table}").fetchall()
             assert rows == [("x", *[None] * (len(columns) - 1))]
+        with pytest.raises(duckdb.ConstraintException):
+            connection.execute("insert into runs by name select * from runs")
+
+
+def test_a_master_of_before_imports_keeps_its_runs_as_measured_and_still_takes_each_only_once(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    database.make_home(settings)
+    at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0005")
+    with duckdb.connect(settings.master_file) as connection:
+        for table in ("runs", "request_records"):
+            _fill(connection, table)
+    database.migrate(settings)
+    with duckdb.connect(settings.master_file) as connection:
+        assert connection.execute("select run_id, origin, tool from runs").fetchall() == [("x", "measured", None)]
+        assert connection.execute("select run_id, prompt from request_records").fetchall() == [("x", "x")]
         with pytest.raises(duckdb.ConstraintException):
             connection.execute("insert into runs by name select * from runs")
 

@@ -25,7 +25,7 @@ def test_a_run_stands_in_the_view_with_its_circumstances_and_numbers(settings: S
     wanted = (
         "arm, method, num_speculative_tokens, pattern, output_tok_per_s, acceptance_rate, started_at, engine_start_s"
     )
-    [row] = ask(settings, f"select {wanted} from results")
+    [row] = ask(settings, f"select {wanted} from results where origin = 'measured'")
     assert row[:4] == ("draft", "draft_model", 3, "c1-n2")
     assert row[4:6] == (pytest.approx(4 / 0.6), 0.5)
     assert (row[6].isoformat(), row[7]) == ("2026-11-21T04:00:00+00:00", 30.0)
@@ -36,16 +36,18 @@ def test_a_run_of_the_first_format_has_null_where_nothing_was_probed(settings: S
     ingest_all(settings)
     probed = "cell_id, gpus, driver_version, settings_json, energy_j, host_cpu_mean_percent, kv_cache_usage_max"
     assert ask(settings, f"select {probed} from runs join run_metrics using (run_id)") == [(None,) * 7]
-    assert ask(settings, "select output_tok_per_s > 0, workload, own_output_lengths from results") == [
-        (True, "reference/code/16", False)
-    ]
+    assert ask(
+        settings, "select output_tok_per_s > 0, workload, own_output_lengths from results where origin = 'measured'"
+    ) == [(True, "reference/code/16", False)]
     assert ask(settings, "select t_s, gpu_power_w from telemetry") == [(1.0, None)]
 
 
 def test_an_arm_without_speculation_has_the_method_none(settings: Settings) -> None:
     write_run(settings.bundles, arm=BASELINE_ARM, is_baseline=True)
     ingest_all(settings)
-    assert ask(settings, "select method, draft_model, num_speculative_tokens from results") == [("none", None, None)]
+    assert ask(
+        settings, "select method, draft_model, num_speculative_tokens from results where origin = 'measured'"
+    ) == [("none", None, None)]
 
 
 def test_each_request_stands_in_the_view_with_its_latencies(settings: Settings) -> None:
@@ -78,7 +80,9 @@ def test_hostile_texts_come_out_as_they_went_in(settings: Settings) -> None:
         run_id="'; drop table runs",
     )
     ingest_all(settings)
-    assert ask(settings, "select study_name, target, run_id from results") == [(hostile, hostile, "'; drop table runs")]
+    assert ask(settings, "select study_name, target, run_id from results where origin = 'measured'") == [
+        (hostile, hostile, "'; drop table runs")
+    ]
     assert ask(settings, "select prompt, output_text, category from requests") == [(hostile, long, hostile)]
 
 

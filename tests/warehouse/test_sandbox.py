@@ -25,8 +25,8 @@ def limited(settings: Settings) -> Settings:
 @pytest.mark.parametrize(
     "sql",
     [
-        "select arm from results",
-        "from results select arm;",
+        "select arm from results where origin = 'measured'",
+        "from results select arm where origin = 'measured';",
         "with r as (select arm from runs) select * from r",
         "values ('draft')",
         "-- a comment; with a semicolon\nselect 'draft' -- end",

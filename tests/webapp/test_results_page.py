@@ -7,10 +7,12 @@ from streamlit.testing.v1 import AppTest
 from lab.plan import plan
 from lab.study import Study
 from tests.lab.studies import study
+from tests.warehouse.test_importing import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import running_job
 from tests.webapp.measured import measure_study, write_run
 from warehouse.database import app_engine
+from warehouse.importing import import_paths
 from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
 from workers import queue
@@ -177,3 +179,23 @@ def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings:
     measure_study(settings, study(name=name, arms=[{"name": "no *draft*"}, {"name": name, "speculation": NGRAM}]))
     legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
     assert all(r"\<script\>alert\(1\)\<\/script\> \$x\$ \:smile\: \[a\]\(b\)" in legend for legend in legends)
+
+
+def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    labels = {"study": "theirs", "hardware": "H200"}
+    for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
+        path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
+        import_paths(settings, [path], labels={**labels, "arm": arm, **more})
+    ingest_all(settings)
+    app = open_page("results")
+    assert "Imported from files of vllm-bench-serve" in words(app)
+    assert charts(app) == 3
+
+
+def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page: OpenPage, settings: Settings) -> None:
+    found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    ingest_all(settings)
+    for job_id in found.jobs:
+        assert "Imported from files of" in words(open_page("results", job=job_id))

@@ -6,13 +6,18 @@ import re
 
 import numpy as np
 import pandas as pd
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from tests.lab.studies import study
+from tests.warehouse.test_importing import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
+from warehouse.imported_bundles import record_of
+from warehouse.importing import import_paths
+from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
 from webapp.charts import timeline
 
@@ -67,6 +72,14 @@ def test_an_invalid_run_says_so_and_why(open_page: OpenPage, settings: Settings)
     pages = [words(open_page("run", job=job_id, run=run)) for run in run_ids(open_page("run"))]
     (wrong,) = {page.count("server_token_count") for page in pages if "not to be believed" in page}
     assert wrong == 1
+
+
+@pytest.mark.parametrize("tool", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+def test_an_imported_run_shows_what_its_file_tells(open_page: OpenPage, settings: Settings, tool: str) -> None:
+    found = import_paths(settings, [SAMPLES / tool], labels={})
+    ingest_all(settings)
+    app = open_page("run", job=record_of(found.runs[0]).job_id, run=found.runs[0].run_id)
+    assert f"imported from {found.runs[0].tool}" in words(app)
 
 
 requests = st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 20)), min_size=1, max_size=60)

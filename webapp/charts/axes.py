@@ -16,7 +16,7 @@ PANEL_HEIGHT = 280
 _FACETS: dict[str, Callable[[Any], str]] = {
     "dataset": str,
     "category": lambda category: "all categories" if category == "all" else str(category),
-    "requested_output_tokens": lambda tokens: f"{tokens} output tokens",
+    "requested_output_tokens": lambda tokens: f"{'any number of' if pd.isna(tokens) else int(tokens)} output tokens",
 }
 
 
@@ -58,8 +58,8 @@ def with_load(frame: pd.DataFrame) -> pd.DataFrame:
 
 def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     """One (title, rows) pair per category; dataset and output length part them too where they differ."""
-    keys = [key for key in _FACETS if key == "category" or (key in frame and len(set(frame[key])) > 1)]
-    for key, rows in frame.groupby(keys, sort=False):
+    keys = [key for key in _FACETS if key == "category" or (key in frame and len(frame[key].unique()) > 1)]
+    for key, rows in frame.groupby(keys, sort=False, dropna=False):
         yield " · ".join(_FACETS[name](value) for name, value in zip(keys, key, strict=True)), rows
 
 

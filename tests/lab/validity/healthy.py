@@ -37,11 +37,14 @@ class Measured:
     requests: tuple[RequestRecord, ...]
     samples: tuple[TelemetrySample, ...] = ()
     log: str | None = None
+    doubts: tuple[str, ...] = ()
+    unrecorded: frozenset[str] = frozenset()
 
     def judged(self) -> Verdict:
         metrics = measure(self.run, self.requests, self.samples)
         log = None if self.log is None else self.log.encode()
-        return judge(self.run, self.requests, self.samples, metrics, log)
+        run, doubts, unrecorded = self.run, self.doubts, self.unrecorded
+        return judge(run, self.requests, self.samples, metrics, log, unrecorded=unrecorded, doubts=doubts)
 
     def found(self, check: str) -> Finding:
         """What this check found; fails where it found nothing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -199,6 +200,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ),
     ("drift_within_run", "warning", "tok/s", lambda: slower_second_half(1.5)),
     ("long_tail", "note", "of the 4 streams", long_tail),
+    (
+        "file_contradicts_itself",
+        "warning",
+        "ttft_mean_ms: the file says 1, but its own requests give 2.",
+        lambda: replace(plain(), doubts=("ttft_mean_ms: the file says 1, but its own requests give 2",)),
+    ),
     ("few_requests", "note", "16 answered requests leave fewer than 5 beyond p90, p95, p99", lambda: one_stream(0.05)),
 )
 
@@ -257,3 +264,25 @@ HARMLESS: tuple[tuple[str, str, Callable[[], Measured]], ...] = (
 def test_a_check_is_silent_where_there_is_a_good_reason(check: str, why: str, run: Callable[[], Measured]) -> None:
     found = [finding for finding in run().judged().findings if finding.check == check]
     assert not found, why
+
+
+def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_else() -> None:
+    everything = replace(plain(), unrecorded=frozenset(name for check in CHECKS for name in check.looks_at))
+    verdict = everything.judged()
+    assert {each.check for each in verdict.unjudged} == {check.name for check in CHECKS}
+    assert all(each.missing.endswith(": not recorded") for each in verdict.unjudged)
+    assert verdict.findings == ()
+
+
+def test_what_was_not_recorded_hides_its_parts_and_what_it_is_part_of() -> None:
+    for hidden in ("load", "load.max_concurrency"):
+        unjudged = {each.check for each in replace(plain(), unrecorded=frozenset({hidden})).judged().unjudged}
+        assert {"slow_first_requests", "long_tail"} <= unjudged
+        assert "requests_failed" not in unjudged
+
+
+def test_failed_requests_that_a_file_only_counts_are_told_all_the_same() -> None:
+    counted = replace(plain().with_requests(2, **FAILED), unrecorded=frozenset({"error"}))
+    finding = counted.found("requests_failed")
+    assert finding.severity == "invalid"
+    assert finding.sentence == "256 of 512 requests failed (50 %); the file does not say why."

@@ -1,0 +1,30 @@
+"""The sample files as the importers read them, each folder once."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tests.warehouse.importers.printed import SAMPLES
+from warehouse.importers.chosen import Imported, import_paths
+from warehouse.importers.imported import ImportedRun
+
+
+@cache
+def folder(name: str) -> Imported:
+    return import_paths([SAMPLES / name])
+
+
+@cache
+def file(name: str) -> Imported:
+    """The file alone, without what lies beside it."""
+    return import_paths([SAMPLES / name])
+
+
+def run(name: str) -> ImportedRun:
+    """The run of a sample, with what lies beside it; "#2" for the second in a file."""
+    path, _, number = name.partition("#")
+    alone = "guidellm/", "vllm-bench"
+    imported = file(path) if path.startswith(alone) else folder(str(Path(path).parent))
+    found = [one for one in imported.runs if one.source.name.endswith(path)]
+    return found[int(number or 1) - 1]

@@ -1,0 +1,172 @@
+"""Files that are damaged or meant to do harm: refused with file, line or key and reason, and nothing imported."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.errors import ForeignFileError
+from tests.warehouse.importers.printed import SAMPLES
+from warehouse.importers import reading, strict_json
+from warehouse.importers.chosen import import_files, import_paths
+from warehouse.importers.reading import ForeignFile
+
+_GOOD = (SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes()
+
+
+def refused(content: bytes | str | object, name: str = "some.json") -> str:
+    if not isinstance(content, bytes):
+        content = (content if isinstance(content, str) else json.dumps(content)).encode()
+    with pytest.raises(ForeignFileError) as caught:
+        import_files([ForeignFile(name, content)])
+    return str(caught.value)
+
+
+def changed(**keys: Any) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(_GOOD)
+    return content | keys
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "some.json: the file is empty"),
+        (b" \n ", "some.json: the file is empty"),
+        (_GOOD[:2000], "some.json: line 1:"),
+        (_GOOD + b'\n{"model_id":', "some.json: line 2: the file ends too early"),
+        (b"not json", "some.json: line 1: this is no JSON (Expecting value)"),
+        (b"\x00\x01\x02", "this is a binary file"),
+        (gzip.compress(_GOOD), "this is"),
+        (b"PK\x03\x04\x14\x00\x00\x00\x08\x00", "this is a binary file"),
+        (pickle.dumps({"model_id": "x"}), "this is a binary file"),
+        (_GOOD.decode().encode("utf-16"), "this is"),
+        (_GOOD.replace(b"reference", b"r\xe9f\xe9rence"), "line 1: this is not UTF-8"),
+        (b"[" * 100_000, "nested more than 64 levels deep"),
+        (b"[" * 200 + b"]" * 200, "nested more than 64 levels deep"),
+        (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' stands twice in one object"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "a number is too long to be one"),
+        (b'{"a": [1, NaN]}', "a[1]: nan is no number that can be stored"),
+        (b'{"a": 1e999}', "a: inf is no number that can be stored"),
+        (b'{"a": -Infinity}', "a: -inf is no number that can be stored"),
+        (b'{"a": "\\ud800"}', "a: half a surrogate pair is no text"),
+        (b'{"a": 1}', "no supported result: its keys begin with a. Supported are `vllm bench serve`"),
+        (b"[]", "no supported result: it has no keys to tell it by"),
+        (b"null", "no supported result"),
+        (b"1 2 3", "no supported result"),
+    ],
+)
+def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str) -> None:
+    assert said in refused(content)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"duration": "long"}, "some.json: duration: a number is expected here, not a text"),
+        ({"duration": -1.0}, "duration: a number between 0 and 9007199254740992 is expected here, not -1.0"),
+        ({"completed": True}, "completed: a number is expected here, not true or false"),
+        ({"completed": 8.5}, "completed: a whole number is expected here, not 8.5"),
+        ({"total_output_tokens": 10**30}, "total_output_tokens: a number between 0 and"),
+        ({"ttfts": {"a": 1}}, "ttfts: a list is expected here, not an object"),
+        ({"ttfts": [0.1]}, "itls: it has 8 values where ttfts has 1: the file is damaged"),
+        ({"itls": [[0.1, "x"]] * 8}, "itls.0[1]: a number is expected here, not a text"),
+        ({"output_lens": [32.5] * 8}, "output_lens[0]: a whole number is expected here, not 32.5"),
+        ({"ttfts": [-0.1] * 8}, "ttfts[0]: a number between 0 and"),
+        ({"model_id": "a\nb"}, "model_id: a name of one line"),
+        ({"model_id": "x" * 2000}, "model_id: a name of one line"),
+        ({"model_id": 7}, "model_id: a text is expected here, not a number"),
+        ({"spec_decode_acceptance_rate": 130.0}, "more tokens were accepted than drafted"),
+        ({"duration": 5e-324}, "cannot be computed from its figures"),
+        ({"model_id": None}, "model_id: this is missing in a result of vllm bench serve"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_key(keys: dict[str, Any], said: str) -> None:
+    assert said in refused(changed(**keys))
+
+
+def test_an_unknown_version_is_refused_with_what_was_found_and_what_is_supported() -> None:
+    report = json.loads((SAMPLES / "guidellm/spec-code-synchronous.json").read_text())
+    report["metadata"]["version"] = 3
+    assert "metadata.version: found version 3; supported is version 2" in refused(report)
+    summary = json.loads((SAMPLES / "aiperf/spec-code-c2/profile_export_aiperf.json").read_text())
+    assert "schema_version: found 2.0; supported are 1.0 to 1.4" in refused(summary | {"schema_version": "2.0"})
+
+
+def test_nothing_is_imported_where_one_file_of_several_is_damaged() -> None:
+    files = [ForeignFile("good.json", _GOOD), ForeignFile("bad.json", _GOOD[:-5])]
+    with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
+        import_files(files)
+
+
+def test_a_damaged_result_in_a_folder_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "good.json").write_bytes(_GOOD)
+    (tmp_path / "bad.json").write_bytes(_GOOD[:-5])
+    with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
+        import_paths([tmp_path])
+
+
+def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    large = tmp_path / "large.json"
+    with large.open("wb") as opened:
+        opened.truncate(2**30)
+    with pytest.raises(ForeignFileError, match="1024 MiB is more than the 128 MiB that are read of one file"):
+        import_paths([large])
+
+
+def test_an_upload_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LARGEST_FILE_BYTES", 100)
+    with pytest.raises(ForeignFileError, match="are read of one file"):
+        ForeignFile("large.json", _GOOD)
+
+
+def test_several_files_together_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LARGEST_IMPORT_BYTES", len(_GOOD) + 1)
+    for name in ("a.json", "b.json"):
+        (tmp_path / name).write_bytes(_GOOD)
+    with pytest.raises(ForeignFileError, match="import fewer at a time"):
+        import_paths([tmp_path])
+
+
+def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strict_json, "MOST_VALUES", 1000)
+    assert "values are more than the 1000 that are read of one file" in refused(b"[" + b"[]," * 2000 + b"[]]")
+
+
+def test_a_name_like_a_path_or_with_control_characters_is_only_shown() -> None:
+    said = refused(b"nothing", "../../etc/\x1b[31mpasswd\n")
+    assert said.startswith("../../etc/?[31mpasswd?: line 1:")
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    for name in (Path("/dev/zero"), tmp_path / "missing.json"):
+        with pytest.raises(ForeignFileError):
+            import_paths([name])
+    with pytest.raises(ForeignFileError, match="no file to import"):
+        import_paths([tmp_path])
+
+
+def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "secret.json").write_bytes(_GOOD)
+    (tmp_path / "results" / "link.json").symlink_to(tmp_path / "secret.json")
+    with pytest.raises(ForeignFileError, match="no file to import"):
+        import_paths([tmp_path / "results"])
+
+
+def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:
+    sglang = (SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_bytes()
+    assert len(import_files([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
+    assert "line 2: no supported result" in refused(_GOOD + b'\n{"a": 1}')
+
+
+def test_a_tool_that_the_user_insists_on_is_checked() -> None:
+    with pytest.raises(ForeignFileError, match="choose vllm-bench-serve or auto"):
+        import_files([ForeignFile("a.json", _GOOD)], "guidellm")
+    with pytest.raises(ForeignFileError, match="no such format: excel"):
+        import_files([ForeignFile("a.json", _GOOD)], "excel")
+    assert import_files([ForeignFile("a.json", _GOOD)], "vllm-bench-serve").runs

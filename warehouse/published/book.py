@@ -1,0 +1,112 @@
+"""Reading the published figures that ship with the project into typed, frozen records."""
+
+from __future__ import annotations
+
+import csv
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from lab.errors import UserError
+from lab.published import PublishedFigure, PublishedFinding, Scale, TauClaim
+from lab.published_checks import findings
+
+_SCALES: dict[str, Scale] = {
+    "": "absolute",
+    "baseline = 100": "percent of baseline",
+    "change from baseline": "percent change",
+}
+_PRICE = re.compile(r"at ([\d.]+) USD/hour")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Who published, when (as exactly as it is known: 2025, or 2026-02), and how they measured."""
+
+    id: str
+    date: str
+    title: str
+    method: str
+    preset: str | None  # the preset that repeats it
+    presets: Mapping[str, str]  # others, by the source's own study that each repeats
+    tau_examples: tuple[TauClaim, ...] = ()
+
+
+@cache
+def figures() -> tuple[PublishedFigure, ...]:
+    """All of figures.csv, in its order."""
+    text = files("warehouse.published").joinpath("figures.csv").read_text(encoding="utf-8")
+    return tuple(map(_figure, csv.DictReader(text.splitlines(), strict=True)))
+
+
+@cache
+def sources() -> dict[str, Source]:
+    """All of sources.toml by id."""
+    text = files("warehouse.published").joinpath("sources.toml").read_text(encoding="utf-8")
+    return {found["id"]: _source(found) for found in tomllib.loads(text)["sources"]}
+
+
+@cache
+def doubts() -> tuple[PublishedFinding, ...]:
+    """What the checks say of all figures."""
+    return findings(figures(), [claim for source in sources().values() for claim in source.tau_examples])
+
+
+def preset_of(source: str, study: str | None = None) -> str:
+    """The preset that repeats the source's study, its main one by default. Raises UserError where there is none."""
+    if (found := sources().get(source)) is None:
+        raise UserError(f"nobody named {source!r} is among the published sources: there are {', '.join(sources())}")
+    studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
+    if study is not None and study not in studies:
+        raise UserError(f"{source} has no experiment {study!r}: there are {', '.join(studies) or 'none'}")
+    name = found.presets.get(study or "", found.preset)
+    if name is None:
+        raise UserError(f"{source} measured nothing, so there is nothing to repeat")
+    return name
+
+
+def repeated_by(source: str, preset: str) -> tuple[PublishedFigure, ...]:
+    """The figures of every study of the source that this preset repeats."""
+    of_source = [figure for figure in figures() if figure.source == source]
+    return tuple(figure for figure in of_source if preset_of(source, figure.study) == preset)
+
+
+def _figure(row: Mapping[str, str]) -> PublishedFigure:
+    price = _PRICE.search(row["note"])
+    return PublishedFigure(
+        source=row["source"],
+        study=row["study"],
+        hardware=row["hardware"],
+        engine=row["engine"],
+        engine_version=row["engine_version"] or None,
+        target=row["target_model"],
+        method=row["method"],
+        draft_model=row["draft_model"] or None,
+        num_speculative_tokens=int(row["num_speculative_tokens"]) if row["num_speculative_tokens"] else None,
+        dataset=row["dataset"],
+        access_pattern=row["access_pattern"],
+        load=row["max_concurrency"] or None,
+        metric=row["metric"],
+        printed=row["value"],
+        unit=row["unit"],
+        scale=_SCALES[row["relative_to"]],
+        price_usd_per_hour=float(price[1]) if price else None,
+        note=row["note"] or None,
+    )
+
+
+def _source(found: Mapping[str, object]) -> Source:
+    given, others = found.get("tau_examples"), found.get("presets")
+    claims = tuple(TauClaim(str(found["id"]), **claim) for claim in given) if isinstance(given, list) else ()
+    return Source(
+        id=str(found["id"]),
+        date=str(found["date"]),
+        title=str(found["title"]),
+        method=str(found["method"]).strip(),
+        preset=str(found["preset"]) if "preset" in found else None,
+        presets={str(study): str(name) for study, name in others.items()} if isinstance(others, dict) else {},
+        tau_examples=claims,
+    )

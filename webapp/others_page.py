@@ -1,0 +1,128 @@
+"""The parts of the page of other people's figures: their files, and what they published, beside what was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from lab.errors import UserError
+from lab.replication import Beside
+from webapp import data, params
+from webapp.text import count, literal
+from workers import queue
+
+_MOST_MIB = 128
+_SAID = "import-said"
+_AUTO = "auto"
+
+
+def show_upload() -> None:
+    """Upload, and what became of the upload before."""
+    with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
+        uploaded = st.file_uploader(
+            "Files",
+            ["json", "jsonl"],
+            accept_multiple_files=True,
+            key="import-files",
+            max_upload_size=_MOST_MIB,
+            help="Of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and inference-perf; files of "
+            "one run together",
+        )
+        labels = st.text_input(
+            "Labels",
+            key="import-labels",
+            placeholder="hardware=H200, study=our baseline, arm=no draft",
+            help="KEY=VALUE, with commas between them; they tell what the files do not",
+        )
+        if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:
+            st.session_state[_SAID] = _import([(file.name, file.getvalue()) for file in uploaded], labels)
+        st.caption("Folders and what another Drafthouse exported: `drafthouse import FOLDER` on this host.")
+        if told := st.session_state.pop(_SAID, None):
+            (st.success if told[0] else st.error)(told[1])
+
+
+def _import(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
+    """Whether they are imported now, and a sentence."""
+    try:
+        found = data.import_files(files, _labels(labels))
+    except UserError as error:
+        return False, literal(error)
+    new = len(found.new_run_ids)
+    if not new:
+        return True, f"{count(len(found.runs), 'run')} in these files, and none of them is new."
+    jobs = literal(", ".join(found.jobs))
+    return (
+        True,
+        f"{new} of {count(len(found.runs), 'run')} are new; they are on the Results page in seconds, as {jobs}.",
+    )
+
+
+def _labels(text: str) -> dict[str, str]:
+    """Raises UserError for what is no KEY=VALUE."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if any(not (key.strip() and mark and value.strip()) for key, mark, value in pairs):
+        raise UserError("labels are KEY=VALUE, with commas between them")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def show_published() -> None:
+    """The sources, the figures of one of them, and what does not fit together."""
+    sources = data.published_sources()
+    st.subheader("Published figures", anchor=False)
+    chosen = params.choose(params.SOURCE, sources["source"].tolist())
+    params.say_missing(params.SOURCE)
+    about = sources[sources["source"] == chosen].iloc[0]
+    st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
+    st.caption(literal(about["method"]))
+    for sentence in data.published_doubts(chosen):
+        st.warning(literal(sentence), icon=":material/help:")
+    figures = data.published_figures(chosen)
+    if figures.empty:
+        return
+    presets = [name for name in dict.fromkeys(figures["preset"]) if name]
+    for name in presets:
+        _show_repeated(chosen, name)
+    _table(figures.drop(columns=["preset"]), f"What {chosen} printed")
+
+
+def _show_repeated(source: str, name: str) -> None:
+    """A way to measure it, and both side by side where that was done."""
+    st.page_link(
+        "views/submit.py",
+        label=f"Repeat it here: {literal(name)}",
+        icon=":material/replay:",
+        query_params={"preset": name},
+    )
+    for reference in (False, True):
+        study = queue.preset(name, reference=reference).name
+        job_id, found = data.published_beside(source, name, study)
+        if job_id is None:
+            continue
+        st.markdown(f"**Beside {literal(study)}** :gray[{literal(job_id)}]")
+        _table(pd.DataFrame([_row(each) for each in found if each.ours is not None]), f"{source} beside {job_id}")
+        differences = dict.fromkeys(difference for each in found for difference in each.differences)
+        if differences:
+            st.caption("What differs besides: " + "; ".join(map(literal, differences)) + ".")
+
+
+def _row(each: Beside) -> dict[str, Any]:
+    figure = each.figure
+    return {
+        "method": figure.method,
+        "drafted": figure.num_speculative_tokens,
+        "dataset": figure.dataset,
+        "load": figure.load,
+        "metric": figure.metric,
+        "unit": figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})",
+        "published": figure.value,
+        "here": each.ours,
+        "here / there": each.ratio,
+    }
+
+
+def _table(frame: pd.DataFrame, alt: str) -> None:
+    number = st.column_config.NumberColumn
+    config = {"here": number(format="%.4g"), "here / there": number(format="%.2f×"), "drafted": number(format="%d")}
+    st.dataframe(frame, hide_index=True, column_config=config, alt=alt, placeholder="")
