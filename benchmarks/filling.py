@@ -55,8 +55,9 @@ def fill(settings: Settings, size: Size) -> None:
         connection.execute(_PLAN.format(jobs=size.jobs, seed=size.seed))
         connection.execute(_RUNS)
         connection.execute(_JOBS)
+        connection.execute(_PROMPT_LISTS.format(requests=size.requests_per_run))
         for job in range(size.jobs):  # a job at a time, so that memory does not grow with the jobs
-            for sql in (_REQUESTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
+            for sql in (_REQUESTS, _LISTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
                 connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed))
 
 
@@ -156,6 +157,17 @@ _REQUESTS = f"""
     ) FROM drawn AS d, a_request ORDER BY d.place, d.n
 """
 _LATENCIES = ("ttft", "tpot", "e2e")
+_PROMPT_LISTS = """
+    INSERT INTO prompt_lists
+    SELECT sha256(array_to_string(listed, chr(10))), listed
+    FROM (SELECT list('prompt ' || range ORDER BY range) AS listed FROM range({requests}))
+"""
+_LISTS = f"""
+    INSERT INTO prompt_latencies BY NAME
+    SELECT run_id, (SELECT prompts_id FROM prompt_lists) AS prompts_id,
+        {", ".join(f'list({name}_ms ORDER BY "index") AS {name}_ms' for name in _LATENCIES)}
+    FROM request_records WHERE run_id IN (SELECT run_id FROM plan WHERE job = {{job}}) GROUP BY run_id ORDER BY run_id
+"""
 _QUANTILES = ", ".join(
     f"f.{name}_q[{place}] AS {name}_p{q}_ms" for name in _LATENCIES for place, q in enumerate((50, 90, 95, 99), 1)
 )

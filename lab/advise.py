@@ -24,7 +24,8 @@ _FEW_CONCURRENT, _MANY_CONCURRENT = 10, 32
 _LONG_OUTPUT_TOKENS, _SHORT_OUTPUT_TOKENS = 50, 20
 _LOW_ALPHA, _HIGH_ALPHA = 0.55, 0.65
 _LOW_RATE, _HIGH_RATE = 0.30, 0.50
-_FIRST_GAMMA = 3
+#: How many drafted tokens to begin with.
+FIRST_GAMMA = 3
 #: A measured speed-up this far below what its acceptance length allows has lost the rest to verification.
 _FAR_BELOW = 0.75
 
@@ -47,6 +48,7 @@ class Measured:
     output_tokens: float | None  # mean of the answers
     more_repeats: int | None = None  # about how many would decide, where the data do not
     run_ids: tuple[str, ...] = ()
+    pattern: str = ""  # the load's name
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Advice:
-    """The verdict for one workload at one concurrency."""
+    """The verdict for one workload at one concurrency, and where there are several loads of it, for each."""
 
     workload: str
     concurrency: int
@@ -68,13 +70,14 @@ class Advice:
     arm: str | None  # to enable, or to measure
     gamma: int | None
     because: tuple[Line, ...]
+    pattern: str = ""
 
 
 def advise(measured: Sequence[Measured]) -> list[Advice]:
-    """One verdict for each workload and concurrency, in this order. Give it valid runs only."""
+    """One verdict for each workload, concurrency and load, in this order. Give it valid runs only."""
 
-    def place(one: Measured) -> tuple[str, int]:
-        return (one.workload, one.concurrency)
+    def place(one: Measured) -> tuple[str, int, str]:
+        return (one.workload, one.concurrency, one.pattern)
 
     return [_verdict(list(there)) for _, there in groupby(sorted(measured, key=place), key=place)]
 
@@ -89,12 +92,14 @@ def _verdict(there: list[Measured]) -> Advice:
         return _advice("measure this next", max(open_, key=_speed))
     best = max(there, key=_speed)
     reasons = (line for one in there for line in (_evidence(one), *_tuning(one)))
-    return Advice(best.workload, best.concurrency, "do not enable", None, None, (*reasons, *_checklist(best)))
+    return Advice(
+        best.workload, best.concurrency, "do not enable", None, None, (*reasons, *_checklist(best)), best.pattern
+    )
 
 
 def _advice(action: Action, one: Measured) -> Advice:
     lines = (_evidence(one), *_prediction(one), *_tuning(one), *_checklist(one))
-    return Advice(one.workload, one.concurrency, action, one.arm, one.gamma, lines)
+    return Advice(one.workload, one.concurrency, action, one.arm, one.gamma, lines, one.pattern)
 
 
 def _speed(one: Measured) -> float:
@@ -141,7 +146,7 @@ def _tuning(one: Measured) -> Iterator[Line]:
     rate = one.acceptance_rate
     if rate is None:
         return
-    if rate > _HIGH_RATE and one.gamma <= _FIRST_GAMMA:
+    if rate > _HIGH_RATE and one.gamma <= FIRST_GAMMA:
         yield Line(
             f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
             "rule of thumb",

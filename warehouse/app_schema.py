@@ -110,3 +110,21 @@ prices = sa.Table(
     sa.Column("added_at", UtcDateTime, nullable=False),
     sa.Column("withdrawn_at", UtcDateTime),  # an entry made by mistake counts no longer; nothing is overwritten
 )
+
+kept_views = sa.Table(
+    "kept_views",
+    APP,
+    sa.Column("view_id", sa.Text, primary_key=True),  # of the content: what is the same has the same link
+    sa.Column("page", sa.Text, nullable=False),
+    sa.Column("state_json", sa.Text, nullable=False),
+    sa.Column("kept_at", UtcDateTime, nullable=False),
+)
+
+named_views = sa.Table(
+    "named_views",
+    APP,
+    sa.Column("page", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("view_id", sa.Text, sa.ForeignKey("kept_views.view_id"), nullable=False),
+    sa.Column("named_at", UtcDateTime, nullable=False),
+)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import duckdb
@@ -16,8 +18,24 @@ from lab.comparison.noise import RunNoise, from_history
 from lab.comparison.requests import follows
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
+from lab.metrics import METRICS
 from warehouse import samples
+from warehouse.cost_metrics import COSTS, arm_costs
 from warehouse.samples import ArmRuns, Place
+
+#: What people call the metrics that they compare most.
+SHORT_NAMES = {
+    "throughput": "output_tok_per_s",
+    "ttft": "ttft_p50_ms",
+    "tpot": "tpot_p50_ms",
+    "e2e": "e2e_p50_ms",
+    "acceptance": "acceptance_length",
+    "cost": "cost_per_million_output_tokens",
+    "energy": "energy_j_per_output_token",
+}
+_SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
+_Outputs = Callable[[tuple[str, ...]], Mapping[str, Output]]
+_UNITS = {metric.name: metric.unit for metric in METRICS}
 
 
 @dataclass(frozen=True)
@@ -40,6 +58,7 @@ class StudyComparison:
     baseline: str
     pairs: tuple[Pair, ...]
     noise: RunNoise | None
+    unit: str = ""
 
 
 def compare_study(
@@ -49,14 +68,17 @@ def compare_study(
     *,
     baseline: str | None = None,
     margin: float = MARGIN,
+    price_usd_per_hour: float | None = None,
 ) -> StudyComparison:
-    """Of a job, a study's digest or its name. Raises QueryError for what is not there or has no better direction."""
+    """Of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price counts for costs only.
+
+    Raises QueryError for what is not there or has no better direction, and for a cost where nobody knows the price.
+    """
     jobs = samples.jobs_of(con, study)
-    if metric not in samples.metric_names():
-        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(samples.metric_names())}")
-    arms = samples.arm_runs(con, jobs, metric)
+    metric = _full_name(metric)
+    arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
-    noise = from_history(samples.earlier_repeats(con, jobs, metric))
+    noise = from_history(samples.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
     base = {each.place: each for each in arms if each.arm == name}
     there = [(base[each.place], each) for each in arms if each.arm != name and each.place in base]
     found = [_compare(one, other, metric, noise) for one, other in there]
@@ -65,7 +87,23 @@ def compare_study(
         Pair(other.place, one, other, comparison, verdict)
         for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
     ]
-    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), noise)
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), noise, unit)
+
+
+def _full_name(metric: str) -> str:
+    name, known = SHORT_NAMES.get(metric, metric), (*samples.metric_names(), *COSTS)
+    if name not in known:
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join((*SHORT_NAMES, *known))}")
+    return name
+
+
+def _arms(
+    con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
+) -> tuple[list[ArmRuns], str]:
+    """With the unit of their numbers. The noise of a cost is that of the rate it follows from: ln(cost) mirrors it."""
+    if metric in COSTS:
+        return arm_costs(con, jobs, metric, price_usd_per_hour)
+    return samples.arm_runs(con, jobs, metric), _UNITS[metric]
 
 
 def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
@@ -84,12 +122,16 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
 
 
 def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
-    """Whether candidate and baseline wrote the same, at each place; meaningful for greedy sampling."""
-    return [(pair, agreement(_outputs(con, pair.baseline), _outputs(con, pair.candidate))) for pair in found.pairs]
+    """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
+    runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
+    sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
+    outputs = functools.lru_cache(2)(functools.partial(samples.outputs, con))  # candidates at a place follow each other
+    return [(pair, _agreement(outputs, pair, sampled)) for pair in found.pairs]
 
 
-def _outputs(con: duckdb.DuckDBPyConnection, arm: ArmRuns) -> Mapping[str, Output]:
-    return samples.outputs(con, [run.run_id for run in arm.runs])
+def _agreement(outputs: _Outputs, pair: Pair, sampled: AbstractSet[str]) -> Agreement:
+    ours, theirs = (tuple(run.run_id for run in arm.runs) for arm in (pair.baseline, pair.candidate))
+    return agreement(outputs(ours), outputs(theirs), greedy=sampled.isdisjoint((*ours, *theirs)))
 
 
 def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:

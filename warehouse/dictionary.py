@@ -37,6 +37,19 @@ _COLUMNS = """
 """
 
 
+def described(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Every relation, views first: its name, what it is, and its columns with their types and meanings."""
+    relations = connection.execute(_RELATIONS).fetchall()
+    return [
+        (
+            name,
+            comment,
+            [(column, kind, text) for column, kind, _, text in connection.execute(_COLUMNS, [name]).fetchall()],
+        )
+        for name, comment, _ in relations
+    ]
+
+
 def page(connection: duckdb.DuckDBPyConnection) -> str:
     """The whole page in Markdown, of a connection of `open_warehouse`."""
     relations = connection.execute(_RELATIONS).fetchall()

@@ -17,6 +17,7 @@ from warehouse.bundles import read_bundle, read_log
 from warehouse.columns import rows
 from warehouse.imported_bundles import ImportedBundle, is_imported, read_imported
 from warehouse.master import Tables, insert, transaction
+from warehouse.prompt_latencies import prompt_latencies
 from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.run_columns import RUN_COLUMNS
 from warehouse.schema import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
@@ -36,7 +37,7 @@ def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) 
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
-            insert(connection, tables)
+            insert(connection, _new_lists(connection, tables))
         except _REFUSED as error:
             raise BundleError(f"the warehouse refuses it: {error}") from error
 
@@ -64,13 +65,17 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     _refuse_renamed(root, folder, run.job_id, run.run_id)
     measured = metrics.measure(run, bundle.requests, bundle.telemetry)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
+    requests = rows(REQUEST_COLUMNS, bundle.requests)
+    latencies, prompts = prompt_latencies(requests)
     of_run = {
-        "request_records": rows(REQUEST_COLUMNS, bundle.requests),
+        "request_records": requests,
+        "prompt_latencies": latencies,
         "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
         "histograms": _histogram_rows(metrics.histograms(run, bundle.requests)),
     }
-    return {"runs": rows(RUN_COLUMNS, [run]), **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
+    of_run |= _verdict_rows(verdict)
+    return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}
 
 
 def _imported_tables(root: Path, folder: Path) -> Tables:
@@ -88,8 +93,8 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
         "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
         "imported_figures": imported_rows.figure_rows(run),
     }
-    verdict = imported_rows.verdict_on(bundle)
-    return {"runs": imported_rows.run_rows(bundle), **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
+    of_run |= _verdict_rows(imported_rows.verdict_on(bundle))
+    return {"runs": imported_rows.run_rows(bundle), **_of_run(run.run_id, of_run)}
 
 
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
@@ -99,6 +104,15 @@ def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
 
 def _verdict_rows(verdict: Verdict) -> Tables:
     return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
+
+
+def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
+    """Without the lists that an earlier run has brought. An imported run has none: its file names no prompts."""
+    if (lists := tables.get("prompt_lists")) is None:
+        return tables
+    keys = lists["prompts_id"].to_pylist()
+    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return {**tables, "prompt_lists": lists.slice(0, 0) if known.fetchall() else lists}
 
 
 def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:

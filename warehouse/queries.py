@@ -188,3 +188,31 @@ def same_cell(con: duckdb.DuckDBPyConnection, cell_id: str) -> pd.DataFrame:
 def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
     """All columns of the table `telemetry`: one row a second of the run's measured window, in the order of time."""
     return frame(con, "SELECT * FROM telemetry WHERE run_id = ? ORDER BY t_s", [run_id])
+
+
+def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of `runs`, `verdicts` and `run_metrics` of one run; no row where it is not there."""
+    return frame(
+        con,
+        """
+        SELECT * FROM runs JOIN run_metrics USING (run_id) LEFT JOIN verdicts USING (run_id) WHERE run_id = ?
+        """,
+        [run_id],
+    )
+
+
+def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """severity, check_name, sentence, advice: what the checks found in this run, the gravest first."""
+    return frame(
+        con,
+        """
+        SELECT severity, check_name, sentence, advice FROM findings WHERE run_id = ?
+        ORDER BY list_position(['invalid', 'warning', 'note'], severity), check_name
+        """,
+        [run_id],
+    )
+
+
+def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of `request_records` of one run, in the order of sending."""
+    return frame(con, """SELECT * FROM request_records WHERE run_id = ? ORDER BY "index" """, [run_id])

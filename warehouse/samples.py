@@ -5,21 +5,18 @@ Of attempts at the same run the last completed one counts, and of those only the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import duckdb
-import numpy as np
-import pyarrow as pa
 
 from lab.comparison.agreement import Output
 from lab.comparison.requests import follows
-from lab.comparison.samples import RunSample
+from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError
 from lab.metrics import METRICS
+from warehouse import prompt_latencies
 from warehouse.queries import COMPARABLE
 
 Row = dict[str, Any]
@@ -81,7 +78,7 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     return [_arm_runs(place, there, requests) for (place, _), there in found.items()]
 
 
-def _arm_runs(place: Place, rows: Sequence[Row], requests: Mapping[str, Mapping[str, float]]) -> ArmRuns:
+def _arm_runs(place: Place, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
     about = {name: rows[0][name] for name in _ABOUT}
     runs = [
         RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests.get(row["run_id"]))
@@ -102,7 +99,7 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 def outputs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Mapping[str, Output]:
     """What each prompt got in these runs of one arm, by prompt_id: that of the first run; none of failed ones."""
     rows = con.execute(_OUTPUTS, [list(run_ids)]).fetchall()
-    return {prompt_id: Output(text) for prompt_id, text in rows}
+    return {prompt_id: Output(got["text"], token_count=got["tokens"]) for prompt_id, got in rows}
 
 
 def _known(metric: str) -> str:
@@ -111,38 +108,15 @@ def _known(metric: str) -> str:
     return metric
 
 
-def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, dict[str, float]]:
-    """By run and prompt; nothing for runs whose metric does not follow its requests."""
-    how = {row["run_id"]: follows(metric, closed_loop=row["closed_loop"]) for row in rows}
-    columns = {found.column for found in how.values() if found is not None}
-    found: dict[str, dict[str, float]] = {}
-    for column in columns:
-        ids = [run_id for run_id, each in how.items() if each is not None]
-        found |= _by_run(con.execute(_REQUESTS.format(column=column), [ids]).to_arrow_table())
+def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Requests]:
+    """By run; nothing for runs whose metric does not follow its requests."""
+    found: dict[str, Requests] = {}
+    for closed_loop in (True, False):
+        how = follows(metric, closed_loop=closed_loop)
+        ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
+        if how and ids:
+            found |= prompt_latencies.read(con, ids, how.column)
     return found
-
-
-def _by_run(table: pa.Table) -> dict[str, dict[str, float]]:
-    """Of run_id and two lists of equal length. Each prompt's text is made once: a page waits for this."""
-    prompts: Any = table["prompts"].combine_chunks()  # ListArray, which the stubs do not know
-    numbers: Any = table["numbers"].combine_chunks()
-    run_ids: Any = table["run_id"].to_pylist()
-    encoded = prompts.flatten().dictionary_encode()
-    names = np.array(encoded.dictionary.to_pylist(), dtype=object)[encoded.indices.to_numpy()].tolist()
-    values, ends = numbers.flatten().to_numpy().tolist(), prompts.offsets.to_pylist()
-    parts = zip(run_ids, pairwise(ends), strict=True)
-    return {run_id: _by_prompt(names[begin:end], values[begin:end]) for run_id, (begin, end) in parts}
-
-
-def _by_prompt(prompts: Sequence[str], numbers: Sequence[float]) -> dict[str, float]:
-    """In the order of sending; a prompt that was sent several times has the mean."""
-    found = dict(zip(prompts, numbers, strict=True))
-    if len(found) == len(prompts):
-        return found
-    several: dict[str, list[float]] = {}
-    for prompt, number in zip(prompts, numbers, strict=True):
-        several.setdefault(prompt, []).append(number)
-    return {prompt: math.fsum(each) / len(each) for prompt, each in several.items()}
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
@@ -184,14 +158,9 @@ _HISTORY = (
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
     """
 )
-_REQUESTS = """
-    SELECT run_id, list(prompt_id ORDER BY "index") AS prompts, list({column} ORDER BY "index") AS numbers
-    FROM request_records WHERE run_id IN (SELECT unnest(?)) AND is_completed AND {column} IS NOT NULL
-        AND prompt_id IS NOT NULL
-    GROUP BY run_id
-"""
 _OUTPUTS = """
-    SELECT prompt_id, arg_min(output_text, run_id) FROM request_records
+    SELECT prompt_id, arg_min(struct_pack(text := output_text, tokens := completion_tokens), run_id)
+    FROM request_records
     WHERE run_id IN (SELECT unnest(?)) AND is_completed AND prompt_id IS NOT NULL
     GROUP BY prompt_id ORDER BY min("index")
 """

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from lab import histogram
 from lab.metric import Metric
 from lab.metrics import METRICS
+from warehouse import prompt_latencies
 from warehouse.columns import Column, column, table
 from warehouse.published.columns import (
     DOUBT_COLUMNS,
@@ -148,6 +149,18 @@ request_records = table(
     "request_records",
     "One row a request, as measured, with its own latencies. The view requests adds what its run was",
     (_RUN_ID, *REQUEST_COLUMNS),
+)
+prompt_latency_lists = table(
+    WAREHOUSE,
+    "prompt_latencies",
+    "One row a run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
+    (_RUN_ID, *prompt_latencies.COLUMNS),
+)
+prompt_lists = table(
+    WAREHOUSE,
+    "prompt_lists",
+    "Which prompts the lists of prompt_latencies are about, once for all runs that sent the same",
+    prompt_latencies.LIST_COLUMNS,
 )
 verdicts = table(
     WAREHOUSE,

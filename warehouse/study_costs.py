@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
 from dataclasses import dataclass, replace
-from datetime import date
 
 import duckdb
 
 from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
-from lab.errors import QueryError
 from warehouse.comparisons import compare_study
-from warehouse.price_book import price_from
 from warehouse.samples import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.study_prices import prices
 
+#: Each window carries its part of the start of the engine that it was measured on, by its length.
 _RUNS = (
     f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
     """
+    , shared AS (
+        SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
+        FROM counting WHERE job_id IN (SELECT unnest(?))
+    )
     SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
         concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,
         min(started_at)::DATE AS day,
         avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
         avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
-        max(engine_start_s) AS engine_start_s, list(duration_s) AS durations_s, list(completion_tokens) AS tokens
-    FROM counting WHERE job_id IN (SELECT unnest(?)) AND concurrency IS NOT NULL AND pattern IS NOT NULL
+        CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
+        list(duration_s) AS durations_s, list(completion_tokens) AS tokens
+    FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
     """
 )
-_STUDY_PRICES = """
-    SELECT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE AS price FROM studies WHERE price IS NOT NULL
-"""
-_BOOK = "SELECT * EXCLUDE (price_id, added_at, withdrawn_at) FROM prices WHERE withdrawn_at IS NULL ORDER BY price_id"
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,10 @@ class ArmCost:
     per_million_output_tokens: float | None
     per_million_tokens: float | None
     per_request: float | None
-    with_start_up: float | None  # per million output tokens, of the benchmark itself
+    with_start_up: float | None  # per million output tokens, with this place's part of the engines' starts
     kwh_per_million_output_tokens: float | None
     electricity_per_million_output_tokens: float | None
+    at_peak: bool = False  # the greatest throughput of this arm and workload, so the least cost
     saving: float | None = None  # share of the baseline's cost
     saving_low: float | None = None
     saving_high: float | None = None
@@ -62,44 +63,12 @@ def study_costs(con: duckdb.DuckDBPyConnection, study: str, price_usd_per_hour: 
     Raises QueryError for a study that is not there, and for hardware whose price nobody knows.
     """
     jobs = jobs_of(con, study)
-    priced = _Prices(
-        price_usd_per_hour,
-        {row["study_id"]: row["price"] for row in dicts(con, _STUDY_PRICES)},
-        [price_from(row) for row in dicts(con, _BOOK)],
-    )
-    found = [_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])]
+    priced = prices(con, price_usd_per_hour)
+    found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
     compared = compare_study(con, study)
     base = {each.place: each for each in found if each.arm == compared.baseline}
     ratios = {(pair.place, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
     return [_with_saving(each, base.get(each.place), ratios.get((each.place, each.arm))) for each in found]
-
-
-@dataclass(frozen=True)
-class _Prices:
-    """Where a price may come from, the first that knows one wins."""
-
-    asked: float | None
-    by_study: Mapping[str, float]
-    book: Sequence[Price]
-
-    def of(self, row: Row) -> Price:
-        hardware, day = row["hardware"], row["day"]
-        if self.asked is not None:
-            return _in_usd(row, self.asked, "as asked for")
-        if row["study_id"] in self.by_study:
-            return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
-        if day is None or (price := cost.price_on(self.book, hardware, day)) is None:
-            raise QueryError(
-                f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
-                "`drafthouse prices add`, or say it with --price-per-hour"
-            )
-        return price
-
-
-def _in_usd(row: Row, per_hour: float, source: str) -> Price:
-    """Raises UserError for a price that is not above 0."""
-    about = {"hardware": row["hardware"], "valid_from": row["day"] or date.min, "currency": "USD", "source": source}
-    return price_from(about | {"rented_per_hour": per_hour})
 
 
 def _cost(row: Row, price: Price) -> ArmCost:
@@ -115,10 +84,19 @@ def _cost(row: Row, price: Price) -> ArmCost:
         per_million_output_tokens=cost.per_million_tokens(per_hour, row["output_tok_per_s"]),
         per_million_tokens=cost.per_million_tokens(per_hour, row["total_tok_per_s"]),
         per_request=cost.per_request(per_hour, row["request_per_s"]),
-        with_start_up=cost.per_million_with_start_up(per_hour, row["engine_start_s"], windows),
+        with_start_up=cost.per_million_with_start_up(per_hour, row["start_s"], windows),
         kwh_per_million_output_tokens=cost.kwh_per_million_tokens(energy_j),
         electricity_per_million_output_tokens=cost.electricity_per_million_tokens(energy_j, price.electricity_per_kwh),
     )
+
+
+def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
+    """A place whose cost is unknown is no peak. Of equal ones the first is."""
+    peaks: dict[tuple[str, str], ArmCost] = {}
+    for each in sorted(costs, key=lambda each: each.per_million_output_tokens or math.inf):
+        if each.per_million_output_tokens is not None:
+            peaks.setdefault((each.arm, each.place.workload), each)
+    return [replace(each, at_peak=any(each is peak for peak in peaks.values())) for each in costs]
 
 
 def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:

@@ -6,29 +6,47 @@ is seen at the next look and the old entries fall out.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import pandas as pd
+import pyarrow as pa
 import sqlalchemy as sa
 import streamlit as st
 
+from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
 from lab.estimate import Estimate
 from lab.replication import Beside
 from lab.study import Study
-from warehouse import published_questions, queries
+from warehouse import comparisons, dictionary, published_questions, queries
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.importers.reading import ForeignFile
 from warehouse.importing import Import, import_read
 from warehouse.published import book
+from warehouse.sandbox import run_sql
 from warehouse.settings import Settings, load_settings
 from workers import queue
 
 #: (path, inode, mtime in ns, size) of the published file; None before the first publication.
 Publication = tuple[str, int, int, int] | None
 _MOST_KEPT = 64
+#: Each may have ten thousand rows.
+_MOST_ANSWERS = 16
+#: Reading and judging a hundred thousand outputs takes a second.
+_MOST_OUTPUTS = 20_000
+
+
+@dataclass(frozen=True)
+class Answered:
+    """The answer to a reader's SQL; `truncated`: there are more rows."""
+
+    table: pa.Table
+    truncated: bool
+    took_s: float
 
 
 @st.cache_resource(show_spinner=False)
@@ -83,6 +101,32 @@ def failed_runs(job_id: str) -> pd.DataFrame:
     return _failed_runs(publication(), job_id)
 
 
+def run(run_id: str) -> pd.DataFrame:
+    return _run(publication(), run_id)
+
+
+def run_findings(run_id: str) -> pd.DataFrame:
+    return _run_findings(publication(), run_id)
+
+
+def requests_of(run_id: str) -> pd.DataFrame:
+    return _requests_of(publication(), run_id)
+
+
+def telemetry(run_id: str) -> pd.DataFrame:
+    return _telemetry(publication(), run_id)
+
+
+def described() -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """The warehouse's tables and their columns, views first."""
+    return _described(publication())
+
+
+def answered(sql: str) -> Answered:
+    """What the warehouse answers to the reader's SQL. Raises QueryError with DuckDB's own words."""
+    return _answered(publication(), sql)
+
+
 def findings(job_id: str) -> pd.DataFrame:
     return _findings(publication(), job_id)
 
@@ -93,6 +137,14 @@ def comparison(job_id: str, metric: str) -> StudyComparison | None:
         return _comparison(publication(), job_id, metric)
     except QueryError:
         return None
+
+
+def agreements(job_id: str, metric: str, found: StudyComparison) -> list[Agreement] | None:
+    """Of each pair of `found`, whether the outputs are the same; None of more outputs than a page can wait for."""
+    runs = results(job_id)
+    if runs["requests_completed"].sum() > _MOST_OUTPUTS:
+        return None
+    return _agreements(publication(), job_id, metric, found)
 
 
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
@@ -106,6 +158,49 @@ def _studies_with_results(publication: Publication) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(settings())) as connection:
         return queries.jobs_with_results(connection)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _run(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.run(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _run_findings(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.run_findings(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_ANSWERS)
+def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.requests_of(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+def _telemetry(publication: Publication, run_id: str) -> pd.DataFrame:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return queries.telemetry(connection, run_id)
+
+
+@st.cache_data(show_spinner=False, max_entries=1)
+def _described(publication: Publication) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    del publication
+    with closing(open_warehouse(settings())) as connection:
+        return dictionary.described(connection)
+
+
+@st.cache_data(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
+def _answered(publication: Publication, sql: str) -> Answered:
+    del publication
+    start_s = time.perf_counter()
+    found = run_sql(settings(), sql)
+    return Answered(found.table, truncated=found.truncated, took_s=time.perf_counter() - start_s)
 
 
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
@@ -148,6 +243,13 @@ def _comparison(publication: Publication, job_id: str, metric: str) -> StudyComp
     del publication
     with closing(open_warehouse(settings())) as connection:
         return compare_study(connection, job_id, metric)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _agreements(publication: Publication, job_id: str, metric: str, _found: StudyComparison) -> list[Agreement]:
+    del publication, job_id, metric
+    with closing(open_warehouse(settings())) as connection:
+        return [agreed for _, agreed in comparisons.agreements(connection, _found)]
 
 
 def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:

@@ -33,6 +33,18 @@ st.navigation(
             help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
         ),
         st.Page(
+            "views/run.py",
+            title="Run",
+            icon=":material/timeline:",
+            help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
+        ),
+        st.Page(
+            "views/sql.py",
+            title="SQL",
+            icon=":material/database:",
+            help="Ask the warehouse anything, draw the answer, and send its link.",
+        ),
+        st.Page(
             "views/others.py",
             title="Others",
             icon=":material/groups:",

@@ -26,9 +26,12 @@ class Param:
 
 JOB = Param("job", "Study", "study", always_in_url=True)
 CATEGORY = Param("category", "Category", "category")
+RUN = Param("run", "Run", "run", always_in_url=True)
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
-ALL = (JOB, CATEGORY, METRIC, SOURCE)
+#: No widget: the id of a kept question.
+QUERY = "query"
+ALL = (JOB, RUN, CATEGORY, METRIC, SOURCE)
 
 _SEPARATOR = " · "
 

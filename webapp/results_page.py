@@ -138,12 +138,12 @@ def show_tables(
     cells_tab, verdicts_tab, runs_tab, checks_tab, failed_tab = st.tabs(names)
     with cells_tab:
         shown = tables.cells(speedups, figures.arms_of(speedups, _arms(job)))
-        _table(shown, tables.cell_config(measure), f"{job_id}-cells.csv", "Each arm, category and load")
+        _table(shown, tables.cell_config(measure), job_id, "cells", "Each arm, category and load")
     with verdicts_tab:
         _show_verdicts(job_id, measure, runs)
     with runs_tab:
         shown = tables.runs(runs)
-        _table(shown, tables.run_config(), f"{job_id}-runs.csv", "Each run")
+        _table(shown, tables.run_config(), job_id, "runs", "Each run")
         if not tables.saw_gpu(runs):
             st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
     with checks_tab:
@@ -152,21 +152,23 @@ def show_tables(
         if failed.empty:
             st.caption("No run of this study failed.")
         else:
-            _table(tables.failed(failed), tables.run_config(), f"{job_id}-failed.csv", "Runs that failed, and why")
+            _table(tables.failed(failed), tables.run_config(), job_id, "failed", "Runs that failed, and why")
 
 
 def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame) -> None:
     compared = data.comparison(job_id, measure.column)
     categories = set(runs["category"].dropna())
-    shown = (
-        None
-        if compared is None
-        else verdict_tables.verdicts(compared, min(categories) if len(categories) == 1 else None)
-    )
-    if shown is None or shown.empty:
+    if compared is None or not compared.pairs:
         st.caption("Nothing to judge yet: a verdict needs valid runs of the baseline and of another arm on one load.")
+        return
+    agreed = data.agreements(job_id, measure.column, compared)
+    shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
+    if agreed is None:
+        st.caption(f"Whether outputs are the same: `drafthouse compare {job_id}` (there are too many for a page).")
+    if shown.empty:
+        st.caption("No pair of this category.")
     else:
-        _table(shown, verdict_tables.verdict_config(), f"{job_id}-verdicts.csv", "Whether each arm is faster")
+        _table(shown, verdict_tables.verdict_config(), job_id, "verdicts", "Whether each arm is faster")
 
 
 def _show_findings(findings: pd.DataFrame, job_id: str) -> None:
@@ -174,7 +176,7 @@ def _show_findings(findings: pd.DataFrame, job_id: str) -> None:
         st.caption("No check had anything to say about these runs.")
     else:
         shown = verdict_tables.findings(findings)
-        _table(shown, verdict_tables.findings_config(), f"{job_id}-checks.csv", "What the checks found")
+        _table(shown, verdict_tables.findings_config(), job_id, "checks", "What the checks found")
 
 
 def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:
@@ -193,8 +195,9 @@ def _watch(seen: data.Publication) -> None:
         st.rerun()
 
 
-def _table(frame: pd.DataFrame, config: dict[str, Any], file_name: str, alt: str) -> None:
-    st.dataframe(frame, hide_index=True, column_config=config, alt=alt, placeholder="")
+def _table(frame: pd.DataFrame, config: dict[str, Any], job_id: str, name: str, alt: str) -> None:
+    file_name = f"{job_id}-{name}.csv"
+    st.dataframe(tables.with_run_links(frame, job_id), hide_index=True, column_config=config, alt=alt, placeholder="")
     st.download_button(
         "Download as CSV",
         data=_csv(frame),

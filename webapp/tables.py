@@ -30,6 +30,8 @@ _SCALED = {
     "gpu_throttled_share": 100.0,
     "gpu_memory_used_max_bytes": 2.0**-30,
 }
+#: What `with_run_links` gives.
+RUN_COLUMN = st.column_config.LinkColumn("Run", display_text=r"run=([^&]*)$")
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -54,6 +56,14 @@ def saw_gpu(results: pd.DataFrame) -> bool:
 
 def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
     return _columns(failed_runs, _FAILED)
+
+
+def with_run_links(frame: pd.DataFrame, job_id: str) -> pd.DataFrame:
+    """Each run leads to its own page."""
+    if "run_id" not in frame:
+        return frame
+    links = [f"run?job={job_id}&run={run}" if isinstance(run, str) else None for run in frame["run_id"]]
+    return frame.assign(run_id=pd.Series(links, index=frame.index, dtype=object))
 
 
 def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
@@ -109,7 +119,7 @@ def run_config() -> dict[str, Any]:
         "engine_version": st.column_config.TextColumn("Engine version"),
         "error": st.column_config.TextColumn("Error, in the engine's words", width="large"),
         "started_at": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),
-        "run_id": st.column_config.TextColumn("Run"),
+        "run_id": RUN_COLUMN,
     }
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from warehouse.comparisons import Pair, StudyComparison
+from webapp.tables import RUN_COLUMN
 from webapp.text import count
 
 _SIGNS = {
@@ -20,13 +23,27 @@ _SIGNS = {
 _FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 
 
-def verdicts(found: StudyComparison, category: str | None) -> pd.DataFrame:
-    """One row a candidate and place; of one category where one is given."""
-    pairs = [pair for pair in found.pairs if category is None or pair.candidate.category == category]
-    return pd.DataFrame([_row(pair) for pair in pairs])
+def verdicts(found: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
+    """One row a candidate and place; of one category where one is given. `agreed`: of each pair, where it is known."""
+    outputs = [{}] * len(found.pairs) if agreed is None else [_outputs(each) for each in agreed]
+    rows = [
+        _row(pair, wrote)
+        for pair, wrote in zip(found.pairs, outputs, strict=True)
+        if category is None or pair.candidate.category == category
+    ]
+    return pd.DataFrame(rows)
 
 
-def _row(pair: Pair) -> dict[str, object]:
+def _outputs(agreed: Agreement) -> dict[str, object]:
+    """Shares in percent; None where there is nothing to tell them by."""
+    same, degenerate = agreed.same_share, agreed.candidate_degenerate_share
+    return {
+        "same": None if same is None else 100 * same.value,
+        "degenerate": None if degenerate is None else 100 * degenerate,
+    }
+
+
+def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     ratio = pair.comparison.ratio or Interval(float("nan"), None, None)
     more = pair.verdict.more_repeats
     return {
@@ -38,6 +55,7 @@ def _row(pair: Pair) -> dict[str, object]:
         "ratio": ratio.value,
         "low": ratio.low,
         "high": ratio.high,
+        **wrote,
         "decides": f"about {count(more, 'more repeat')}" if more else "",
         "basis": pair.comparison.basis,
     }
@@ -56,6 +74,10 @@ def verdict_config() -> dict[str, Any]:
         "high": number("95 % to", format="%.2f×"),
         "decides": text("Would decide", help="If the scatter stays as it is"),
         "basis": text("Interval from", width="large"),
+        "same": number(
+            "Same output", format="%.0f %%", help="Of the prompts, as the baseline; of greedy sampling only"
+        ),
+        "degenerate": number("Degenerate", format="%.0f %%", help="Of the arm's outputs that are long enough to tell"),
     }
 
 
@@ -74,5 +96,5 @@ def findings_config() -> dict[str, Any]:
         "sentence": text("Found", width="large"),
         "advice": text("What to do", width="large"),
         "check_name": text("Check"),
-        "run_id": text("Run"),
+        "run_id": RUN_COLUMN,
     }

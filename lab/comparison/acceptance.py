@@ -14,10 +14,10 @@ from lab.comparison.effect import Interval
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one run, or of one request; `per_position` is not conditional, and None where it is unknown."""
+    """Of one run, or of one request; None is unknown. `per_position` is not conditional."""
 
     drafts: int  # verification rounds
-    draft_tokens: int
+    draft_tokens: int | None
     accepted_tokens: int
     per_position: tuple[float, ...] | None = None
 
@@ -40,14 +40,9 @@ class Acceptance:
 
 def pooled(runs: Sequence[Counts]) -> Acceptance:
     """Of all rounds together: runs weigh by their drafts. Positions are unknown unless each run has the same many."""
-    drafts, drafted, accepted = (
-        (
-            sum(counts)
-            for counts in zip(*((run.drafts, run.draft_tokens, run.accepted_tokens) for run in runs), strict=True)
-        )
-        if runs
-        else (0, 0, 0)
-    )
+    drafts, accepted = sum(run.drafts for run in runs), sum(run.accepted_tokens for run in runs)
+    known = [run.draft_tokens for run in runs if run.draft_tokens is not None]
+    drafted = sum(known) if len(known) == len(runs) else None
     rates = _pooled_positions(runs)
     return Acceptance(
         drafts,

@@ -17,28 +17,34 @@ _NOTHING = object()
 
 @dataclass(frozen=True)
 class Output:
-    """What one prompt got. `tokens` are ids or texts, of both arms in the same way; None where they are unknown."""
+    """What one prompt got. `tokens` are ids or texts, of both arms in the same way; None where they are unknown.
+
+    `token_count` is how many there were, where that is all that is known of them.
+    """
 
     text: str
     tokens: tuple[int, ...] | tuple[str, ...] | None = None
+    token_count: int | None = None
 
 
 @dataclass(frozen=True)
 class Pair:
     """The two outputs of a prompt. Positions count from 0 and are None where nothing differs, or is unknown.
 
-    One output that is the beginning of the other differs at its own length.
+    One output that is the beginning of the other differs at its own length. Where tokens are unknown, the estimated one
+    lies as far into the baseline's tokens as the first differing character lies into its text.
     """
 
     prompt_id: str
     same: bool
     first_differing_character: int | None
     first_differing_token: int | None
+    estimated_first_differing_token: int | None = None
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """`same_share` has the interval of Wilson 1927 over prompts; None without a pair.
+    """`same_share` has the interval of Wilson 1927 over prompts; None without a pair. Medians are of those that differ.
 
     The degenerate shares are of the outputs that are long enough to judge; None where none is.
     """
@@ -47,6 +53,7 @@ class Agreement:
     same_share: Interval | None
     median_first_differing_character: float | None
     median_first_differing_token: float | None
+    median_estimated_first_differing_token: float | None
     baseline_degenerate_share: float | None
     candidate_degenerate_share: float | None
     unpaired: int  # prompts that only one arm has
@@ -56,16 +63,18 @@ class Agreement:
         return sum(pair.same for pair in self.pairs)
 
 
-def agreement(baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95) -> Agreement:
-    """By prompt_id. Leave out requests that failed, and give greedy outputs only: others differ by chance."""
-    pairs = tuple(
-        _pair(prompt, output, candidate[prompt]) for prompt, output in baseline.items() if prompt in candidate
-    )
+def agreement(
+    baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95, *, greedy: bool = True
+) -> Agreement:
+    """By prompt_id. Leave out requests that failed. Outputs that are not greedy differ by chance, so none is paired."""
+    common = [prompt for prompt in baseline if prompt in candidate] if greedy else []
+    pairs = tuple(_pair(prompt, baseline[prompt], candidate[prompt]) for prompt in common)
     return Agreement(
         pairs,
         share(sum(pair.same for pair in pairs), len(pairs), confidence),
         _median(pair.first_differing_character for pair in pairs),
         _median(pair.first_differing_token for pair in pairs),
+        _median(pair.estimated_first_differing_token for pair in pairs),
         degenerate_share([output.text for output in baseline.values()]),
         degenerate_share([output.text for output in candidate.values()]),
         len(baseline.keys() ^ candidate.keys()),
@@ -95,7 +104,14 @@ def first_difference(one: Sequence[object], other: Sequence[object]) -> int | No
 def _pair(prompt_id: str, one: Output, other: Output) -> Pair:
     by_token = None if one.tokens is None or other.tokens is None else first_difference(one.tokens, other.tokens)
     by_character = first_difference(one.text, other.text)
-    return Pair(prompt_id, by_character is None and by_token is None, by_character, by_token)
+    estimated = by_token if by_token is not None else _estimated_token(one, by_character)
+    return Pair(prompt_id, by_character is None and by_token is None, by_character, by_token, estimated)
+
+
+def _estimated_token(output: Output, character: int | None) -> int | None:
+    if character is None or output.token_count is None or not output.text:
+        return None
+    return character * output.token_count // len(output.text)
 
 
 def _median(places: Iterable[int | None]) -> float | None:

@@ -22,6 +22,13 @@ LEAST_RUNS = 3
 #: A change of the acceptance length below 2 % changes nobody's mind, however sure it is.
 LEAST_CHANGE = 0.02
 
+#: What a user reads beside the states.
+RULE = (
+    f"A run has changed when its acceptance length lies beyond the limits in which the runs before it, since the last "
+    f"change, let the next one fall (false alarms: {FALSE_ALARMS:.2%} of runs), and by more than {LEAST_CHANGE:.0%} of "
+    f"their mean. Under {LEAST_RUNS} earlier runs nothing is said."
+)
+
 State = Literal["too little history", "steady", "changed"]
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,20 +11,27 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 
+@dataclass(frozen=True, eq=False)
+class Requests:
+    """A number of each prompt, of shape (prompts,), in the order of sending. A prompt without one is left out."""
+
+    prompts: tuple[str, ...]
+    numbers: Array
+
+
 @dataclass(frozen=True)
 class RunSample:
     """One run and one of its metrics. `block` is what pairs it: the job and the repeat.
 
-    `requests` has one number a prompt, in the order of sending, and is of the kind that the metric summarises: the
-    run's TTFTs for a mean TTFT. For throughput give the E2E latencies, whose mean it follows in a closed loop. Leave
-    out prompts whose number is unknown. None: the interval then says nothing of other prompts.
+    `requests` is of the kind that the metric summarises: the run's TTFTs for a mean TTFT. For throughput give the E2E
+    latencies, whose mean it follows in a closed loop. None: the interval then says nothing of other prompts.
     """
 
     run_id: str
     arm: str
     block: Hashable
     value: float | None  # the run's own number; None leaves the run out
-    requests: Mapping[str, float] | None = None
+    requests: Requests | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,24 +71,28 @@ def _by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
 
 
 def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
-    if not runs or any(run.requests is None for run in runs):
+    known = [run.requests.prompts for run in runs if run.requests is not None]
+    if not runs or len(known) < len(runs):
         return ()
-    known = [run.requests for run in runs if run.requests is not None]
-    first = tuple(known[0])
-    if all(tuple(requests) == first for requests in known):  # as a rule, and told in no time
-        return first
-    common = set(first).intersection(*known)
-    return tuple(prompt for prompt in first if prompt in common)
+    if all(prompts == known[0] for prompts in known):  # as a rule, and told in no time
+        return known[0]
+    common = set(known[0]).intersection(*known)
+    return tuple(prompt for prompt in known[0] if prompt in common)
 
 
 def _values(runs: Sequence[RunSample]) -> Array:
     return _finite(np.array([run.value for run in runs], dtype=np.float64))
 
 
-def _requests(runs: Sequence[RunSample], prompts: Sequence[str]) -> Array:
-    of_prompts = itemgetter(*prompts)  # two prompts or more
-    columns = [of_prompts(run.requests) for run in runs if run.requests is not None]
-    return _finite(np.array(columns, dtype=np.float64).T)
+def _requests(runs: Sequence[RunSample], prompts: tuple[str, ...]) -> Array:
+    return _finite(np.array([_of(run.requests, prompts) for run in runs if run.requests is not None]).T)
+
+
+def _of(requests: Requests, prompts: tuple[str, ...]) -> Array:
+    if requests.prompts == prompts:
+        return requests.numbers
+    place = {prompt: place for place, prompt in enumerate(requests.prompts)}
+    return requests.numbers[[place[prompt] for prompt in prompts]]
 
 
 def _finite(numbers: Array) -> Array:

@@ -80,7 +80,7 @@ def batch_means(series: Array) -> tuple[Array, int]:
 def half_width(spread: Spread, confidence: float) -> Array:
     """Half the interval's width, of the shape of the variances.
 
-    Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1957, p. 101). Never
+    Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1950, as in SAS). Never
     narrower than the blocks alone would have it: that is exact where prompts make no difference.
     """
     by_blocks = _student(spread.blocks_df, confidence)

@@ -41,17 +41,30 @@ def ratio_table(
     comparisons: Mapping[tuple[str, str], Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> RatioTable:
     """Rows and columns in the order in which they first come."""
-    rows = tuple(dict.fromkeys(row for row, _ in comparisons))
-    columns = tuple(dict.fromkeys(column for _, column in comparisons))
-    judged = verdicts(list(comparisons.values()), margin, confidence)
-    cells = {key: Cell(comparisons[key], found) for key, found in zip(comparisons, judged, strict=True)}
+    return ratio_tables({"": comparisons}, margin, confidence)[""]
+
+
+def ratio_tables(
+    tables: Mapping[str, Mapping[tuple[str, str], Comparison]], margin: float = MARGIN, confidence: float = CONFIDENCE
+) -> dict[str, RatioTable]:
+    """Tables that are read together, by name: their verdicts are corrected for the cells of all of them."""
+    every = [(name, key) for name, cells in tables.items() for key in cells]
+    judged = dict(zip(every, verdicts([tables[name][key] for name, key in every], margin, confidence), strict=True))
+    return {
+        name: _table({key: Cell(found, judged[name, key]) for key, found in cells.items()})
+        for name, cells in tables.items()
+    }
+
+
+def _table(cells: Mapping[tuple[str, str], Cell]) -> RatioTable:
+    rows, columns = (tuple(dict.fromkeys(key[side] for key in cells)) for side in (0, 1))
     return RatioTable(
         rows,
         columns,
         cells,
         {row: gmean([cell.comparison for key, cell in cells.items() if key[0] == row]) for row in rows},
         {column: gmean([cell.comparison for key, cell in cells.items() if key[1] == column]) for column in columns},
-        gmean(list(comparisons.values())),
+        gmean([cell.comparison for cell in cells.values()]),
     )
 
 

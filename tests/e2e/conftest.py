@@ -34,7 +34,7 @@ def chromium() -> str:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Everything up, with the reference models in place."""
     it = new_home(tmp_path_factory.mktemp("e2e"))
-    it.folder.mkdir(parents=True)
+    it.folder.mkdir(parents=True, exist_ok=True)
     (it.folder / "models").symlink_to(Settings().models_dir.absolute())
     with up(it):
         yield it

@@ -33,7 +33,7 @@ def with_demo(home: Home) -> Home:
         run = measured.run.model_copy(update=changes)
         write_bundle(home.folder / "bundles", run, measured.requests, measured.samples, None)
     deadline = time.monotonic() + 180
-    while "demo-drafted" not in home.run("sql", "select run_id from results where origin = 'measured'").stdout:
+    while "demo-drafted" not in home.ask("sql", "select run_id from results where origin = 'measured'").stdout:
         assert time.monotonic() < deadline, "the ingester did not publish the bundles"
     return home
 

@@ -120,7 +120,7 @@ def submit_in_browser(page: Page, home: Home) -> str:
 def wait_until_ended(home: Home, job_id: str) -> dict[str, Any]:
     deadline_s = time.monotonic() + 1200
     while True:
-        jobs = json.loads(home.run("jobs", "--json").stdout)
+        jobs = json.loads(home.ask("jobs", "--json").stdout)
         (job,) = [job for job in jobs if job["job_id"] == job_id]
         if job["state"] not in ("queued", "running"):
             return dict(job)

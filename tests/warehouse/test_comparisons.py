@@ -12,7 +12,7 @@ import pytest
 from lab.advise import advise
 from lab.errors import QueryError
 from lab.records import RequestRecord
-from services.judging import exit_status
+from services.comparing import exit_status
 from tests.lab.validity.healthy import healthy
 from warehouse import queries, samples
 from warehouse.bundles import write_bundle
@@ -180,5 +180,5 @@ def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_
         assert samples._requests(connection, [], "ttft_mean_ms") == {}
     (run,) = arm.runs
     assert run.requests is not None
-    assert list(run.requests) == [f"p{place}" for place in range(500)]
-    assert run.requests == pytest.approx(expected)
+    assert run.requests.prompts == tuple(f"p{place}" for place in range(500))
+    assert dict(zip(run.requests.prompts, run.requests.numbers, strict=True)) == pytest.approx(expected)

@@ -84,6 +84,31 @@ def test_a_link_to_results_carries_study_category_and_metric(server: Server, pag
     assert parameters(other) == wanted
 
 
+def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page) -> None:
+    measure_study(server.settings, study(name="asked about"))
+    page.goto(f"{server.url}/sql")
+    heading(page, "SQL")
+    settled(page)
+    editor = page.get_by_role("textbox", name="SQL", exact=True)
+    editor.fill("select arm, concurrency, count(*) as runs from results group by all order by all")
+    editor.press("Control+Enter")
+    expect(page.get_by_text("The chart asks for output_tok_per_s")).to_be_visible()
+    choose(page, "^y$", "runs")
+    settled(page)
+    before = page.url
+    choose(page, "Colour", "arm")
+    expect(page).not_to_have_url(before)
+    other = page.context.new_page()
+    other.goto(page.url)
+    heading(other, "SQL")
+    expect(other.get_by_role("textbox", name="SQL", exact=True)).to_have_value(re.compile("^select arm, concurrency"))
+    expect(other.get_by_role("combobox", name=re.compile("^y$"))).to_have_value("runs")
+    expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("arm")
+    expect(
+        other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first
+    ).to_be_visible()
+
+
 def test_a_bare_job_id_is_link_enough_and_the_newest_is_named_in_the_url(server: Server, page: Page) -> None:
     older = measure_study(server.settings, study(name="older"))
     newest = measure_study(server.settings, study(name="newest"))

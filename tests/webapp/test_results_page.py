@@ -133,6 +133,7 @@ def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings:
     place = {"arm": "draft", "workload": "reference/repeat/8", "pattern": "c1-n4"}
     (best,) = [row for row in verdicts if row.items() >= place.items()]
     assert best["verdict"] == "▲ faster"
+    assert best["same"] == 100
     assert best["low"] <= best["ratio"] <= best["high"]
     assert len(verdicts) == 8
 

@@ -126,6 +126,7 @@ def configuration(mode: Mode) -> dict[str, Any]:
         },
         "title": {"color": ink.text, "fontSize": 13, "fontWeight": 600, "anchor": "start", "offset": 8},
         "text": {"font": FONT, "color": ink.text},
+        "range": {"category": list(ink.arms)},
     }
 
 

@@ -105,6 +105,15 @@ def test_too_few_requests_or_equal_ones_have_no_correlation() -> None:
     assert (whole.rho.low, whole.rho.high) == (whole.rho.value, whole.rho.value)
 
 
+def test_the_interval_of_a_correlation_is_that_of_a_published_example() -> None:
+    """That of `ci.spear` in statpsych, the R package of D. G. Bonett."""
+    y = [21, 4, 9, 12, 35, 18, 10, 22, 24, 1, 6, 8, 13, 16, 19]
+    x = [67, 28, 30, 28, 52, 40, 25, 37, 44, 10, 14, 20, 28, 40, 51]
+    found = against_latency(y, x)
+    assert found is not None
+    assert (found.rho.value, found.rho.low, found.rho.high) == pytest.approx((0.8699639, 0.5840951, 0.9638297))
+
+
 def test_the_interval_of_the_correlation_holds_none_where_there_is_none() -> None:
     rng = np.random.default_rng(2)
     found = [against_latency(*rng.standard_normal((2, 30)).tolist()) for _ in range(800)]

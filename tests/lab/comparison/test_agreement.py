@@ -29,6 +29,20 @@ def test_tokens_tell_what_texts_hide() -> None:
     assert agreement(baseline, {"a": Output("ax")}).pairs[0].first_differing_token is None
 
 
+def test_where_tokens_are_only_counted_the_first_that_differs_is_estimated() -> None:
+    found = agreement({"a": Output("0123456789", token_count=5)}, {"a": Output("01234567x9", token_count=5)})
+    assert (found.pairs[0].first_differing_token, found.pairs[0].estimated_first_differing_token) == (None, 4)
+    assert (found.median_first_differing_token, found.median_estimated_first_differing_token) == (None, 4.0)
+    exact = agreement({"a": Output("ab", (1, 2), 2)}, {"a": Output("ax", (1, 3), 2)}).pairs[0]
+    assert (exact.first_differing_token, exact.estimated_first_differing_token) == (1, 1)
+
+
+def test_sampled_outputs_are_not_paired_and_still_have_their_loops_counted() -> None:
+    loops = {"a": Output("to_" * 60)}
+    found = agreement(loops, {"a": Output("different")}, greedy=False)
+    assert (found.pairs, found.same_share, found.baseline_degenerate_share) == ((), None, 1.0)
+
+
 def test_an_output_that_ends_early_differs_where_it_ends() -> None:
     assert first_difference("same", "same and more") == 4
     assert first_difference("", "") is None

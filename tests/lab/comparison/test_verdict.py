@@ -15,7 +15,7 @@ from lab.comparison import influence, noise
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.direction import Better, better
 from lab.comparison.requests import follows
-from lab.comparison.samples import RunSample, pair
+from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import holm, verdict, verdicts
 from tests.lab.comparison.simulated import World, requests
 
@@ -129,7 +129,7 @@ def test_two_runs_of_an_arm_in_one_block_are_refused() -> None:
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="finite"):
         compared([math.nan], [1.0])
-    holed = [RunSample("r", "plain", 0, 1.0, {"a": 1.0, "b": math.nan})]
+    holed = [RunSample("r", "plain", 0, 1.0, Requests(("a", "b"), np.array([1.0, math.nan])))]
     with pytest.raises(ValueError, match="finite"):
         pair(holed, holed)
 
@@ -190,7 +190,7 @@ def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
     order = np.random.default_rng(2).permutation(len(values))
     return [
         RunSample(
-            f"{arm}-{block}", arm, block, float(column.mean()), {f"p{place}": float(column[place]) for place in order}
+            f"{arm}-{block}", arm, block, float(column.mean()), Requests(tuple(f"p{n}" for n in order), column[order])
         )
         for block, column in enumerate(values.T)
     ]

@@ -1,0 +1,133 @@
+"""Bundles of small studies: a baseline and drafted arms whose acceptance differs by kind of text, at any speed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lab.records import RequestRecord, ServerCounters, TelemetrySample
+from lab.study import Load, Speculation, Workload
+from tests.lab.validity import healthy
+from warehouse.bundles import write_bundle
+from warehouse.settings import Settings
+
+REQUESTS, TOKENS = 48, healthy.TOKENS
+#: Verification rounds of a request that gives TOKENS, by its kind of text. Without a draft it takes TOKENS of them.
+ROUNDS = {"code": 24, "prose": 40}
+#: How the accepted tokens of a run with k = 3 lie over its positions.
+POSITIONS = (0.6, 0.3, 0.1)
+DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=3)
+
+
+@dataclass(frozen=True)
+class Made:
+    """One run to write: `pace` is how long each step takes beside a healthy one's."""
+
+    arm: str
+    repeat: int
+    pace: float = 1.0
+    rounds: dict[str, int] | None = None  # None: the arm does not draft
+    workload: str = "mixed"
+    load: str = "c4"
+    tells_requests: bool = True  # whether the server tells the acceptance of each request
+    ending: str = ""  # what outputs end with, in place of their own end
+    ending_every: int = 1  # of every so-manieth output
+
+    @property
+    def run_id(self) -> str:
+        return f"{self.arm}-{self.workload}-{self.load}-{self.repeat}"
+
+    @property
+    def streams(self) -> int:
+        return int(self.load.removeprefix("c"))
+
+    @property
+    def most_rounds(self) -> int:
+        return TOKENS if self.rounds is None else 2 + max(self.rounds.values())
+
+
+def write(settings: Settings, made: Made, **changes: Any) -> None:
+    """A valid run on a GPU. `changes` replace whole fields of its RunRecord."""
+    requests = tuple(_request(made, place) for place in range(REQUESTS))
+    window_s = max(request.end_s or 0.0 for request in requests)
+    base = healthy.healthy().run
+    arm = {"name": made.arm, "speculation": DRAFT if made.rounds else None, "baseline": made.arm == "plain"}
+    values = {
+        "run_id": made.run_id,
+        "cell_key": made.run_id,
+        "arm": base.arm.model_copy(update=arm),
+        "is_baseline": made.arm == "plain",
+        "workload": Workload(dataset=f"{made.workload}.jsonl", output_tokens=TOKENS),
+        "load": Load(label=made.load, max_concurrency=made.streams, num_prompts=REQUESTS),
+        "repeat": made.repeat,
+        "duration_s": window_s,
+        "counters_after": _counters(base.counters_before or ServerCounters(), requests),
+        "counters_before": _known(base.counters_before or ServerCounters(), drafted=made.rounds is not None),
+    }
+    run = base.model_copy(update=values | changes)
+    stored = requests if made.tells_requests else tuple(map(_untold, requests))
+    write_bundle(settings.bundles, run, stored, _samples(window_s, made.streams), None)
+
+
+def _request(made: Made, place: int) -> RequestRecord:
+    """Kinds of text take turns; requests differ a little in their rounds."""
+    category = ("code", "prose")[place % 2]
+    rounds = TOKENS if made.rounds is None else made.rounds[category] + place % 3
+    step_s = healthy.STEP_S * made.pace
+    sent_s = (place // made.streams) * (2 * healthy.TTFT_S * made.pace + 1.05 * step_s * made.most_rounds)
+    first_s = sent_s + healthy.TTFT_S * made.pace * (1 + 0.001 * place)
+    each, more = divmod(TOKENS, rounds)
+    base = healthy.healthy(drafted=made.rounds is not None).requests[place]
+    ending = made.ending if place % made.ending_every == 0 else ""
+    return replace(
+        base,
+        category=category,
+        output_text=base.output_text[: len(base.output_text) - len(ending)] + ending,
+        intended_send_s=sent_s,
+        sent_s=sent_s,
+        first_token_s=first_s,
+        end_s=first_s + step_s * (rounds - 1),
+        chunk_s=tuple(first_s + step_s * number for number in range(rounds)),
+        chunk_tokens=(each + 1,) * more + (each,) * (rounds - more),
+        spec_drafts=rounds if made.rounds else None,
+        spec_draft_tokens=3 * rounds if made.rounds else None,
+        spec_accepted_tokens=TOKENS - rounds if made.rounds else None,
+    )
+
+
+def _untold(request: RequestRecord) -> RequestRecord:
+    return replace(request, spec_drafts=None, spec_draft_tokens=None, spec_accepted_tokens=None)
+
+
+def _counters(before: ServerCounters, requests: tuple[RequestRecord, ...]) -> ServerCounters:
+    """After the window: `before` has the same number in every counter."""
+    base = before.generation_tokens or 0.0
+    drafts, accepted = (
+        sum(getattr(r, name) or 0 for r in requests) for name in ("spec_drafts", "spec_accepted_tokens")
+    )
+    grown = ServerCounters(
+        prompt_tokens=base + sum(request.prompt_tokens or 0 for request in requests),
+        generation_tokens=base + TOKENS * len(requests),
+        num_drafts=base + drafts,
+        num_draft_tokens=base + 3 * drafts,
+        num_accepted_tokens=base + accepted,
+        num_accepted_tokens_per_position=tuple(base + share * accepted for share in POSITIONS),
+        prefix_cache_queries=base + sum(request.prompt_tokens or 0 for request in requests),
+        prefix_cache_hits=base,
+        num_preemptions=0.0,
+    )
+    return _known(grown, drafted=drafts > 0)
+
+
+def _known(counters: ServerCounters, *, drafted: bool) -> ServerCounters:
+    """A server that drafts nothing has no counters of drafts."""
+    base = counters.prefix_cache_hits or 0.0
+    names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
+    known = {name: getattr(counters, name) or base for name in names} if drafted else dict.fromkeys(names)
+    positions = (counters.num_accepted_tokens_per_position or (base,) * len(POSITIONS)) if drafted else None
+    return counters.model_copy(update={**known, "num_accepted_tokens_per_position": positions})
+
+
+def _samples(window_s: float, streams: int) -> tuple[TelemetrySample, ...]:
+    sample = replace(healthy.healthy().samples[0], requests_in_flight=streams, engine_running=streams)
+    return tuple(replace(sample, t_s=float(second)) for second in range(1, int(window_s) + 1))

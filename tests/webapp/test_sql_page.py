@@ -1,0 +1,149 @@
+"""The SQL page: a question of the reader's own, its answer, its chart, its name and its link."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.lab.studies import study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.measured import measure_study
+from warehouse import kept_views
+from warehouse.database import app_engine
+from warehouse.ingest import ingest_all
+from warehouse.sandbox import run_sql
+from warehouse.settings import Settings
+from webapp.charts import free
+from webapp.sql_examples import EXAMPLES
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "warning", "info", "error")
+    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def write(app: AppTest, sql: str) -> AppTest:
+    """As Ctrl+Enter does."""
+    app.text_area(key="sql-text").set_value(sql).run()
+    assert not app.exception, app.exception
+    return app
+
+
+def link_of(app: AppTest) -> str:
+    found = app.query_params["query"]
+    return found if isinstance(found, str) else found[0]
+
+
+def press(app: AppTest, label: str) -> AppTest:
+    next(found for found in app.button if found.label == label).click().run()
+    assert not app.exception, app.exception
+    return app
+
+
+def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, study())
+    app = open_page("sql")
+    assert app.text_area(key="sql-text").value == EXAMPLES[0].sql
+    (answer,) = app.dataframe
+    assert list(answer.value.columns) == ["arm", "concurrency", "output_tok_per_s", "runs"]
+    assert app.get("vega_lite_chart")
+    assert "query" not in app.query_params
+
+
+def test_what_is_typed_is_answered_and_has_a_link_that_shows_it_again(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, study())
+    app = write(open_page("sql"), "select 6 * 7 as answer, 'x' as letter")
+    (answer,) = app.dataframe
+    assert answer.value.to_dict("records") == [{"answer": 42, "letter": "x"}]
+    link = link_of(app)
+    again = open_page("sql", query=link)
+    assert again.text_area(key="sql-text").value == "select 6 * 7 as answer, 'x' as letter"
+    assert again.dataframe[0].value.to_dict("records") == [{"answer": 42, "letter": "x"}]
+
+
+def test_a_link_that_leads_nowhere_is_said(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    assert "asks for the query 0123456789ab, which is not here" in words(open_page("sql", query="0123456789ab"))
+
+
+def test_a_mistake_is_answered_in_duckdbs_words_and_what_was_typed_stays(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    ingest_all(settings)
+    app = write(open_page("sql"), "select output_tok from results")
+    assert 'Referenced column "output_tok" not found' in words(app)
+    assert app.text_area(key="sql-text").value == "select output_tok from results"
+    assert "is only read here: DROP is not allowed" in words(write(app, "drop table runs"))
+    assert "Write a SELECT above" in words(write(app, "  "))
+
+
+def test_a_chart_is_put_together_from_columns_and_stays_in_the_link(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    app = write(open_page("sql"), "select unnest([1, 2]) as a, unnest([3, 4]) as b, unnest(['p', 'q']) as c")
+    for label, value in (("Mark", "point"), ("x", "b"), ("y", "a"), ("Colour", "c")):
+        next(box for box in app.selectbox if box.label == label).select(value).run()
+    link = link_of(app)
+    again = open_page("sql", query=link)
+    chosen = {box.label: box.value for box in again.selectbox}
+    assert {"Mark": "point", "x": "b", "y": "a", "Colour": "c"}.items() <= chosen.items()
+
+
+def test_a_chart_of_columns_that_are_gone_says_so(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    assert "asks for concurrency, output_tok_per_s, arm, which the answer has not" in words(
+        write(open_page("sql"), "select 1 as a, 2 as b")
+    )
+
+
+def test_a_query_is_saved_under_a_name_found_again_and_forgotten(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    app = write(open_page("sql"), "select 1 as one, 2 as two")
+    app.text_input(key="sql-name").set_value("small one").run()
+    press(app, "Save under this name")
+    other = open_page("sql")
+    next(box for box in other.selectbox if box.label == "Saved queries").select("small one").run()
+    assert other.text_area(key="sql-text").value == "select 1 as one, 2 as two"
+    press(other, "Forget the name")
+    assert next(box for box in other.selectbox if box.label == "Saved queries").disabled
+    assert other.text_area(key="sql-text").value == "select 1 as one, 2 as two"
+
+
+def test_a_name_that_is_none_is_refused_with_a_sentence(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    assert "a name has 1 to 80 letters" in words(press(open_page("sql"), "Save under this name"))
+
+
+def test_the_tables_and_their_columns_stand_beside_the_editor(open_page: OpenPage, settings: Settings) -> None:
+    ingest_all(settings)
+    shown = words(open_page("sql"))
+    assert "- `output_tok_per_s` :gray[DOUBLE]" in shown
+    assert "- `chunk_s` :gray[DOUBLE[]]" in shown
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.title for example in EXAMPLES])
+def test_every_example_is_answered_and_can_be_drawn_as_it_says(settings: Settings, example: object) -> None:
+    measure_study(settings, study(), failing="draft")
+    assert example in EXAMPLES
+    (found,) = [each for each in EXAMPLES if each == example]
+    frame = run_sql(settings, found.sql).table.to_pandas()
+    if found.drawn is not None:
+        assert set(found.drawn.columns) <= set(free.drawable(frame))
+        free.chart(frame, found.drawn).to_dict()
+
+
+def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:
+    ingest_all(settings)
+    frame = run_sql(settings, "select 1 as a, [1, 2] as b, {'x': 1} as c, now() as d, 'e' as e").table.to_pandas()
+    assert free.drawable(frame) == ["a", "d", "e"]
+
+
+def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Settings) -> None:
+    engine = app_engine(settings)
+    one = kept_views.keep(engine, "sql", {"a": 1, "b": 2})
+    assert kept_views.keep(engine, "sql", {"b": 2, "a": 1}) == one
+    assert kept_views.keep(engine, "explore", {"a": 1, "b": 2}) != one
+    assert kept_views.recall(engine, "sql", one) == {"a": 1, "b": 2}
+    assert kept_views.recall(engine, "explore", one) is None
+    engine.dispose()

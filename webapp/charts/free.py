@@ -1,0 +1,70 @@
+"""A chart that the reader puts together from columns of an answer. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import altair as alt
+import numpy as np
+import pandas as pd
+from pandas.api import types
+
+Mark = Literal["line", "bar", "point", "area"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
+#: More marks than a browser draws at ease.
+MOST_ROWS = 10_000
+_HEIGHT = 380
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Which columns of an answer a chart is made of."""
+
+    mark: Mark
+    x: str
+    y: str
+    colour: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column for column in (self.x, self.y, self.colour) if column is not None)
+
+
+def chart(frame: pd.DataFrame, drawn: Drawn) -> alt.Chart:
+    """Of the first MOST_ROWS rows; every column of a mark stands in its tooltip. Raises KeyError for a missing one."""
+    x, y, colour = drawn.x, drawn.y, drawn.colour
+    used = list(dict.fromkeys(drawn.columns))
+    # Names of columns may have dots and brackets, which Vega-Lite would take for paths.
+    rows = frame[used].head(MOST_ROWS).set_axis([f"c{place}" for place in range(len(used))], axis=1)
+    field = {column: f"c{place}" for place, column in enumerate(used)}
+    kinds = {column: _kind(frame[column]) for column in used}
+    encoded = {
+        "x": alt.X(f"{field[x]}:{kinds[x]}", title=x, sort=None),
+        "y": alt.Y(f"{field[y]}:{kinds[y]}", title=y, sort=None),
+        "tooltip": [alt.Tooltip(f"{field[column]}:{kinds[column]}", title=column) for column in used],
+    }
+    if colour is not None:
+        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour)
+    base = alt.Chart(rows, height=_HEIGHT)
+    made: alt.Chart = {
+        "line": base.mark_line(point=True),
+        "bar": base.mark_bar(),
+        "point": base.mark_point(filled=True, size=60),
+        "area": base.mark_area(opacity=0.6),
+    }[drawn.mark].encode(**encoded)
+    return made
+
+
+def drawable(frame: pd.DataFrame) -> list[str]:
+    """Columns with one plain value a row; lists and structs have no place on an axis."""
+    return [str(name) for name in frame.columns if not frame[name].map(lambda value: isinstance(value, _NESTED)).any()]
+
+
+_NESTED = (list, dict, tuple, np.ndarray)
+
+
+def _kind(column: pd.Series) -> str:
+    if types.is_datetime64_any_dtype(column):
+        return "T"
+    return "Q" if types.is_numeric_dtype(column) and not types.is_bool_dtype(column) else "N"

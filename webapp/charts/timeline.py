@@ -1,0 +1,106 @@
+"""When each request of a run waited and was answered, and what was seen each second beside it. Pure."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.theme import INKS, Mode
+
+#: More marks than a browser draws at ease: of a longer run the first requests are drawn.
+MOST_REQUESTS = 2_000
+_LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
+_SECOND_HEIGHT = 150
+_FEW = 60  # so few seconds that each is a point
+
+
+@dataclass(frozen=True)
+class Second:
+    """One figure of the table `telemetry`: its column, title with unit, and by what its values are multiplied."""
+
+    column: str
+    title: str
+    factor: float = 1.0
+
+
+SECONDS = (
+    Second("requests_in_flight", "Requests in flight"),
+    Second("engine_running", "Running in the engine"),
+    Second("engine_waiting", "Waiting in the engine"),
+    Second("kv_cache_usage", "KV cache in use (%)", 100.0),
+    Second("host_cpu_percent", "Host CPU (%)"),
+    Second("loop_lag_ms", "Client loop lag (ms)"),
+    Second("gpu_utilisation_percent", "GPU in use (%)"),
+    Second("gpu_power_w", "GPU power (W)"),
+    Second("gpu_sm_clock_mhz", "GPU clock (MHz)"),
+    Second("gpu_temperature_c", "GPU temperature (°C)"),
+    Second("gpu_memory_used_bytes", "GPU memory (GiB)", 2.0**-30),
+    Second("gpu_other_processes", "Other processes on the GPUs"),
+)
+
+
+def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
+    """Requests that were sent, each in the first lane that is free then: as many lanes as were in flight at once."""
+    sent = requests[requests["sent_s"].notna()].sort_values("sent_s").head(MOST_REQUESTS)
+    last_s = float(requests[["sent_s", "end_s"]].max().max()) if len(sent) else 0.0
+    ends = sent["end_s"].fillna(last_s)
+    free: list[int] = []
+    busy: list[tuple[float, int]] = []
+    lanes: list[int] = []
+    for sent_s, end_s in zip(sent["sent_s"], ends, strict=True):
+        while busy and busy[0][0] <= sent_s:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lane = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (float(end_s), lane))
+        lanes.append(lane)
+    return sent.assign(lane=lanes, until_s=ends, first_s=sent["first_token_s"].fillna(ends))
+
+
+def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
+    """`requests` of `in_lanes`: pale while it waits for its first token, then full; red where it failed."""
+    ink = INKS[mode]
+    lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
+    height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
+    rows = requests[
+        ["index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error"]
+    ]
+    base = alt.Chart(rows).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
+    colour = alt.condition("isValid(datum.error)", alt.value(ink.loss), alt.value(ink.arms[0]))
+    waited = base.mark_bar(opacity=0.35).encode(x=alt.X("sent_s:Q", title=_TIME), x2="first_s", color=colour)
+    answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(x="first_s:Q", x2="until_s", color=colour)
+    return alt.LayerChart(layer=[waited, answered]).properties(height=height)
+
+
+def second(telemetry: pd.DataFrame, figure: Second, mode: Mode) -> alt.Chart:
+    """One figure over the seconds of the window."""
+    rows = pd.DataFrame({"t_s": telemetry["t_s"], "value": telemetry[figure.column] * figure.factor}).dropna()
+    drawn: alt.Chart = alt.Chart(rows, height=_SECOND_HEIGHT).mark_line(
+        color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
+    )
+    return drawn.encode(
+        x=alt.X("t_s:Q", title=_TIME),
+        y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=3, format="~s")),
+        tooltip=[
+            alt.Tooltip("t_s:Q", title=_TIME, format=".1f"),
+            alt.Tooltip("value:Q", title=figure.title, format=".4~g"),
+        ],
+    )
+
+
+def known(telemetry: pd.DataFrame) -> list[Second]:
+    """The figures that were seen at all."""
+    return [figure for figure in SECONDS if figure.column in telemetry and telemetry[figure.column].notna().any()]
+
+
+_TIME = "Seconds of the measured window"
+_TOOLTIP = [
+    alt.Tooltip("index:Q", title="Request"),
+    alt.Tooltip("sent_s:Q", title="Sent, s", format=".3f"),
+    alt.Tooltip("ttft_ms:Q", title="TTFT, ms", format=",.4~g"),
+    alt.Tooltip("e2e_ms:Q", title="E2E, ms", format=",.4~g"),
+    alt.Tooltip("completion_tokens:Q", title="Output tokens"),
+    alt.Tooltip("error:N", title="Error"),
+]

@@ -1,0 +1,100 @@
+"""The answer to a reader's SQL: as a table to download, and as the chart that the reader puts together."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pyarrow.parquet as pq
+import streamlit as st
+
+from lab.errors import QueryError
+from webapp import data, drawing, sql_state
+from webapp.charts import free
+from webapp.charts.free import Drawn
+from webapp.charts.theme import themed
+from webapp.data import Answered
+from webapp.text import count, literal, number
+
+_NONE = "none"
+
+
+def show() -> None:
+    """DuckDB's own words where it is no question."""
+    question = sql_state.current()
+    if not question.sql.strip():
+        st.caption("Write a SELECT above, or choose an example.")
+        return
+    try:
+        answer = data.answered(question.sql)
+    except QueryError as error:
+        st.error(literal(error), icon=":material/error:")
+        return
+    frame = answer.table.to_pandas()
+    _show_about(answer)
+    table, chart = st.tabs(["Table", "Chart"], default="Chart" if question.drawn else "Table")
+    with table:
+        st.dataframe(frame, hide_index=True)
+        _show_downloads(answer, frame)
+    with chart:
+        _show_chart(frame, question.drawn)
+
+
+def _show_about(answer: Answered) -> None:
+    rows = count(answer.table.num_rows, "row")
+    if answer.truncated:
+        st.info(f"Only the first {rows} are shown: there are more.", icon=":material/content_cut:")
+    st.caption(f"{rows}, {count(answer.table.num_columns, 'column')}, {number(answer.took_s, 2)} s")
+
+
+def _show_downloads(answer: Answered, frame: pd.DataFrame) -> None:
+    with st.container(horizontal=True):
+        st.download_button(
+            "Download as CSV",
+            lambda: frame.to_csv(index=False).encode(),
+            "answer.csv",
+            mime="text/csv",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+        st.download_button(
+            "Download as Parquet",
+            lambda: _parquet(answer),
+            "answer.parquet",
+            mime="application/vnd.apache.parquet",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+
+
+def _parquet(answer: Answered) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(answer.table, sink)
+    return sink.getvalue()
+
+
+def _show_chart(frame: pd.DataFrame, drawn: Drawn | None) -> None:
+    columns = free.drawable(frame)
+    if len(columns) < 2 or frame.empty:
+        st.caption("A chart needs rows with two columns of plain values.")
+        return
+    if drawn is not None and (lost := [column for column in drawn.columns if column not in columns]):
+        st.caption(f"The chart asks for {literal(', '.join(lost))}, which the answer has not (any more).")
+        drawn = None
+    begun = drawn or Drawn("bar", columns[0], columns[-1])
+    chosen = _choose(columns, begun)
+    if len(frame) > free.MOST_ROWS:
+        st.caption(f"Drawn are the first {count(free.MOST_ROWS, 'row')}.")
+    st.altair_chart(themed(free.chart(frame, chosen), drawing.mode()), theme=None)
+    if chosen != begun:
+        sql_state.draw(chosen)
+
+
+def _choose(columns: list[str], drawn: Drawn) -> Drawn:
+    marks, x, y, colour = st.columns(4)
+    mark = marks.selectbox("Mark", free.MARKS, free.MARKS.index(drawn.mark))
+    across = x.selectbox("x", columns, columns.index(drawn.x))
+    up = y.selectbox("y", columns, columns.index(drawn.y))
+    hues = [_NONE, *columns]
+    hue = colour.selectbox("Colour", hues, 0 if drawn.colour is None else hues.index(drawn.colour))
+    return Drawn(mark, across, up, None if hue == _NONE else hue)

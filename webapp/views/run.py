@@ -1,0 +1,28 @@
+"""Run: everything behind one run's numbers."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp import data, params, results_page, run_details, run_page
+from webapp.said import said_here
+
+st.title("Run")
+results_page.show_empty_state()
+
+with said_here():
+    studies = data.studies_with_results()
+    study_column, run_column = st.columns([1, 1.4])
+    with study_column:
+        job_id = params.job_id_of(params.choose(params.JOB, results_page.labels(studies)))
+    with run_column:
+        run_id = params.job_id_of(params.choose(params.RUN, run_page.labels(data.results(job_id))))
+    params.say_missing(params.JOB, params.RUN)
+    run = data.run(run_id).iloc[0]
+    findings, requests, telemetry = data.run_findings(run_id), data.requests_of(run_id), data.telemetry(run_id)
+
+run_page.show_head(run)
+run_page.show_cards(run)
+run_page.show_timeline(requests)
+run_page.show_seconds(telemetry)
+run_details.show(run, findings, requests)
