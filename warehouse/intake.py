@@ -37,7 +37,7 @@ def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) 
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
-            insert(connection, {**tables, "prompt_lists": _new_lists(connection, tables["prompt_lists"])})
+            insert(connection, _new_lists(connection, tables))
         except _REFUSED as error:
             raise BundleError(f"the warehouse refuses it: {error}") from error
 
@@ -74,8 +74,8 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
         "histograms": _histogram_rows(metrics.histograms(run, bundle.requests)),
     }
-    every = {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts}
-    return {**every, **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
+    of_run |= _verdict_rows(verdict)
+    return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}
 
 
 def _imported_tables(root: Path, folder: Path) -> Tables:
@@ -96,9 +96,8 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
         "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
         "imported_figures": imported_rows.figure_rows(run),
     }
-    verdict = imported_rows.verdict_on(bundle)
-    every = {"runs": imported_rows.run_rows(bundle), "prompt_lists": prompts}
-    return {**every, **_of_run(run.run_id, {**of_run, **_verdict_rows(verdict)})}
+    of_run |= _verdict_rows(imported_rows.verdict_on(bundle))
+    return {"runs": imported_rows.run_rows(bundle), **_of_run(run.run_id, of_run)}
 
 
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
@@ -115,6 +114,15 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, lists: pa.Table) -> pa.Tab
 
 def _verdict_rows(verdict: Verdict) -> Tables:
     return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
+
+
+def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
+    """Without the lists that an earlier run has brought. An imported run has none: its file names no prompts."""
+    if (lists := tables.get("prompt_lists")) is None:
+        return tables
+    keys = lists["prompts_id"].to_pylist()
+    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return {**tables, "prompt_lists": lists.slice(0, 0) if known.fetchall() else lists}
 
 
 def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:

@@ -53,10 +53,7 @@ def _import(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
     if not new:
         return True, f"{count(len(found.runs), 'run')} in these files, and none of them is new."
     jobs = literal(", ".join(found.jobs))
-    return (
-        True,
-        f"{new} of {count(len(found.runs), 'run')} are new; they are on the Results page in seconds, as {jobs}.",
-    )
+    return True, f"{count(new, 'new run')} of {len(found.runs)}: on the Results page in seconds, as {jobs}."
 
 
 def _labels(text: str) -> dict[str, str]:

@@ -81,15 +81,11 @@ def _show_requests(requests: pd.DataFrame) -> None:
         prompt, output = st.columns(2)
         with prompt:
             st.caption(f"Prompt of request {request['index']}")
-            st.code(_text(request["prompt"]), language=None, wrap_lines=True)
+            st.code(request["prompt"] or "", language=None, wrap_lines=True)
         with output:
-            chunks = request["chunk_s"]
-            st.caption("Output" if chunks is None else f"Output, in {count(len(chunks), 'chunk')}")
-            st.code(_text(request["output_text"]), language=None, wrap_lines=True)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else "not recorded"
+            chunks = "" if request["chunk_s"] is None else f", in {count(len(request['chunk_s']), 'chunk')}"
+            st.caption(f"Output{chunks}")
+            st.code(request["output_text"] or "", language=None, wrap_lines=True)
 
 
 def _show_numbers(run: pd.Series) -> None:
@@ -131,6 +127,9 @@ def _folder(run: pd.Series) -> Path:
 
 
 def _show_log(run: pd.Series) -> None:
+    if run["origin"] == "imported":
+        st.caption("The run was imported: its file has no log of an engine.")
+        return
     try:
         log = read_log(_folder(run))
     except BundleError:
@@ -155,7 +154,8 @@ def _show_download(run: pd.Series) -> None:
             f"{run['run_id']}.zip",
             mime="application/zip",
             icon=":material/folder_zip:",
-            help="run.json, requests.parquet, telemetry.parquet, engine.log: all that was recorded",
+            help="run.json, requests.parquet, telemetry.parquet, engine.log, or the file that was imported: all that "
+            "was recorded",
             on_click="ignore",
         )
 
@@ -163,6 +163,6 @@ def _show_download(run: pd.Series) -> None:
 def _zipped(folder: Path) -> bytes:
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.iterdir()):
-            archive.write(file, f"{folder.name}/{file.name}")
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+            archive.write(file, f"{folder.name}/{file.relative_to(folder)}")
     return sink.getvalue()

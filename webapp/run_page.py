@@ -24,11 +24,13 @@ def labels(runs: pd.DataFrame) -> list[str]:
 
 
 def _what(run: Any) -> str:
-    """What a file of another tool does not tell is left out."""
-    repeat = f"repeat {run['repeat'] + 1:.0f}" if pd.notna(run["repeat"]) else None
-    attempt = f"attempt {run['attempt'] + 1:.0f}" if pd.notna(run["attempt"]) and run["attempt"] else None
-    workload = run["workload"] if pd.notna(run["workload"]) else run["category"]
-    return ", ".join(str(part) for part in (run["arm"], workload, run["pattern"], repeat, attempt) if pd.notna(part))
+    """Of an imported run what its file tells."""
+    workload = run["workload"] if isinstance(run["workload"], str) else run["category"]
+    where = [part for part in (run["arm"], workload, run["pattern"]) if isinstance(part, str)]
+    where += [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
+    if not pd.isna(run["attempt"]) and run["attempt"]:
+        where.append(f"attempt {run['attempt'] + 1:.0f}")
+    return ", ".join(where)
 
 
 def show_head(run: pd.Series) -> None:
@@ -37,11 +39,21 @@ def show_head(run: pd.Series) -> None:
         _show_badge(run)
         if run["is_baseline"] is True or run["is_baseline"] is np.True_:
             st.badge("baseline", color="gray")
-        if run["origin"] != "measured":
-            st.badge(f"{run['origin']} from {run['tool']}", icon=":material/upload_file:", color="blue")
-    known = [f"{word} {run[name]}".strip() for word, name in _ABOUT if pd.notna(run[name])]
-    began = [f"began {moment(run['started_at'].to_pydatetime())}"] if pd.notna(run["started_at"]) else []
-    st.caption(literal(" · ".join([*known, *began, run["run_id"]])))
+    version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
+    target, engine, hardware = (
+        run[name] if isinstance(run[name], str) else f"an unknown {name}" for name in ("target", "engine", "hardware")
+    )
+    began = None if pd.isna(run["started_at"]) else run["started_at"].to_pydatetime()
+    st.caption(
+        f"{literal(target)} by {literal(engine + version)} on {literal(hardware)} · "
+        f"began {moment(began)} · {literal(run['run_id'])}"
+    )
+    if run["origin"] == "imported":
+        version = f" {run['tool_version']}" if isinstance(run["tool_version"], str) else ""
+        st.caption(
+            f":material/upload_file: Imported from a file of {literal(run['tool'] + version)} with the SHA-256 "
+            f"{literal(run['source_sha256'])}; labels: {literal(run['labels_json'])}"
+        )
     if isinstance(run["error"], str):
         st.error("It failed, in its own words:", icon=":material/error:")
         st.code(run["error"], language=None, wrap_lines=True)
@@ -62,12 +74,13 @@ def show_cards(run: pd.Series) -> None:
     """Only of a run that has figures."""
     if run["status"] != "completed":
         return
-    failed = "" if pd.isna(run["requests_failed"]) else f"{count(int(run['requests_failed']), 'request')} failed"
+    done = run["requests_completed"]
+    failed = "unknown how many" if pd.isna(run["requests_failed"]) else count(int(run["requests_failed"]), "request")
     cards = [
         Card("Output throughput", f"{number(run['output_tok_per_s'])} tok/s", f"over {number(run['duration_s'])} s"),
         Card("TTFT p50", f"{number(run['ttft_p50_ms'])} ms", f"p99 {number(run['ttft_p99_ms'])} ms"),
         Card("TPOT p50", f"{number(run['tpot_p50_ms'])} ms", f"p99 {number(run['tpot_p99_ms'])} ms"),
-        Card("Requests", number(run["requests_completed"], 6), failed),
+        Card("Requests", "–" if pd.isna(done) else f"{done:,.0f}", f"{failed} failed"),
     ]
     if not pd.isna(run["acceptance_length"]):
         share = f"{number(100 * run['acceptance_rate'])} % of drafted tokens accepted"
@@ -76,7 +89,7 @@ def show_cards(run: pd.Series) -> None:
 
 
 def show_timeline(requests: pd.DataFrame) -> None:
-    if requests.empty:
+    if requests["sent_s"].isna().all():
         return
     shown, mode = timeline.in_lanes(requests), drawing.mode()
     with st.container(border=True):

@@ -20,7 +20,7 @@ EXAMPLES: tuple[Example, ...] = (
         """-- valid runs of every study; the view results has a row a run
 SELECT arm, concurrency, avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
 FROM results
-WHERE status = 'completed' AND is_valid IS NOT false
+WHERE origin = 'measured' AND status = 'completed' AND is_valid IS NOT false
 GROUP BY ALL
 ORDER BY concurrency, arm""",
         Drawn("line", "concurrency", "output_tok_per_s", "arm"),
@@ -46,6 +46,15 @@ LIMIT 100""",
         Drawn("point", "ttft_ms", "e2e_ms", "arm"),
     ),
     Example(
+        "Yours against theirs",
+        """-- measured here, imported from other tools' files, and published
+SELECT origin, coalesce(hardware, 'unknown hardware') AS hardware, study_name, arm, concurrency, output_tok_per_s
+FROM results
+WHERE status = 'completed' AND is_valid IS NOT false AND output_tok_per_s IS NOT NULL
+ORDER BY concurrency, output_tok_per_s""",
+        Drawn("point", "concurrency", "output_tok_per_s", "origin"),
+    ),
+    Example(
         "Runs that cannot be believed, and why",
         """SELECT study_name, arm, concurrency, severity, check_name, sentence, run_id
 FROM findings JOIN results USING (run_id)
@@ -56,7 +65,7 @@ ORDER BY study_name, run_id""",
         "Failed runs in the engine's own words",
         """SELECT started_at, study_name, arm, concurrency, error
 FROM results
-WHERE status <> 'completed'
+WHERE origin = 'measured' AND status <> 'completed'
 ORDER BY started_at DESC""",
     ),
     Example("Every column of a view", "DESCRIBE results"),

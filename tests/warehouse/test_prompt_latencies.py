@@ -77,10 +77,9 @@ def test_a_master_of_before_has_after_migrating_what_ingesting_would_give(settin
     ingest_all(settings)
     before = listed(settings)
     engine = sa.create_engine(sa.URL.create("duckdb", database=str(settings.master_file)))
-    with engine.begin() as connection:
-        config = revisions.alembic_config("warehouse", connection, WAREHOUSE)
-        command.downgrade(config, "warehouse_0005")
-        command.upgrade(config, "head")
+    for move, revision in ((command.downgrade, "warehouse_0005"), (command.upgrade, "head")):
+        with engine.begin() as connection:
+            move(revisions.alembic_config("warehouse", connection, WAREHOUSE), revision)
     engine.dispose()
     after = listed(settings)
     assert len(before) == len(after) == 2

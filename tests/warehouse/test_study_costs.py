@@ -21,7 +21,8 @@ from warehouse.settings import Settings
 from warehouse.study_costs import ArmCost, study_costs
 
 _RATES = """
-    SELECT arm, pattern, avg(output_tok_per_s), avg(total_tok_per_s), avg(request_per_s) FROM results GROUP BY ALL
+    SELECT arm, pattern, avg(output_tok_per_s), avg(total_tok_per_s), avg(request_per_s)
+    FROM results WHERE origin = 'measured' GROUP BY ALL
 """
 _STARTS = """
     SELECT 2 * any_value(engine_start_s), sum(duration_s), sum(completion_tokens) / 2 FROM results WHERE arm = '{arm}'

@@ -33,7 +33,7 @@ def said(app: AppTest) -> str:
 
 def test_an_uploaded_file_becomes_a_run_with_its_labels(open_page: OpenPage, settings: Settings) -> None:
     app = uploaded(open_page("others"), FILE.read_bytes(), "hardware=H200, study=theirs")
-    assert "1 of 1 run are new" in said(app)
+    assert "1 new run of 1: on the Results page in seconds, as imported-" in said(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
 

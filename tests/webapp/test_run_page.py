@@ -15,7 +15,6 @@ from tests.lab.studies import study
 from tests.warehouse.test_importing import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
-from warehouse.imported_bundles import record_of
 from warehouse.importing import import_paths
 from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
@@ -95,3 +94,15 @@ def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_f
         assert (lane["sent_s"].to_numpy()[1:] >= lane["until_s"].to_numpy()[:-1]).all()
     most = max(int(((frame["sent_s"] <= moment) & (frame["end_s"] > moment)).sum()) for moment in frame["sent_s"])
     assert shown["lane"].max() + 1 <= most
+
+
+@pytest.mark.parametrize("sample", ["vllm-bench/spec-code-c4.json", "genai-bench", "sglang-bench-serving"])
+def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
+    open_page: OpenPage, settings: Settings, sample: str
+) -> None:
+    run, *_ = import_paths(settings, [SAMPLES / sample]).runs
+    ingest_all(settings)
+    shown = words(open_page("run"))
+    assert f"Imported from a file of {run.tool}" in shown
+    assert "an unknown hardware" in shown
+    assert "its file has no log of an engine" in shown

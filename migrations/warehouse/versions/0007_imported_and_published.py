@@ -100,7 +100,7 @@ def downgrade() -> None:
         op.drop_table(f"published_{table}")
     op.drop_table("imported_figures")
     op.drop_index("each_once_runs_run_id", "runs")
-    for table in ("request_records", "run_metrics", "verdicts", "findings", "histograms", "runs"):
+    for table in ("request_records", "prompt_latencies", "run_metrics", "verdicts", "findings", "histograms", "runs"):
         op.execute(f"DELETE FROM {table} WHERE run_id IN (SELECT run_id FROM runs WHERE origin <> 'measured')")  # noqa: S608
     for name in ("origin", *_ADDED):
         op.drop_column("runs", name)
