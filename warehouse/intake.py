@@ -87,11 +87,8 @@ def _imported_tables(root: Path, folder: Path) -> Tables:
 def imported_tables(bundle: ImportedBundle) -> Tables:
     """The rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
     run = bundle.run
-    requests = imported_rows.request_rows(run)
-    latencies, prompts = prompt_latencies(requests)
     of_run = {
-        "request_records": requests,
-        "prompt_latencies": latencies,
+        "request_records": imported_rows.request_rows(run),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
         "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
         "imported_figures": imported_rows.figure_rows(run),
@@ -103,13 +100,6 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
 def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
     if (folder.parent.name, folder.name) != (job_id, run_id):
         raise BundleError(f"{folder.relative_to(root)} holds run {job_id}/{run_id}: was it copied or renamed?")
-
-
-def _new_lists(connection: duckdb.DuckDBPyConnection, lists: pa.Table) -> pa.Table:
-    """Those that no earlier run has brought."""
-    keys = lists["prompts_id"].to_pylist()
-    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
-    return lists.slice(0, 0) if known.fetchall() else lists
 
 
 def _verdict_rows(verdict: Verdict) -> Tables:

@@ -37,9 +37,7 @@ COLUMNS = (
 def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
     """A row of COLUMNS and one of LIST_COLUMNS, from a run's `request_records`; none where nothing was answered."""
     wanted: list[Any] = [("index", "min"), *((name, "mean") for name in _LATENCIES)]
-    answered = requests.filter(requests["is_completed"])
-    known = answered.filter(answered["prompt_id"].is_valid())  # a file of another tool may not tell what was sent
-    grouped = known.group_by("prompt_id").aggregate(wanted)
+    grouped = requests.filter(requests["is_completed"]).group_by("prompt_id").aggregate(wanted)
     found = grouped.sort_by("index_min").to_pydict()
     prompts = found["prompt_id"]
     row = {"prompts_id": hashlib.sha256("\n".join(prompts).encode()).hexdigest(), "prompt_ids": prompts}

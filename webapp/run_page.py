@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
@@ -15,7 +14,6 @@ from webapp.headline import Card
 from webapp.text import count, literal, moment, number
 
 _PANELS, _LEAST_WIDTH = 3, 300
-_ABOUT = (("", "target"), ("by", "engine"), ("version", "engine_version"), ("on", "hardware"))
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
@@ -37,7 +35,7 @@ def show_head(run: pd.Series) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{literal(_what(run))}**", width="content")
         _show_badge(run)
-        if run["is_baseline"] is True or run["is_baseline"] is np.True_:
+        if pd.notna(run["is_baseline"]) and run["is_baseline"]:
             st.badge("baseline", color="gray")
     version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
     target, engine, hardware = (

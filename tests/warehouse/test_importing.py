@@ -34,11 +34,6 @@ def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
     return found
 
 
-def told(found: StudyComparison) -> list[tuple[object, ...]]:
-    """What a comparison says of each pair."""
-    return [(pair.place, pair.candidate.arm, pair.comparison, pair.verdict) for pair in found.pairs]
-
-
 def bundle_of(settings: Settings, run_id: str) -> Path:
     (folder,) = settings.bundles.glob(f"*/{run_id}")
     return folder
