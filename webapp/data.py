@@ -6,47 +6,31 @@ is seen at the next look and the old entries fall out.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
 
 import pandas as pd
-import pyarrow as pa
 import sqlalchemy as sa
 import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
 from lab.estimate import Estimate
-from lab.replication import Beside
 from lab.study import Study
-from warehouse import comparisons, dictionary, published_questions, queries
+from warehouse import comparisons, queries
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
-from warehouse.importers.reading import ForeignFile
-from warehouse.importing import Import, import_read
-from warehouse.published import book
-from warehouse.sandbox import run_sql
 from warehouse.settings import Settings, load_settings
 from workers import queue
 
 #: (path, inode, mtime in ns, size) of the published file; None before the first publication.
 Publication = tuple[str, int, int, int] | None
 _MOST_KEPT = 64
-#: Each may have ten thousand rows.
+_MOST_FRAMES = 256
+#: Of one run: each may have ten thousand rows and more.
 _MOST_ANSWERS = 16
 #: Reading and judging a hundred thousand outputs takes a second.
 _MOST_OUTPUTS = 20_000
-
-
-@dataclass(frozen=True)
-class Answered:
-    """The answer to a reader's SQL; `truncated`: there are more rows."""
-
-    table: pa.Table
-    truncated: bool
-    took_s: float
 
 
 @st.cache_resource(show_spinner=False)
@@ -82,31 +66,31 @@ def forecast(study: Study) -> Estimate:
 
 def studies_with_results() -> pd.DataFrame:
     """One row per job that has runs, newest first. Raises UserError where there is no warehouse to read."""
-    return _studies_with_results(publication())
+    return _frame(queries.jobs_with_results)
 
 
 def results(job_id: str) -> pd.DataFrame:
-    return _results(publication(), job_id)
+    return _frame(queries.results, job_id)
 
 
 def speedup(job_id: str, metric: str) -> pd.DataFrame:
-    return _speedup(publication(), job_id, metric)
+    return _frame(queries.speedup, job_id, metric)
 
 
 def acceptance(job_id: str) -> pd.DataFrame:
-    return _acceptance(publication(), job_id)
+    return _frame(queries.acceptance_per_position, job_id)
 
 
 def failed_runs(job_id: str) -> pd.DataFrame:
-    return _failed_runs(publication(), job_id)
+    return _frame(queries.failed_runs, job_id)
 
 
 def run(run_id: str) -> pd.DataFrame:
-    return _run(publication(), run_id)
+    return _frame(queries.run, run_id)
 
 
 def run_findings(run_id: str) -> pd.DataFrame:
-    return _run_findings(publication(), run_id)
+    return _frame(queries.run_findings, run_id)
 
 
 def requests_of(run_id: str) -> pd.DataFrame:
@@ -114,21 +98,11 @@ def requests_of(run_id: str) -> pd.DataFrame:
 
 
 def telemetry(run_id: str) -> pd.DataFrame:
-    return _telemetry(publication(), run_id)
-
-
-def described() -> list[tuple[str, str, list[tuple[str, str, str]]]]:
-    """The warehouse's tables and their columns, views first."""
-    return _described(publication())
-
-
-def answered(sql: str) -> Answered:
-    """What the warehouse answers to the reader's SQL. Raises QueryError with DuckDB's own words."""
-    return _answered(publication(), sql)
+    return _frame(queries.telemetry, run_id)
 
 
 def findings(job_id: str) -> pd.DataFrame:
-    return _findings(publication(), job_id)
+    return _frame(queries.findings, job_id)
 
 
 def comparison(job_id: str, metric: str) -> StudyComparison | None:
@@ -147,31 +121,24 @@ def agreements(job_id: str, metric: str, found: StudyComparison) -> list[Agreeme
     return _agreements(publication(), job_id, metric, found)
 
 
+def _frame(question: Callable[..., pd.DataFrame], *asked: str) -> pd.DataFrame:
+    """The answer to one of `warehouse.queries`."""
+    return _asked(publication(), question.__name__, asked, question)
+
+
+@st.cache_data(show_spinner=False, max_entries=_MOST_FRAMES)
+def _asked(
+    publication: Publication, name: str, asked: tuple[str, ...], _question: Callable[..., pd.DataFrame]
+) -> pd.DataFrame:
+    del publication, name  # with the others the key: the function itself is not hashed
+    with closing(open_warehouse(settings())) as connection:
+        return _question(connection, *asked)
+
+
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
 def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
     del publication, digest
     return queue.forecast(settings(), _study)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _studies_with_results(publication: Publication) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.jobs_with_results(connection)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _run(publication: Publication, run_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.run(connection, run_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _run_findings(publication: Publication, run_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.run_findings(connection, run_id)
 
 
 @st.cache_data(show_spinner=False, max_entries=_MOST_ANSWERS)
@@ -179,63 +146,6 @@ def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(settings())) as connection:
         return queries.requests_of(connection, run_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _telemetry(publication: Publication, run_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.telemetry(connection, run_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=1)
-def _described(publication: Publication) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return dictionary.described(connection)
-
-
-@st.cache_data(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
-def _answered(publication: Publication, sql: str) -> Answered:
-    del publication
-    start_s = time.perf_counter()
-    found = run_sql(settings(), sql)
-    return Answered(found.table, truncated=found.truncated, took_s=time.perf_counter() - start_s)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _results(publication: Publication, job_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.results(connection, job_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _speedup(publication: Publication, job_id: str, metric: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.speedup(connection, job_id, metric)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _acceptance(publication: Publication, job_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.acceptance_per_position(connection, job_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _failed_runs(publication: Publication, job_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.failed_runs(connection, job_id)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _findings(publication: Publication, job_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.findings(connection, job_id)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
@@ -250,56 +160,3 @@ def _agreements(publication: Publication, job_id: str, metric: str, _found: Stud
     del publication, job_id, metric
     with closing(open_warehouse(settings())) as connection:
         return [agreed for _, agreed in comparisons.agreements(connection, _found)]
-
-
-def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:
-    """Import uploaded files, each (name, content): all of them, or with UserError nothing."""
-    return import_read(settings(), [ForeignFile(name, content) for name, content in files], labels=labels)
-
-
-def published_sources() -> pd.DataFrame:
-    return _published_sources(publication())
-
-
-@st.cache_data(show_spinner=False, max_entries=1)
-def _published_sources(publication: Publication) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return published_questions.sources(connection)
-
-
-def published_figures(source: str) -> pd.DataFrame:
-    """Its figures as they were printed, with the preset that repeats each."""
-    return _published_figures(publication(), source)
-
-
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _published_figures(publication: Publication, source: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        found = published_questions.figures(connection, source)
-    presets = {study: book.preset_of(source, study) for study in dict.fromkeys(found["study"])}
-    return found.drop(columns=["number", "source", "run_id", "doubts", "value"]).assign(
-        preset=found["study"].map(presets)
-    )
-
-
-def published_doubts(source: str) -> list[str]:
-    with closing(open_warehouse(settings())) as connection:
-        found = published_questions.doubts(connection)
-    return list(found[found["source"] == source]["sentence"])
-
-
-def published_beside(source: str, preset: str, study_name: str) -> tuple[str | None, list[Beside]]:
-    """The newest job of this study, and the source's figures beside it; None and nothing where it has not run."""
-    return _published_beside(publication(), source, preset, study_name)
-
-
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _published_beside(
-    publication: Publication, source: str, preset: str, study_name: str
-) -> tuple[str | None, list[Beside]]:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        job_id = published_questions.repeating_job(connection, study_name)
-        return job_id, [] if job_id is None else published_questions.beside(connection, source, preset, job_id)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from lab.replication import Beside
-from webapp import data, params
+from webapp import others_data, params
 from webapp.text import count, literal
 from workers import queue
 
@@ -46,7 +46,7 @@ def show_upload() -> None:
 def _import(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
     """Whether they are imported now, and a sentence."""
     try:
-        found = data.import_files(files, _labels(labels))
+        found = others_data.import_files(files, _labels(labels))
     except UserError as error:
         return False, literal(error)
     new = len(found.new_run_ids)
@@ -66,16 +66,16 @@ def _labels(text: str) -> dict[str, str]:
 
 def show_published() -> None:
     """The sources, the figures of one of them, and what does not fit together."""
-    sources = data.published_sources()
+    sources = others_data.published_sources()
     st.subheader("Published figures", anchor=False)
     chosen = params.choose(params.SOURCE, sources["source"].tolist())
     params.say_missing(params.SOURCE)
     about = sources[sources["source"] == chosen].iloc[0]
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
     st.caption(literal(about["method"]))
-    for sentence in data.published_doubts(chosen):
+    for sentence in others_data.published_doubts(chosen):
         st.warning(literal(sentence), icon=":material/help:")
-    figures = data.published_figures(chosen)
+    figures = others_data.published_figures(chosen)
     if figures.empty:
         return
     presets = [name for name in dict.fromkeys(figures["preset"]) if name]
@@ -94,7 +94,7 @@ def _show_repeated(source: str, name: str) -> None:
     )
     for reference in (False, True):
         study = queue.preset(name, reference=reference).name
-        job_id, found = data.published_beside(source, name, study)
+        job_id, found = others_data.published_beside(source, name, study)
         if job_id is None:
             continue
         st.markdown(f"**Beside {literal(study)}** :gray[{literal(job_id)}]")

@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import streamlit as st
 
 from lab.errors import QueryError
-from webapp import data, drawing, sql_state
+from webapp import drawing, sql_data, sql_state
 from webapp.charts import free
 from webapp.charts.free import Drawn
 from webapp.charts.theme import themed
-from webapp.data import Answered
+from webapp.sql_data import Answered
 from webapp.text import count, literal, number
 
 _NONE = "none"
@@ -26,7 +26,7 @@ def show() -> None:
         st.caption("Write a SELECT above, or choose an example.")
         return
     try:
-        answer = data.answered(question.sql)
+        answer = sql_data.answered(question.sql)
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
         return

@@ -6,7 +6,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from warehouse import kept_views
-from webapp import data, sql_state
+from webapp import data, sql_data, sql_state
 from webapp.said import said_here
 from webapp.sql_examples import EXAMPLES
 from webapp.sql_state import PAGE, TEXT, Question
@@ -109,7 +109,7 @@ def show_schema() -> None:
     """Every table with its columns, to read beside the editor."""
     st.markdown("**Tables**")
     with said_here(), st.container(height=640, border=False, gap="xsmall"):
-        for name, comment, columns in data.described():
+        for name, comment, columns in sql_data.described():
             with st.expander(f"`{name}` :gray[{count(len(columns), 'column')}]"):
                 st.caption(literal(comment))
                 st.markdown(
