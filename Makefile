@@ -34,6 +34,7 @@ bench: install engine-vllm models ## measure Drafthouse against vLLM's own bench
 docs: install ## write the generated parts of docs/ anew
 	$(RUN)/python -m warehouse.dictionary
 	$(RUN)/python -m services.reference
+	$(RUN)/python -m warehouse.importers.table
 
 install: $(VENV)/installed ## the app's environment in .venv
 install-test: $(VENV)/installed-test

@@ -66,7 +66,7 @@ _HISTORIES = (
             coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
             concurrency, arm, run_id, job_id, hardware, engine_version, started_at, acceptance_length,
             job_id IN (SELECT unnest(?)) AS is_here
-        FROM counting WHERE acceptance_length IS NOT NULL
+        FROM counting WHERE acceptance_length IS NOT NULL AND origin = 'measured'
     )
     SELECT * FROM keyed WHERE cell IN (SELECT cell FROM keyed WHERE is_here)
     ORDER BY started_at, run_id

@@ -30,7 +30,8 @@ COSTS: Mapping[str, Cost] = {
     "cost_per_request": Cost("request_per_s", cost.per_request, "request"),
 }
 _RUNS = """
-    SELECT run_id, hardware, study_id, started_at::DATE AS day FROM runs WHERE job_id IN (SELECT unnest(?))
+    SELECT run_id, coalesce(hardware, 'unknown hardware') AS hardware, study_id, started_at::DATE AS day
+    FROM runs WHERE job_id IN (SELECT unnest(?))
 """
 
 

@@ -101,10 +101,12 @@ def _show_numbers(run: pd.Series) -> None:
 
 
 def _figure(value: object) -> str:
+    if value is None or value is pd.NaT or value is pd.NA:
+        return "–"
     if isinstance(value, Real):
         whole = float(value).is_integer()
         return f"{float(value):,.0f}" if whole else number(float(value), 5)
-    return "–" if value is None else ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
+    return ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
 
 
 def _show_how(run: pd.Series) -> None:

@@ -35,7 +35,7 @@ def show_head(run: pd.Series) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.markdown(f"**{literal(_what(run))}**", width="content")
         _show_badge(run)
-        if run["is_baseline"]:
+        if pd.notna(run["is_baseline"]) and run["is_baseline"]:
             st.badge("baseline", color="gray")
     version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
     target, engine, hardware = (

@@ -88,7 +88,7 @@ def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_f
     assert shown["lane"].max() + 1 <= most
 
 
-@pytest.mark.parametrize("sample", ["vllm-bench/spec-code-c4.json", "genai-bench", "sglang-bench-serving"])
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
 def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
     open_page: OpenPage, settings: Settings, sample: str
 ) -> None:
