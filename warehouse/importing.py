@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.errors import ForeignFileError
+from warehouse.bundles import find_bundles
 from warehouse.exported import is_export, take_in
 from warehouse.imported_bundles import ImportedBundle, record_of, write_imported
 from warehouse.importers.chosen import AUTO, import_files
@@ -64,7 +65,8 @@ def import_read(
         new = write_imported(settings.bundles, found.runs, {file.source.sha256: file.content for file in files})
     except OSError as error:
         raise _unwritable(settings, error) from error
-    jobs = dict.fromkeys(record_of(run).job_id for run in found.runs)
+    places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
+    jobs = dict.fromkeys(places[run.run_id] for run in found.runs)  # those of before, where runs were there already
     return Import(tuple(jobs), found.runs, tuple(record.run.run_id for record in new), found.skipped)
 
 

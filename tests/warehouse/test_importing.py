@@ -103,7 +103,9 @@ def test_importing_the_same_file_twice_changes_nothing(settings: Settings) -> No
     imported(settings, DETAILED)
     before = contents(settings)
     files = sorted(settings.bundles.rglob("*"))
-    assert imported(settings, DETAILED, hardware="other").new_run_ids == ()
+    again = imported(settings, DETAILED, hardware="other", study="other")
+    assert again.new_run_ids == ()
+    assert list(again.jobs) == [path.name for path in settings.bundles.iterdir()]
     assert contents(settings) == before
     assert sorted(settings.bundles.rglob("*")) == files
 
