@@ -25,7 +25,7 @@ means unknown, never zero.
 import duckdb
 
 warehouse = duckdb.connect("var/warehouse.duckdb", read_only=True)
-warehouse.sql("SELECT arm, concurrency, output_tok_per_s FROM results")
+warehouse.sql("SELECT arm, concurrency, output_tok_per_s FROM results WHERE origin = 'measured'")
 ```
 """
 _RELATIONS = """
