@@ -29,7 +29,7 @@ FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length":
 #: Servers that run already, each named after what it does.
 THEIRS = (
     "counts_wrongly", "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
-    "ends_early", "is_shared",
+    "ends_early", "is_shared", "preempts", "reads_twice",
 )  # fmt: skip
 #: Engines that Drafthouse starts, and whose log it reads.
 OURS: dict[str, dict[str, Any]] = {
@@ -40,6 +40,10 @@ OURS: dict[str, dict[str, Any]] = {
     "counts_positions": {"flags": {"trap": "counts_positions"}, "speculation": NGRAM},
     "small_graphs": {"flags": {"trap": "small_graphs"}, "speculation": NGRAM},
     "forced": {"speculation": NGRAM | {"options": FORCED}},
+    "requests_disagree": {"flags": {"trap": "requests_disagree"}, "speculation": NGRAM},
+    "drafts_nothing": {"flags": {"trap": "drafts_nothing"}, "speculation": NGRAM},
+    "lowers_budget": {"flags": {"trap": "lowers_budget"}, "speculation": NGRAM},
+    "crowded": {"flags": {"trap": "crowded"}},
 }
 TABLE = """
 [trapped]
@@ -76,9 +80,9 @@ def arms(port: int) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[int]:
-    """Everybody else's servers; gives their port."""
-    command = (sys.executable, "-m", "tests.validity_for_real.servers", "none", *THEIRS)
+def serving(*names: str) -> Iterator[int]:
+    """Everybody else's servers, named after what they do; gives their port."""
+    command = (sys.executable, "-m", "tests.validity_for_real.servers", *names)
     process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -88,39 +92,42 @@ def serving() -> Iterator[int]:
         process.communicate()
 
 
-def _measured(home: Home) -> dict[str, Judged]:
+def _measured(home: Home) -> list[dict[str, Judged]]:
     """Every arm, once more where the machine held it up: a false alarm that has its reason in a check comes again."""
-    dataset = _prepared(home)
-    with serving() as port:
-        todo, judged = arms(port), dict[str, Judged]()
-        for _ in range(TRIES):
-            judged |= _tried(home, dataset, todo)
-            todo = [arm for arm in todo if not is_as_meant(arm["name"], judged[arm["name"]].verdict)]
-            if not todo:
-                break
-    return judged
+    dataset = prepared(home, prompts())
+    with serving("none", *THEIRS) as port:
+        baseline, *others = arms(port)
+        tries = [_tried(home, dataset, [baseline, *others])]
+        while len(tries) < TRIES and (again := [arm for arm in others if not _is_as_meant(arm["name"], tries)]):
+            tries.append(_tried(home, dataset, [baseline, *again]))
+    return tries
 
 
-def _prepared(home: Home) -> str:
-    """Tell the home of the engine; gives the file of prompts."""
+def _is_as_meant(arm: str, tries: list[dict[str, Judged]]) -> bool:
+    return any(arm in judged and is_as_meant(arm, judged[arm].verdict) for judged in tries)
+
+
+def prepared(home: Home, rows: list[dict[str, str]]) -> str:
+    """Tell the home of the engine; gives the file of the prompts."""
     table = TABLE.format(python=sys.executable, repository=REPOSITORY, home=home.folder)
     with home.settings.engines_file.open("a", encoding="utf-8") as file:
         file.write(table)
     dataset = home.folder / "long.jsonl"
-    dataset.write_text("".join(json.dumps(row) + "\n" for row in prompts()), encoding="utf-8")
+    dataset.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return str(dataset)
 
 
 def _tried(home: Home, dataset: str, todo: list[dict[str, Any]]) -> dict[str, Judged]:
-    job = worked(
-        home,
-        arms=todo,
-        workloads=[{"dataset": dataset, "output_tokens": TOKENS}],
-        loads=[{"max_concurrency": STREAMS, "num_prompts": REQUESTS}],
-    )
+    found = measured_once(home, dataset, todo, [{"max_concurrency": STREAMS, "num_prompts": REQUESTS}])
+    return {each.bundle.run.arm.name: each for each in found}
+
+
+def measured_once(home: Home, dataset: str, todo: list[dict[str, Any]], loads: list[dict[str, Any]]) -> list[Judged]:
+    """Every arm under every load."""
+    job = worked(home, arms=todo, workloads=[{"dataset": dataset, "output_tokens": TOKENS}], loads=loads)
     assert (job.state, job.error) == ("done", None)
     bundles = map(read_bundle, find_bundles(home.settings.bundles))
-    return {bundle.run.arm.name: _judged(bundle) for bundle in bundles if bundle.run.job_id == job.job_id}
+    return [_judged(bundle) for bundle in bundles if bundle.run.job_id == job.job_id]
 
 
 def _judged(bundle: Bundle) -> Judged:
@@ -130,8 +137,18 @@ def _judged(bundle: Bundle) -> Judged:
 
 
 @pytest.fixture(scope="package")
-def study(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[dict[str, Judged]]:
-    """Every arm of the study by its name."""
+def tries(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[list[dict[str, Judged]]]:
+    """The arms by their names: all of them in one study, then those again that the machine held up."""
     with new_home(tmp_path_factory.mktemp("trapped"), migrated) as home:
         yield _measured(home)
         assert home.engine_processes() == []
+
+
+@pytest.fixture(scope="package")
+def study(tries: list[dict[str, Judged]]) -> dict[str, Judged]:
+    """Every arm by its name, of the first try in which nothing held it up, else of the last one."""
+    found: dict[str, Judged] = {}
+    for name, judged in ((name, judged) for each in tries for name, judged in each.items()):
+        if name not in found or not is_as_meant(name, found[name].verdict):
+            found[name] = judged
+    return found

@@ -26,6 +26,12 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("counts_positions", "acceptance_adds_up", "invalid", "is 2, but 1 + the sum of its per-position rates is 1.7"),
     ("small_graphs", "capture_sizes_too_small", "warning", "2 streams of 1 + 3 tokens need 8"),
     ("forced", "synthetic_acceptance", "invalid", "of 2 tokens a round was forced"),
+    ("preempts", "preemptions", "warning", "12"),
+    ("reads_twice", "server_prompt_count", "warning", "prompt tokens"),
+    ("requests_disagree", "request_acceptance_agrees", "warning", "accepted"),
+    ("drafts_nothing", "few_rounds", "warning", "Not one token was drafted"),
+    ("lowers_budget", "settings_changed_by_speculation", "note", "max_num_scheduled_tokens is set to 2048"),
+    ("crowded", "server_shared", "invalid", "had up to 8 requests at once"),
 )
 #: What follows from a trap beside its own check.
 FOLLOWS = {"counts_wrongly": {"output_length"}, "keeps_answers": {"answers_at_once"}}
@@ -43,8 +49,13 @@ def noise(arm: str, verdict: Verdict) -> set[str]:
     return told - set(meant(arm)) - FOLLOWS.get(arm, set()) - {"several_tokens_a_chunk"}
 
 
+def is_believed(verdict: Verdict) -> bool:
+    """A machine that is busy with something else may hold up the client, which is no fault of the engine."""
+    return not {finding.check for finding in verdict.findings if finding.severity == "invalid"} - OF_SHORT_RUNS
+
+
 def is_as_meant(arm: str, verdict: Verdict) -> bool:
     """Said is what must be, nothing else is, and a healthy engine's run is valid."""
     severities = {finding.check: finding.severity for finding in verdict.findings}
     said = all(severities.get(check) == severity for check, severity in meant(arm).items())
-    return said and not noise(arm, verdict) and (verdict.valid or arm not in HEALTHY)
+    return said and not noise(arm, verdict) and (arm not in HEALTHY or is_believed(verdict))

@@ -21,6 +21,9 @@ FORGETS_AT, COMPILES_S = 12, 2.0
 PROMPT_LIMIT, SHORT = 64, 10
 CHARACTERS_A_TOKEN = 4
 JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike"
+BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings"
+#: Of which request on an answer is slower, and by how much; the one long answer; how slow a crowded engine is.
+SLOWER_FROM, SLOWER, LONG_AT, LONG, CROWDED, OTHERS = 17, 3, 32, 20, 10, 6
 OVERRIDDEN = "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`."
 
 
@@ -80,9 +83,11 @@ async def _stream(
     prompt_tokens = len(body["prompt"]) // CHARACTERS_A_TOKEN
     prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
     tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
-    words, a_step = _words(engine, body["prompt"], tokens), 2 if engine.drafts else 1
+    a_step = 2 if engine.drafts and engine.trap != "drafts_nothing" else 1
+    words = _words(engine, body["prompt"], tokens)
     cached = engine.trap == "keeps_answers" and body["prompt"] in engine.answers
     events, rounds = [], 0
+    step_s = STEP_S * _slower(engine)
     await asyncio.sleep(0 if cached else FIRST_S)
     for first in range(0, tokens, a_step):
         count, rounds = min(first + a_step, tokens), rounds + 1
@@ -90,7 +95,7 @@ async def _stream(
         choice = {"index": 0, "text": "".join(words[first:count]), "finish_reason": finish}
         events.append({"choices": [choice], "usage": _usage(engine, prompt_tokens, count)})
         if not cached:
-            await asyncio.sleep(STEP_S)
+            await asyncio.sleep(step_s)
         if not cached and engine.trap != "holds_back":
             await _send(response, [events.pop()])
         if broken is not None and count >= SHORT:
@@ -99,6 +104,16 @@ async def _stream(
     _counted(engine, prompt_tokens, tokens, rounds)
     engine.answers[body["prompt"]] = words
     await _send(response, [*events, _last(engine, prompt_tokens, tokens, rounds)], done=True)
+
+
+def _slower(engine: Engine) -> int:
+    """How many times as long a step takes, of the request that has just come."""
+    by_trap = {
+        "slows_down": SLOWER if engine.since_reset >= SLOWER_FROM else 1,
+        "one_is_long": LONG if engine.since_reset == LONG_AT else 1,
+        "crowded": CROWDED,
+    }
+    return by_trap.get(engine.trap, 1)
 
 
 def _words(engine: Engine, prompt: str, tokens: int) -> list[str]:
@@ -115,6 +130,7 @@ def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:
 def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:
     event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
     if engine.drafts:
+        rounds, tokens = (0, 0) if engine.trap == "drafts_nothing" else (rounds, tokens)
         told = {"num_spec_steps": rounds, "num_draft_tokens": 3 * rounds, "num_accepted_draft_tokens": tokens - rounds}
         event["metrics"] = {"speculative_decoding": told}
     return event
@@ -123,11 +139,15 @@ def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[
 def _counted(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> None:
     others = 5 if engine.trap == "is_shared" else 1
     hits = 0.9 if engine.trap == "warm_cache" else 0.0
-    engine.count(prompt_tokens=prompt_tokens, generation_tokens=others * tokens)
-    engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens, num_preemptions=0)
+    read = 2 if engine.trap == "reads_twice" else 1
+    engine.count(prompt_tokens=read * prompt_tokens, generation_tokens=others * tokens)
+    engine.count(prefix_cache_queries=prompt_tokens, prefix_cache_hits=hits * prompt_tokens)
+    engine.count(num_preemptions=1 if engine.trap == "preempts" else 0)
     if engine.drafts:
-        engine.count(spec_decode_num_drafts=rounds, spec_decode_num_draft_tokens=3 * rounds)
-        engine.count(spec_decode_num_accepted_tokens=tokens - rounds)
+        drafted = 0 if engine.trap == "drafts_nothing" else rounds
+        accepted = (tokens - rounds) // 2 if engine.trap == "requests_disagree" else min(tokens - rounds, drafted)
+        engine.count(spec_decode_num_drafts=drafted, spec_decode_num_draft_tokens=3 * drafted)
+        engine.count(spec_decode_num_accepted_tokens=accepted)
 
 
 async def _send(response: web.StreamResponse, events: list[dict[str, Any]], *, done: bool = False) -> None:
@@ -139,7 +159,8 @@ async def _send(response: web.StreamResponse, events: list[dict[str, Any]], *, d
 async def metrics(request: web.Request) -> web.Response:
     engine = request.app[ENGINE]
     lines = [f"vllm:{name}_total {value}" for name, value in engine.counted.items()]
-    lines += [f"vllm:num_requests_running {engine.running}", "vllm:num_requests_waiting 0"]
+    running = engine.running + (OTHERS if engine.trap == "crowded" else 0)
+    lines += [f"vllm:num_requests_running {running}", "vllm:num_requests_waiting 0"]
     accepted = engine.counted.get("spec_decode_num_accepted_tokens", 0.0)
     shares = (0.5, 0.1, 0.1) if engine.trap == "counts_positions" else (0.75, 0.25, 0.0)
     if engine.drafts:
@@ -181,6 +202,8 @@ def main() -> None:
     graphs = 2 if given.trap == "small_graphs" else 512
     told = f"{{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': {graphs}}}"
     log(f"Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, compilation_config={told}")
+    if given.trap == "lowers_budget":
+        log(BUDGET)
     if given.trap == "own_sampling":
         log(OVERRIDDEN.format("{'repetition_penalty': 1.1}"))
     app = application(given.trap or "none", drafts=given.speculative_config is not None)
