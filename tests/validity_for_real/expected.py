@@ -9,6 +9,7 @@ OF_SHORT_RUNS = {"few_requests", "few_rounds", "client_lag", "late_sends"}
 #: Nothing is known of how a server is set that somebody else started.
 OF_THEIRS = {"configuration_unknown"}
 EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
+    ("healthy", "few_requests", "note", "12 answered requests leave fewer than 5 beyond"),
     ("counts_wrongly", "server_token_count", "invalid", "counted 384 generated tokens in the window"),
     ("hangs_up", "requests_failed", "invalid", "4 of 12 requests failed"),
     ("compiles_late", "compilation_in_window", "invalid", "_fwd_kernel"),
