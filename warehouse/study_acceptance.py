@@ -140,7 +140,7 @@ _RUNS = (
         num_draft_tokens, num_accepted_tokens, acceptance_per_position,
         coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload
     FROM counting WHERE job_id IN (SELECT unnest(?)) AND num_speculative_tokens IS NOT NULL
-        AND num_drafts IS NOT NULL AND concurrency IS NOT NULL AND pattern IS NOT NULL
+        AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, arm, started_at, run_id
     """
 )
