@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -51,13 +51,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class StudyComparison:
-    """Every candidate at every place it shares with the baseline; `noise` is what one repeat is judged by."""
+    """Every candidate at every place it shares with the baseline."""
 
     jobs: tuple[str, ...]
     metric: str
     baseline: str
     pairs: tuple[Pair, ...]
-    noise: RunNoise | None
     unit: str = ""
 
 
@@ -78,16 +77,26 @@ def compare_study(
     metric = _full_name(metric)
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
-    noise = from_history(samples.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
     base = {each.place: each for each in arms if each.arm == name}
     there = [(base[each.place], each) for each in arms if each.arm != name and each.place in base]
+    alone = any(len(_blocks(one) & _blocks(other)) < 2 for one, other in there)
+    noise = _noise(con, jobs, metric) if alone else None
     found = [_compare(one, other, metric, noise) for one, other in there]
     judged = verdicts(found, margin)
     pairs = [
         Pair(other.place, one, other, comparison, verdict)
         for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
     ]
-    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), noise, unit)
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit)
+
+
+def _noise(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> RunNoise | None:
+    """What a single repeat is judged by: how earlier repeats of anything scattered on this hardware."""
+    return from_history(samples.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
+
+
+def _blocks(arm: ArmRuns) -> set[Hashable]:
+    return {run.block for run in arm.runs if run.value is not None}
 
 
 def _full_name(metric: str) -> str:
