@@ -64,6 +64,10 @@ def _labels(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+#: What a reader looks for stands where no table is cut off: the figure, and whose it is.
+_FIRST = ("metric", "printed", "unit", "method", "num_speculative_tokens", "hardware", "dataset", "load")
+
+
 def show_published() -> None:
     """The sources, the figures of one of them, and what does not fit together."""
     sources = others_data.published_sources()
@@ -81,7 +85,9 @@ def show_published() -> None:
     presets = [name for name in dict.fromkeys(figures["preset"]) if name]
     for name in presets:
         _show_repeated(chosen, name)
-    _table(figures.drop(columns=["preset"]), f"What {chosen} printed")
+    first = [name for name in _FIRST if figures[name].notna().any()]
+    rest = [name for name in figures if name not in (*_FIRST, "preset") and figures[name].notna().any()]
+    _table(figures[[*first, *rest]], f"What {chosen} printed")
 
 
 def _show_repeated(source: str, name: str) -> None:

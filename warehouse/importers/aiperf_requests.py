@@ -16,8 +16,10 @@ _NS_PER_S = 1e9
 
 
 def recognises(value: object) -> bool:
-    metadata = value.get("metadata") if isinstance(value, dict) else None
-    return isinstance(metadata, dict) and "request_start_ns" in metadata and "metrics" in (value or ())  # type: ignore[operator]
+    if not isinstance(value, dict) or "metrics" not in value:
+        return False
+    metadata = value.get("metadata")
+    return isinstance(metadata, dict) and "request_start_ns" in metadata
 
 
 def run(lines: Sequence[Document]) -> ImportedRun:
