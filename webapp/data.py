@@ -14,7 +14,7 @@ import sqlalchemy as sa
 import streamlit as st
 
 from lab.comparison.agreement import Agreement
-from lab.errors import QueryError
+from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.study import Study
 from warehouse import comparisons, queries
@@ -71,6 +71,14 @@ def studies_with_results() -> pd.DataFrame:
 
 def results(job_id: str) -> pd.DataFrame:
     return _frame(queries.results, job_id)
+
+
+def arms(job_id: str) -> list[str]:
+    """In the study's own order; empty where this host's queue does not know the study (bundles from elsewhere)."""
+    try:
+        return [arm.name for arm in queue.job(engine(), job_id).study.arms]
+    except UserError:
+        return []
 
 
 def speedup(job_id: str, metric: str) -> pd.DataFrame:

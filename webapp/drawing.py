@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import pandas as pd
 import streamlit as st
 
+from webapp import file_buttons
+from webapp.about import View
 from webapp.charts.figures import Figure
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.headline import Card
+from webapp.tables import with_run_links
 from webapp.text import literal
 
 #: More panels than this stand in several rows.
@@ -23,22 +28,32 @@ def mode() -> Mode:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def show_figures(drawn: Sequence[Figure], mode: Mode) -> None:
-    """Figures of one panel stand beside each other as far as the window is wide, others below each other."""
+def show_figures(drawn: Sequence[Figure], mode: Mode, view: View) -> None:
+    """Figures of one panel stand beside each other as far as the window is wide, others below each other.
+
+    `view`: where their files say that they stand.
+    """
     alone = all(len(figure.panels) == 1 for figure in drawn)
     with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH) if alone else st.container():
         for figure in drawn:
-            _show(figure, mode)
+            _show(figure, mode, view)
 
 
-def _show(figure: Figure, mode: Mode) -> None:
+def _show(figure: Figure, mode: Mode, view: View) -> None:
     """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
     with st.container(border=True, height="stretch"):
-        st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]")
-        st.markdown(legend(figure.styles))
+        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+            st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="content")
+            file_buttons.show_figure_menu(figure, view, mode)
+        if figure.styles:
+            st.markdown(legend(figure.styles))
         with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=_LEAST_WIDTH, gap="medium"):
             for title, chart in figure.panels:
-                st.altair_chart(themed(chart.properties(title=title), mode), theme=None, alt=f"{figure.title}: {title}")
+                st.altair_chart(themed(_titled(chart, title), mode), theme=None, alt=f"{figure.title}: {title}")
+
+
+def _titled(chart: Any, title: str) -> Any:
+    return chart.properties(title=title) if title else chart
 
 
 def legend(styles: Sequence[ArmStyle]) -> str:
@@ -59,3 +74,10 @@ def show_cards(cards: Sequence[Card]) -> None:
                 else:
                     st.markdown(f"**{literal(card.value)}**")
                 st.caption(literal(card.detail))
+
+
+def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
+    """A table with its files below it. Each of its runs leads to the run's page where the view knows the study."""
+    shown = with_run_links(frame, *view.parameters["job"]) if "job" in view.parameters else frame
+    st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
+    file_buttons.show_table_buttons(frame, title, view, key)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pandas as pd
 import streamlit as st
 
 from lab.errors import UserError
 from lab.plan import plan
-from webapp import data, drawing, headline, params, tables, verdict_tables
+from webapp import data, drawing, headline, params, results_figures, tables, verdict_tables
+from webapp.about import View
 from webapp.charts import figures
-from webapp.charts.figures import Figure
 from webapp.charts.measures import Measure
 from webapp.said import said_here
 from webapp.text import count, literal
 from workers import queue
 from workers.queue import Job
 
-ALL_CATEGORIES = "all"
 #: The name that stands for the model this project ships.
 REFERENCE_TARGET = "reference"
 _LOOK_EVERY = "2s"
@@ -60,7 +56,7 @@ def labels(studies: pd.DataFrame) -> list[str]:
 
 def categories(runs: pd.DataFrame) -> list[str]:
     """What the category can be narrowed to; `all` first."""
-    return list(dict.fromkeys([ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
+    return list(dict.fromkeys([results_figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
 
 
 def job_state(job_id: str) -> Job | None:
@@ -109,53 +105,40 @@ def show_cards(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Measure, job
     st.caption(headline.repeats_sentence(speedups))
 
 
-def show_figures(speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Measure, job: Job | None) -> None:
-    """Speed-up, then the metric itself, then acceptance: each only where there is something to draw."""
+def show_figures(speedups: pd.DataFrame, measure: Measure, view: View) -> None:
     mode = drawing.mode()
-    styles = figures.styles_of(speedups, mode, _arms(job))
-    drawn: list[Figure] = []
-    if (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
-        drawn.append(figures.speedup_figure(speedups, measure, styles, mode))
-    else:
+    if not (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
         st.info(f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm on one load.")
-    if speedups["value"].notna().any():
-        drawn.append(figures.throughput_figure(speedups, measure, styles, mode))
-    if not acceptance.empty:
-        drawn.append(figures.acceptance_figure(acceptance, styles))
-    drawing.show_figures(drawn, mode)
-
-
-def _arms(job: Job | None) -> list[str]:
-    """The study's own order, where the study is known."""
-    return [arm.name for arm in job.study.arms] if job else []
+    drawing.show_figures(results_figures.drawn(view.parameters, mode), mode, view)
 
 
 def show_tables(
-    speedups: pd.DataFrame, runs: pd.DataFrame, failed: pd.DataFrame, *, measure: Measure, job_id: str, job: Job | None
+    speedups: pd.DataFrame, runs: pd.DataFrame, failed: pd.DataFrame, *, measure: Measure, view: View
 ) -> None:
+    (job_id,) = view.parameters[params.JOB.key]
     findings = data.findings(job_id)
     names = ["Cells", "Verdicts", f"Runs ({len(runs)})", f"Checks ({len(findings)})", f"Failed runs ({len(failed)})"]
     cells_tab, verdicts_tab, runs_tab, checks_tab, failed_tab = st.tabs(names)
     with cells_tab:
-        shown = tables.cells(speedups, figures.arms_of(speedups, _arms(job)))
-        _table(shown, tables.cell_config(measure), job_id, "cells", "Each arm, category and load")
+        shown = tables.cells(speedups, figures.arms_of(speedups, data.arms(job_id)))
+        drawing.show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
     with verdicts_tab:
-        _show_verdicts(job_id, measure, runs)
+        _show_verdicts(job_id, measure, runs, view)
     with runs_tab:
         shown = tables.runs(runs)
-        _table(shown, tables.run_config(), job_id, "runs", "Each run")
+        drawing.show_table(shown, tables.run_config(), "Each run", view, "runs")
         if not tables.saw_gpu(runs):
             st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
     with checks_tab:
-        _show_findings(findings, job_id)
+        _show_findings(findings, view)
     with failed_tab:
         if failed.empty:
             st.caption("No run of this study failed.")
         else:
-            _table(tables.failed(failed), tables.run_config(), job_id, "failed", "Runs that failed, and why")
+            drawing.show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
 
 
-def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame) -> None:
+def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame, view: View) -> None:
     compared = data.comparison(job_id, measure.column)
     categories = set(runs["category"].dropna())
     if compared is None or not compared.pairs:
@@ -168,19 +151,15 @@ def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame) -> None:
     if shown.empty:
         st.caption("No pair of this category.")
     else:
-        _table(shown, verdict_tables.verdict_config(), job_id, "verdicts", "Whether each arm is faster")
+        drawing.show_table(shown, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
 
 
-def _show_findings(findings: pd.DataFrame, job_id: str) -> None:
+def _show_findings(findings: pd.DataFrame, view: View) -> None:
     if findings.empty:
         st.caption("No check had anything to say about these runs.")
     else:
         shown = verdict_tables.findings(findings)
-        _table(shown, verdict_tables.findings_config(), job_id, "checks", "What the checks found")
-
-
-def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:
-    return frame if category == ALL_CATEGORIES else frame[frame["category"] == category]
+        drawing.show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")
 
 
 def follow(job: Job | None) -> None:
@@ -193,22 +172,3 @@ def follow(job: Job | None) -> None:
 def _watch(seen: data.Publication) -> None:
     if data.publication() != seen:
         st.rerun()
-
-
-def _table(frame: pd.DataFrame, config: dict[str, Any], job_id: str, name: str, alt: str) -> None:
-    file_name = f"{job_id}-{name}.csv"
-    st.dataframe(tables.with_run_links(frame, job_id), hide_index=True, column_config=config, alt=alt, placeholder="")
-    st.download_button(
-        "Download as CSV",
-        data=_csv(frame),
-        file_name=file_name,
-        mime="text/csv",
-        icon=":material/download:",
-        on_click="ignore",
-        key=f"download-{file_name}",
-    )
-
-
-def _csv(frame: pd.DataFrame) -> Callable[[], str]:
-    """Written when it is asked for, not at every run of the page."""
-    return lambda: frame.to_csv(index=False)

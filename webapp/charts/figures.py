@@ -13,17 +13,23 @@ from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
 from webapp.charts.measures import Measure
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
-Panel = tuple[str, alt.LayerChart]
+#: A title, empty where the figure's own says it all, and what is drawn.
+Panel = tuple[str, alt.Chart | alt.LayerChart]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Figure:
-    """A title, the arms that are drawn, and one chart per category."""
+    """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
 
+    `key` names it among the figures of its page. Without `styles` the charts have legends of their own.
+    """
+
+    key: str
     title: str
     note: str
     styles: tuple[ArmStyle, ...]
     panels: tuple[Panel, ...]
+    rows: pd.DataFrame
 
 
 def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
@@ -31,10 +37,12 @@ def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[Ar
     drawn = _drawn(rows, styles)
     setting, top = Setting(load_axis(rows), drawn, mode), throughput.upper_end(rows)
     return Figure(
+        "throughput",
         f"{measure.label} by load",
         f"{measure.unit}; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else measure.unit,
         drawn,
         _panels(rows, lambda part: throughput.panel(part, measure, setting, top)),
+        rows,
     )
 
 
@@ -43,12 +51,14 @@ def speedup_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmSt
     drawn = _drawn(rows, styles)
     setting, domain = Setting(load_axis(rows), drawn, mode), speedup.domain(rows)
     return Figure(
+        "speedup",
         "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
         "baseline of the same repeat = 1×, logarithmic"
         if measure.higher_is_better
         else "below 1× is better, logarithmic",
         drawn,
         _panels(rows, lambda part: speedup.panel(part, measure, setting, domain)),
+        rows,
     )
 
 
@@ -56,10 +66,12 @@ def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure
     rows = acceptance.pooled(frame)
     drawn, positions = _drawn(rows, styles), int(rows["position"].max())
     return Figure(
+        "acceptance",
         "Acceptance by position in the draft",
         "share of drafts accepted up to there; all loads together",
         drawn,
         _panels(rows, lambda part: acceptance.panel(part, drawn, positions)),
+        rows,
     )
 
 

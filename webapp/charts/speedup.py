@@ -105,8 +105,9 @@ def _ground(measure: Measure, mode: Mode, domain: tuple[float, float]) -> list[a
     sides = pd.DataFrame({"one": [1.0], "low": [domain[0]], "high": [domain[1]]})
     middles = sides.assign(under=math.sqrt(domain[0]), over=math.sqrt(domain[1]))
     base, words = alt.Chart(sides), alt.Chart(middles)
+    right = alt.value("width")
     beside: dict[str, Any] = {
-        "x": alt.expr("width + 11"),
+        "xOffset": 11,
         "angle": 270,
         "fontSize": 11,
         "color": ink.muted,
@@ -115,8 +116,8 @@ def _ground(measure: Measure, mode: Mode, domain: tuple[float, float]) -> list[a
     return [
         base.mark_rect(color=ink.loss, opacity=0.09).encode(y="one:Q", y2=f"{losing}:Q"),
         base.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="one:Q"),
-        words.mark_text(text=below, **beside).encode(y="under:Q"),
-        words.mark_text(text=above, **beside).encode(y="over:Q"),
+        words.mark_text(text=below, **beside).encode(x=right, y="under:Q"),
+        words.mark_text(text=above, **beside).encode(x=right, y="over:Q"),
     ]
 
 

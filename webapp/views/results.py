@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import data, params, results_page
+from webapp import data, params, results_figures, results_page
+from webapp.about import View
 from webapp.charts.measures import BY_LABEL
 from webapp.said import said_here
 
@@ -23,14 +24,14 @@ with said_here():
     with metric_column:
         measure = BY_LABEL[params.choose(params.METRIC, list(BY_LABEL))]
     params.say_missing(params.JOB, params.CATEGORY, params.METRIC)
-    speedups = results_page.of_category(data.speedup(job_id, measure.column), category)
-    acceptance = results_page.of_category(data.acceptance(job_id), category)
+    speedups = results_figures.of_category(data.speedup(job_id, measure.column), category)
     failed = data.failed_runs(job_id)
     state = results_page.job_state(job_id)
 
+view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
 results_page.show_circumstances(runs, state)
 results_page.show_cards(speedups, runs, measure, state)
-results_page.show_figures(speedups, acceptance, measure, state)
-shown = results_page.of_category(runs, category)
-results_page.show_tables(speedups, shown, failed, measure=measure, job_id=job_id, job=state)
+results_page.show_figures(speedups, measure, view)
+shown = results_figures.of_category(runs, category)
+results_page.show_tables(speedups, shown, failed, measure=measure, view=view)
 results_page.follow(state)
