@@ -9,7 +9,8 @@ import streamlit as st
 
 from lab.errors import UserError
 from lab.replication import Beside
-from webapp import others_data, params
+from webapp import drawing, others_data, params
+from webapp.about import View
 from webapp.text import count, literal
 from workers import queue
 
@@ -87,7 +88,7 @@ def show_published() -> None:
         _show_repeated(chosen, name)
     first = [name for name in _FIRST if figures[name].notna().any()]
     rest = [name for name in figures if name not in (*_FIRST, "preset") and figures[name].notna().any()]
-    _table(figures[[*first, *rest]], f"What {chosen} printed")
+    _table(figures[[*first, *rest]], f"What {chosen} printed", chosen, "printed")
 
 
 def _show_repeated(source: str, name: str) -> None:
@@ -104,7 +105,8 @@ def _show_repeated(source: str, name: str) -> None:
         if job_id is None:
             continue
         st.markdown(f"**Beside {literal(study)}** :gray[{literal(job_id)}]")
-        _table(pd.DataFrame([_row(each) for each in found if each.ours is not None]), f"{source} beside {job_id}")
+        beside = pd.DataFrame([_row(each) for each in found if each.ours is not None])
+        _table(beside, f"{source} beside {job_id}", source, f"beside-{job_id}")
         differences = dict.fromkeys(difference for each in found for difference in each.differences)
         if differences:
             st.caption("What differs besides: " + "; ".join(map(literal, differences)) + ".")
@@ -114,7 +116,7 @@ def _row(each: Beside) -> dict[str, Any]:
     figure = each.figure
     return {
         "method": figure.method,
-        "drafted": figure.num_speculative_tokens,
+        "num_speculative_tokens": figure.num_speculative_tokens,
         "dataset": figure.dataset,
         "load": figure.load,
         "metric": figure.metric,
@@ -125,7 +127,32 @@ def _row(each: Beside) -> dict[str, Any]:
     }
 
 
-def _table(frame: pd.DataFrame, alt: str) -> None:
-    number = st.column_config.NumberColumn
-    config = {"here": number(format="%.4g"), "here / there": number(format="%.2f×"), "drafted": number(format="%d")}
-    st.dataframe(frame, hide_index=True, column_config=config, alt=alt, placeholder="")
+def _table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
+    drawing.show_table(frame, _TITLES, title, View("others", {params.SOURCE.key: (source,)}), key)
+
+
+_NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
+#: Column of a table of this page -> how it is headed.
+_TITLES: dict[str, Any] = {
+    "metric": _TEXT("Metric", help="In the source's own words", pinned=True),
+    "printed": _TEXT("Printed", help="The digits as they were printed"),
+    "unit": _TEXT("Unit"),
+    "scale": _TEXT("Scale", help="Absolute, or against the source's own baseline"),
+    "ratio_to_baseline": _NUMBER("To its baseline", format="%.2f×"),
+    "method": _TEXT("Method"),
+    "num_speculative_tokens": _NUMBER("Drafted tokens", format="%d"),
+    "draft_model": _TEXT("Draft model"),
+    "target": _TEXT("Target"),
+    "hardware": _TEXT("Hardware"),
+    "engine": _TEXT("Engine"),
+    "engine_version": _TEXT("Engine version"),
+    "dataset": _TEXT("Dataset"),
+    "access_pattern": _TEXT("Access pattern"),
+    "load": _TEXT("Load"),
+    "study": _TEXT("Experiment"),
+    "price_usd_per_hour": _NUMBER("Price (USD/h)", format="%.2f"),
+    "note": _TEXT("Remark", width="large"),
+    "published": _NUMBER("Published", format="%.4g"),
+    "here": _NUMBER("Measured here", format="%.4g"),
+    "here / there": _NUMBER("Here / there", format="%.2f×"),
+}

@@ -14,7 +14,8 @@ import streamlit as st
 from lab.errors import BundleError
 from lab.metrics import METRICS
 from warehouse.bundles import bundle_folder, read_log
-from webapp import data
+from webapp import data, drawing, file_buttons
+from webapp.about import View
 from webapp.said import said_here
 from webapp.text import count, literal, number
 
@@ -36,15 +37,16 @@ _STARTED = {
 }
 
 
-def show(run: pd.Series, findings: pd.DataFrame, requests: pd.DataFrame) -> None:
+def show(run: pd.Series, findings: pd.DataFrame, requests: pd.DataFrame, view: View) -> None:
     names = [f"Checks ({len(findings)})", f"Requests ({len(requests):,})", "Numbers", "How it was run", "Engine log"]
     checks, rows, numbers, how, log = st.tabs(names)
     with checks:
         _show_checks(run, findings)
     with rows:
         _show_requests(requests)
+        file_buttons.show_table_buttons(requests, f"Requests of {run['run_id']}", view, "requests")
     with numbers:
-        _show_numbers(run)
+        _show_numbers(run, view)
     with how:
         _show_how(run)
     with log, said_here():
@@ -88,7 +90,7 @@ def _show_requests(requests: pd.DataFrame) -> None:
             st.code(request["output_text"] or "", language=None, wrap_lines=True)
 
 
-def _show_numbers(run: pd.Series) -> None:
+def _show_numbers(run: pd.Series, view: View) -> None:
     """With the formula of each; what is unknown is a dash."""
     rows = [
         {"name": metric.name, "value": _figure(run[metric.name]), "unit": metric.unit, "formula": metric.formula}
@@ -97,7 +99,7 @@ def _show_numbers(run: pd.Series) -> None:
     columns = {"name": "Number", "value": "Value", "unit": "Unit"}
     config = {name: st.column_config.TextColumn(title) for name, title in columns.items()}
     config["formula"] = st.column_config.TextColumn("What it is", width="large")
-    st.dataframe(pd.DataFrame(rows), hide_index=True, column_config=config)
+    drawing.show_table(pd.DataFrame(rows), config, f"Numbers of {run['run_id']}", view, "numbers")
 
 
 def _figure(value: object) -> str:

@@ -7,13 +7,10 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from webapp import drawing, params
-from webapp.charts import timeline
-from webapp.charts.theme import themed
+from webapp import drawing, params, run_figures
+from webapp.about import View
 from webapp.headline import Card
 from webapp.text import count, literal, moment, number
-
-_PANELS, _LEAST_WIDTH = 3, 300
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
@@ -86,26 +83,9 @@ def show_cards(run: pd.Series) -> None:
     drawing.show_cards(cards)
 
 
-def show_timeline(requests: pd.DataFrame) -> None:
-    if requests["sent_s"].isna().all():
-        return
-    shown, mode = timeline.in_lanes(requests), drawing.mode()
-    with st.container(border=True):
-        st.markdown(
-            "**Requests** :gray[(a lane a stream; pale: waiting for the first token, full: answering, orange: failed)]"
-        )
-        if len(shown) < int(requests["sent_s"].notna().sum()):
-            st.caption(f"Drawn are the first {count(timeline.MOST_REQUESTS, 'request')} that were sent.")
-        st.altair_chart(themed(timeline.timeline(shown, mode), mode), theme=None, alt="When each request was answered")
-
-
-def show_seconds(telemetry: pd.DataFrame) -> None:
-    """Each figure that was seen, over the seconds of the window."""
-    figures, mode = timeline.known(telemetry), drawing.mode()
-    if not figures or len(telemetry) < 2:
+def show_figures(view: View) -> None:
+    mode = drawing.mode()
+    found = run_figures.drawn(view.parameters, mode)
+    drawing.show_figures(found, mode, view)
+    if all(figure.key != "seconds" for figure in found):
         st.caption("The window was too short for figures of each second.")
-        return
-    with st.expander("Each second of the window", expanded=True), st.grid(_PANELS, min_column_width=_LEAST_WIDTH):
-        for figure in figures:
-            chart = timeline.second(telemetry, figure, mode).properties(title=figure.title)
-            st.altair_chart(themed(chart, mode), theme=None, alt=f"{figure.title} over the window")

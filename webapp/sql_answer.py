@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
-
 import pandas as pd
-import pyarrow.parquet as pq
 import streamlit as st
 
 from lab.errors import QueryError
 from webapp import drawing, sql_data, sql_state
+from webapp.about import View
 from webapp.charts import free
 from webapp.charts.free import Drawn
 from webapp.charts.theme import themed
+from webapp.params import QUERY
 from webapp.sql_data import Answered
 from webapp.text import count, literal, number
 
@@ -34,8 +33,7 @@ def show() -> None:
     _show_about(answer)
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if question.drawn else "Table")
     with table:
-        st.dataframe(frame, hide_index=True)
-        _show_downloads(answer, frame)
+        drawing.show_table(frame, {}, "Answer", View(sql_state.PAGE, {QUERY: (sql_state.link(),)}), "answer")
     with chart:
         _show_chart(frame, question.drawn)
 
@@ -45,32 +43,6 @@ def _show_about(answer: Answered) -> None:
     if answer.truncated:
         st.info(f"Only the first {rows} are shown: there are more.", icon=":material/content_cut:")
     st.caption(f"{rows}, {count(answer.table.num_columns, 'column')}, {number(answer.took_s, 2)} s")
-
-
-def _show_downloads(answer: Answered, frame: pd.DataFrame) -> None:
-    with st.container(horizontal=True):
-        st.download_button(
-            "Download as CSV",
-            lambda: frame.to_csv(index=False).encode(),
-            "answer.csv",
-            mime="text/csv",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-        st.download_button(
-            "Download as Parquet",
-            lambda: _parquet(answer),
-            "answer.parquet",
-            mime="application/vnd.apache.parquet",
-            icon=":material/download:",
-            on_click="ignore",
-        )
-
-
-def _parquet(answer: Answered) -> bytes:
-    sink = io.BytesIO()
-    pq.write_table(answer.table, sink)
-    return sink.getvalue()
 
 
 def _show_chart(frame: pd.DataFrame, drawn: Drawn | None) -> None:

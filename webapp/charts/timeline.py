@@ -14,6 +14,8 @@ from webapp.charts.theme import INKS, Mode
 MOST_REQUESTS = 2_000
 _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
+#: What `timeline` takes of a request.
+DRAWN = ("index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error")
 _FEW = 60  # so few seconds that each is a point
 
 
@@ -64,10 +66,7 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     ink = INKS[mode]
     lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
-    rows = requests[
-        ["index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error"]
-    ]
-    base = alt.Chart(rows).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
+    base = alt.Chart(requests[list(DRAWN)]).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
     colour = alt.condition("isValid(datum.error)", alt.value(ink.loss), alt.value(ink.arms[0]))
     waited = base.mark_bar(opacity=0.35).encode(x=alt.X("sent_s:Q", title=_TIME), x2="first_s", color=colour)
     answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(x="first_s:Q", x2="until_s", color=colour)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp import data, params, results_page, run_details, run_page
+from webapp.about import View
 from webapp.said import said_here
 
 st.title("Run")
@@ -19,10 +20,10 @@ with said_here():
         run_id = params.job_id_of(params.choose(params.RUN, run_page.labels(data.results(job_id))))
     params.say_missing(params.JOB, params.RUN)
     run = data.run(run_id).iloc[0]
-    findings, requests, telemetry = data.run_findings(run_id), data.requests_of(run_id), data.telemetry(run_id)
+    findings, requests = data.run_findings(run_id), data.requests_of(run_id)
 
 run_page.show_head(run)
 run_page.show_cards(run)
-run_page.show_timeline(requests)
-run_page.show_seconds(telemetry)
-run_details.show(run, findings, requests)
+view = View("run", {"job": (job_id,), "run": (run_id,)})
+run_page.show_figures(view)
+run_details.show(run, findings, requests, view)
