@@ -8,7 +8,7 @@ HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check test bench models engine-vllm install docs clean
+.PHONY: help up demo check test bench models engine-vllm install screenshots docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,9 @@ test: install-test browser engine-vllm models ## everything the tests need, then
 
 bench: install engine-vllm models ## measure Drafthouse against vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
+
+screenshots: install-test browser ## every page of the home, light and dark, 1280 px and wide, in screenshots/ (TO=... elsewhere)
+	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)
 
 docs: install ## write the generated parts of docs/ anew
 	$(RUN)/python -m warehouse.dictionary

@@ -41,8 +41,8 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View) -> None:
 
 def _show(figure: Figure, mode: Mode, view: View) -> None:
     """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
-    with st.container(border=True, height="stretch"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
+    with st.container(border=True, height="stretch", gap="xxsmall"):
+        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="content")
             file_buttons.show_figure_menu(figure, view, mode)
         if figure.styles:

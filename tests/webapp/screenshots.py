@@ -1,0 +1,124 @@
+"""`make screenshots`: every page of a home with results, light and dark, at 1280 px and wide, as PNG files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from tests.services.homes import REPOSITORY
+from tests.webapp.conftest import CHROMIUM, CHROMIUM_FLAGS, wait_until_healthy
+from warehouse.settings import load_settings
+
+WIDTHS_PX = (1280, 1920)
+_HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200
+_PATIENCE_MS = 120_000
+#: Charts grow into their place after the page has settled.
+_GROWING_MS = 1_500
+_NO_CHART_WAITS = (
+    "Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]')).every(c => c.querySelector('canvas, svg'))"
+)
+
+
+def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WIDTHS_PX) -> list[str]:
+    """Write PAGE-MODE-WIDTH.png for every page in the navigation; gives what the browser's console complained of."""
+    complaints: list[str] = []
+    folder.mkdir(parents=True, exist_ok=True)
+    for mode in ("light", "dark"):
+        for width_px in widths_px:
+            context = browser.new_context(
+                viewport={"width": width_px, "height": _HEIGHT_PX}, color_scheme="dark" if mode == "dark" else "light"
+            )
+            page = context.new_page()
+            page.set_default_timeout(_PATIENCE_MS)
+            listen(page, complaints)
+            for name, link in _pages(page, url):
+                _take(page, link, width_px, folder / f"{name}-{mode}-{width_px}.png")
+            context.close()
+    return complaints
+
+
+def listen(page: Page, complaints: list[str]) -> None:
+    """Add to `complaints` each error in the page's console.
+
+    Streamlit looks for its own `_stcore` below the page's path first; a 404 there is how it finds the root.
+    """
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+
+    def hear(said: ConsoleMessage) -> None:
+        if said.type == "error" and "/_stcore/" not in said.location["url"]:
+            complaints.append(f"{said.text} ({said.location['url']})")
+
+    page.on("console", hear)
+
+
+def _pages(page: Page, url: str) -> list[tuple[str, str]]:
+    """(name for a file, address) of what the navigation offers."""
+    page.goto(url)
+    _settle(page)
+    links = page.locator("[data-testid=stSidebarNavLink]").evaluate_all("all => all.map(a => [a.innerText, a.href])")
+    return [(text.strip().splitlines()[-1].strip().lower().replace(" ", "-"), link) for text, link in links]
+
+
+def _take(page: Page, link: str, width_px: int, file: Path) -> None:
+    page.goto(link)
+    _settle(page)
+    height_px = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.set_viewport_size({"width": width_px, "height": min(max(height_px, _HEIGHT_PX), _MOST_HEIGHT_PX)})
+    _settle(page)
+    page.screenshot(path=file)
+    page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
+
+
+def _settle(page: Page) -> None:
+    idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
+    expect(idle).to_be_visible(timeout=_PATIENCE_MS)
+    page.wait_for_function(_NO_CHART_WAITS)
+    page.wait_for_timeout(_GROWING_MS)
+
+
+@contextmanager
+def served() -> Iterator[str]:
+    """The pages of the settings' home on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    extra = {"DRAFTHOUSE_WEB_PORT": str(port)}
+    process = subprocess.Popen((sys.executable, "-m", "webapp"), cwd=REPOSITORY, env=os.environ | extra)
+    try:
+        wait_until_healthy(port, process)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(120)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--to", type=Path, required=True, help="the folder for the pictures")
+    folder = parser.parse_args().to
+    settings = load_settings()
+    if not settings.warehouse_file.exists():
+        print(
+            f"there is nothing to see in {settings.home.absolute()} yet: run `make demo EXIT=1` first", file=sys.stderr
+        )
+        return 2
+    with served() as url, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
+        complaints = take(browser, url, folder)
+        browser.close()
+    print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")
+    for complaint in complaints:
+        print(f"the browser says: {complaint}", file=sys.stderr)
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
