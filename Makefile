@@ -25,8 +25,8 @@ check: install-test ## lint, types and import rules
 	$(RUN)/mypy .
 	$(RUN)/lint-imports
 
-test: install-test browser engine-vllm models ## everything the tests need, then the tests (ARGS=... for pytest)
-	$(RUN)/pytest $(ARGS)
+test: install-test browser engine-vllm models ## everything the tests need, then the tests, two at a time (ARGS=... for pytest; ARGS="-n 0" for one)
+	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder $(ARGS)
 
 bench: install engine-vllm models ## measure Drafthouse against vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks

@@ -30,7 +30,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
     """Everything up, with the reference models in place."""
     it = new_home(tmp_path_factory.mktemp("e2e"))

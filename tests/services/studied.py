@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
+from tests.migrated import copy_migrated
 from tests.services.homes import Home, new_home
 from tests.warehouse.studies import ROUNDS, Made, write
-from warehouse.database import migrate
 from warehouse.ingest import ingest_all
 from warehouse.settings import Settings
 
@@ -26,7 +26,7 @@ def fill(folder: Path) -> Home:
     """Two workloads at two loads: both drafted arms are faster, and `same` is no different."""
     home = new_home(folder)
     settings = Settings(home=home.folder)
-    migrate(settings)
+    copy_migrated(settings.home)
     for arm, (paces, rounds) in ARMS.items():
         for (workload, slower), (load, slower_still) in itertools.product(WORKLOADS.items(), LOADS.items()):
             for repeat, pace in enumerate(paces):

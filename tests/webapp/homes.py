@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from lab.study import Study
-from warehouse.database import app_engine, migrate
+from tests.migrated import copy_migrated
+from warehouse.database import app_engine
 from warehouse.settings import Settings
 from workers import queue, worker_table
 from workers.queue import Capabilities, Progress, State
@@ -20,7 +21,7 @@ WORKER = "test-worker"
 def make_home(folder: Path) -> Settings:
     """Everything that a submitted study of the reference models is checked against."""
     settings = Settings(home=folder / "home", engines_file=folder / "engines.toml")
-    migrate(settings)
+    copy_migrated(settings.home)
     settings.engines_file.write_text(ENGINES, encoding="utf-8")
     for model in ("target", "draft", "eagle3"):
         (settings.models_dir / model).mkdir(parents=True)
