@@ -129,12 +129,13 @@ def sql(
 ) -> None:
     """Ask the published warehouse; nothing can be changed by it."""
     answer = sandbox.run_sql(load_settings(), query)
+    rows = answer.rows()
     if as_json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in answer.rows()])
+        print_json([dict(zip(answer.columns, row, strict=True)) for row in rows])
     else:
-        print_table(answer.columns, answer.rows())
+        print_table(answer.columns, rows)
     if answer.truncated:
-        sys.stderr.write(f"drafthouse: only the first {sandbox.MAX_ROWS:,} rows are shown: add a limit or aggregate\n")
+        sys.stderr.write(f"drafthouse: {answer.left_out}: add a limit or aggregate\n")
 
 
 @app.command()

@@ -1,8 +1,8 @@
-"""A user's own SQL reads the warehouse, and can do nothing else, for ever or without end."""
+"""A user's own SQL reads the warehouse. What it cannot do: test_sandbox_escapes, test_sandbox_bombs."""
 
 from __future__ import annotations
 
-import time
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,16 +10,18 @@ import pytest
 from lab.errors import QueryError, UserError
 from tests.warehouse.runs import write_run
 from warehouse.ingest import ingest_all
-from warehouse.sandbox import run_sql
+from warehouse.sandbox import as_frame, run_sql
 from warehouse.settings import Settings
 
 
-@pytest.fixture
-def limited(settings: Settings) -> Settings:
-    """A home with one run, short of time and memory."""
+@pytest.fixture(scope="module")
+def limited(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home with one run, short of memory."""
+    settings = Settings(home=tmp_path_factory.mktemp("asked") / "home", sql_memory_mib=256)
+    shutil.copytree(migrated_home, settings.home)
     write_run(settings.bundles)
     ingest_all(settings)
-    return settings.model_copy(update={"sql_memory_mib": 256})
+    return settings
 
 
 @pytest.mark.parametrize(
@@ -30,13 +32,29 @@ def limited(settings: Settings) -> Settings:
         "with r as (select arm from runs) select * from r",
         "values ('draft')",
         "-- a comment; with a semicolon\nselect 'draft' -- end",
+        "select arm from runs window w as () qualify row_number() over w = 1",
+        "select list_transform([arm], lambda a: a)[1] from runs",
+        "from query('from runs select arm')",
+        "pivot (from runs select arm, repeat) on repeat in (0) using any_value(arm)",
     ],
 )
 def test_statements_that_read_are_answered(limited: Settings, sql: str) -> None:
     assert run_sql(limited, sql).rows() == [["draft"]]
 
 
-@pytest.mark.parametrize("sql", ["describe results", "show tables", "summarize runs", "explain select 1"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "describe results",
+        "show tables",
+        "show all tables",
+        "summarize runs",
+        "pragma table_info('runs')",
+        "explain select 1",
+        "explain /* ä */ analyze from runs",
+        "explain (format json) select 1",
+    ],
+)
 def test_what_describes_the_warehouse_is_answered(limited: Settings, sql: str) -> None:
     assert run_sql(limited, sql).rows()
 
@@ -48,60 +66,10 @@ def test_values_come_out_as_json_takes_them(limited: Settings) -> None:
     assert result.rows() == [["2026-11-21 04:00:00+00:00", "1.5", None, [1, None], {"a": 1}]]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "insert into runs select * from runs",
-        "create table t as select 1",
-        "drop table runs",
-        "copy runs to '/tmp/drafthouse-test.csv'",
-        "attach '/tmp/drafthouse-test.db'",
-        "set memory_limit = '100GB'",
-        "install httpfs",
-        "call pragma_version()",
-        "prepare p as select 1",
-    ],
-)
-def test_other_statements_are_refused(limited: Settings, sql: str) -> None:
-    with pytest.raises(QueryError, match=r"is only read here: .* is not allowed, SELECT is"):
-        run_sql(limited, sql)
-
-
 @pytest.mark.parametrize(("sql", "number"), [("select 1; select 2", 2), ("", 0), ("-- nothing", 0)])
 def test_exactly_one_statement_is_taken(limited: Settings, sql: str, number: int) -> None:
     with pytest.raises(QueryError, match=f"one statement at a time, please: this is {number}"):
         run_sql(limited, sql)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "select * from read_text('/etc/passwd')",
-        "select * from read_csv('http://127.0.0.1:1/x.csv')",
-        "select * from glob('/*')",
-        "explain analyze copy (select 1) to '/tmp/drafthouse-test.csv'",
-    ],
-)
-def test_no_file_and_no_network_is_reached(limited: Settings, sql: str) -> None:
-    with pytest.raises(QueryError, match="file system operations are disabled"):
-        run_sql(limited, sql)
-    assert not Path("/tmp/drafthouse-test.csv").exists()
-
-
-@pytest.mark.parametrize("sql", ["select length(repeat('x', 3000000000))", "select range(1000000000)"])
-def test_more_memory_than_the_limit_is_a_sentence(limited: Settings, sql: str) -> None:
-    with pytest.raises(QueryError, match=r"(?i)out of memory"):
-        run_sql(limited, sql)
-
-
-def test_what_duckdb_cannot_interrupt_is_killed_in_time(limited: Settings) -> None:
-    started = time.monotonic()
-    with pytest.raises(QueryError, match="stopped after 3 s"):
-        run_sql(
-            limited.model_copy(update={"sql_timeout_s": 3.0}),
-            "select levenshtein(repeat('a', 300000), repeat('b', 300000))",
-        )
-    assert time.monotonic() - started < 60  # left alone it takes many minutes
 
 
 def test_a_mistake_is_answered_in_duckdbs_own_words(limited: Settings) -> None:
@@ -113,6 +81,20 @@ def test_rows_past_the_limit_are_left_out_and_that_is_said(limited: Settings) ->
     result = run_sql(limited, "select * from range(5000)", max_rows=1500)
     assert (result.table.num_rows, result.truncated) == (1500, True)
     assert not run_sql(limited, "select * from range(1500)", max_rows=1500).truncated
+
+
+def test_two_columns_of_one_name_are_both_given(limited: Settings) -> None:
+    result = run_sql(limited, "select 1 as a, 2 as a, 3 as a_1, 4 as a")
+    assert (result.columns, result.rows()) == (("a", "a_2", "a_1", "a_3"), [[1, 2, 3, 4]])
+    assert list(as_frame(result.table).columns) == ["a", "a_2", "a_1", "a_3"]
+
+
+@pytest.mark.parametrize("value", ["'infinity'::date", "['infinity'::timestamp]"])
+def test_a_day_after_the_last_year_is_a_sentence_and_can_be_asked_for_as_text(limited: Settings, value: str) -> None:
+    result = run_sql(limited, f"select {value} as day")
+    with pytest.raises(QueryError, match=r'values of "day" cannot be shown .*: ask for "day"::varchar'):
+        result.rows()
+    assert "infinity" in str(run_sql(limited, f"select ({value})::varchar as day").rows())
 
 
 def test_a_home_without_a_warehouse_names_the_command(tmp_path: Path) -> None:
