@@ -59,6 +59,13 @@ def quantile(counts: Counts, q: float) -> float | None:
     return below + (above - below) * (rank - math.floor(rank))
 
 
+def cumulative(counts: Counts) -> list[tuple[float, float]]:
+    """Each value that there is, and the share (above 0, up to 1) of all values that are not greater; in their order."""
+    buckets = sorted(bucket for bucket, count in counts.items() if count)
+    reached = np.cumsum([counts[bucket] for bucket in buckets])
+    return [(bucket_value(bucket), float(up_to / reached[-1])) for bucket, up_to in zip(buckets, reached, strict=True)]
+
+
 def bucket_value(bucket: int) -> float:
     """What stands for every value of the bucket; off by at most RELATIVE_ERROR."""
     return 0.0 if bucket == ZERO_BUCKET else float(2 * GROWTH**bucket / (GROWTH + 1))

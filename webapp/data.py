@@ -116,17 +116,28 @@ def findings(job_id: str) -> pd.DataFrame:
 def comparison(job_id: str, metric: str) -> StudyComparison | None:
     """None where there is no valid baseline to compare with."""
     try:
-        return _comparison(publication(), job_id, metric)
+        return compared(job_id, metric)
     except QueryError:
         return None
 
 
-def agreements(job_id: str, metric: str, found: StudyComparison) -> list[Agreement] | None:
+def compared(job_id: str, metric: str, baseline: str | None = None) -> StudyComparison:
+    """Raises QueryError where `baseline`, or else the study's own, has no valid run, and where a price is unknown."""
+    return _comparison(publication(), job_id, metric, baseline)
+
+
+def agreements(
+    job_id: str, metric: str, found: StudyComparison, *, however_many: bool = False
+) -> list[Agreement] | None:
     """Of each pair of `found`, whether the outputs are the same; None of more outputs than a page can wait for."""
-    runs = results(job_id)
-    if runs["requests_completed"].sum() > _MOST_OUTPUTS:
+    if not however_many and outputs_of(job_id) > _MOST_OUTPUTS:
         return None
-    return _agreements(publication(), job_id, metric, found)
+    return _agreements(publication(), job_id, metric, found.baseline, found)
+
+
+def outputs_of(job_id: str) -> int:
+    """How many outputs there are to compare."""
+    return int(results(job_id)["requests_completed"].sum())
 
 
 def _frame(question: Callable[..., pd.DataFrame], *asked: str) -> pd.DataFrame:
@@ -157,14 +168,16 @@ def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _comparison(publication: Publication, job_id: str, metric: str) -> StudyComparison:
+def _comparison(publication: Publication, job_id: str, metric: str, baseline: str | None) -> StudyComparison:
     del publication
     with closing(open_warehouse(settings())) as connection:
-        return compare_study(connection, job_id, metric)
+        return compare_study(connection, job_id, metric, baseline=baseline)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _agreements(publication: Publication, job_id: str, metric: str, _found: StudyComparison) -> list[Agreement]:
-    del publication, job_id, metric
+def _agreements(
+    publication: Publication, job_id: str, metric: str, baseline: str, _found: StudyComparison
+) -> list[Agreement]:
+    del publication, job_id, metric, baseline
     with closing(open_warehouse(settings())) as connection:
         return [agreed for _, agreed in comparisons.agreements(connection, _found)]

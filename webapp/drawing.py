@@ -18,8 +18,6 @@ from webapp.text import literal
 
 #: More panels than this stand in several rows.
 _MOST_COLUMNS = 3
-#: A panel narrower than this (pixels) goes to the next row.
-_LEAST_WIDTH = 380
 #: A longer value is words rather than a figure and is set smaller.
 _FIGURE_LETTERS = 12
 
@@ -34,7 +32,8 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View) -> None:
     `view`: where their files say that they stand.
     """
     alone = all(len(figure.panels) == 1 for figure in drawn)
-    with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH) if alone else st.container():
+    width = max((figure.least_width for figure in drawn), default=0)
+    with st.grid(_MOST_COLUMNS, min_column_width=width) if alone else st.container():
         for figure in drawn:
             _show(figure, mode, view)
 
@@ -47,7 +46,7 @@ def _show(figure: Figure, mode: Mode, view: View) -> None:
             file_buttons.show_figure_menu(figure, view, mode)
         if figure.styles:
             st.markdown(legend(figure.styles))
-        with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=_LEAST_WIDTH, gap="medium"):
+        with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
             for title, chart in figure.panels:
                 st.altair_chart(themed(_titled(chart, title), mode), theme=None, alt=f"{figure.title}: {title}")
 

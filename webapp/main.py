@@ -21,6 +21,12 @@ st.navigation(
             help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
         ),
         st.Page(
+            "views/compare.py",
+            title="Compare",
+            icon=":material/compare_arrows:",
+            help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+        ),
+        st.Page(
             "views/submit.py",
             title="Submit",
             icon=":material/add_circle:",

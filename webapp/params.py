@@ -29,9 +29,22 @@ CATEGORY = Param("category", "Category", "category")
 RUN = Param("run", "Run", "run", always_in_url=True)
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
+BASELINE = Param("baseline", "Baseline", "arm")
+#: Of several: `webapp.several`.
+CANDIDATES = Param("candidate", "Candidates", "arm")
+HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
+AT_WORKLOAD = Param("at_workload", "Workload", "workload")
+AT_LOAD = Param("at_load", "Load", "load")
+AGAINST = Param("against", "Outputs of", "arm")
+PROMPTS = Param("prompts", "Prompts", "page of prompts")
+#: A toggle, so no `Param`.
+ALL_OUTPUTS = "all_outputs"
 #: No widget: the id of a kept question.
 QUERY = "query"
-ALL = (JOB, RUN, CATEGORY, METRIC, SOURCE)
+ALL = (
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE),
+    *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
+)
 
 _SEPARATOR = " · "
 

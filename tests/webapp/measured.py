@@ -5,6 +5,7 @@ its ratio at each load.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -28,20 +29,24 @@ RATIOS = {
 ACCEPTED = {"draft_model": 0.78, "ngram": 0.42, "eagle3": 0.66}
 #: More text repeats itself, the more is accepted.
 OF_CATEGORY = {"code": 1.0, "repeat": 1.18, "prose": 0.8}
+_NOTHING: Mapping[str, str] = {}
 START = datetime(2026, 11, 21, 4, 12, 33, tzinfo=UTC)
 HARDWARE = "AMD EPYC 7B13 (2 cores)"
 
 
-def measure_study(settings: Settings, study: Study, *, failing: str = "", miscounted: str = "") -> str:
+def measure_study(
+    settings: Settings, study: Study, *, failing: str = "", miscounted: str = "", writes: Mapping[str, str] = _NOTHING
+) -> str:
     """Submit the study, leave a bundle for each of its runs and publish them.
 
     Runs of the arm `failing` have failed; those of `miscounted` have half of the tokens that the server counted.
+    `writes`: the output of an arm for every odd request, where it is not that of all the others.
     """
     job_id = claimed_job(settings, study)
     for launch in plan(study):
         for run in launch.runs:
             wrong = {"failed": run.arm.name == failing, "miscounted": run.arm.name == miscounted}
-            write_run(settings, study, run, job_id, launch.index, **wrong)
+            write_run(settings, study, run, job_id, launch.index, writes=writes.get(run.arm.name), **wrong)
     finish(settings, job_id, "done")
     ingest_all(settings)
     return job_id
@@ -56,8 +61,9 @@ def write_run(
     *,
     failed: bool = False,
     miscounted: bool = False,
+    writes: str | None = None,
 ) -> None:
-    requests = [] if failed else _requests(run)
+    requests = [] if failed else [_written(made, writes) for made in _requests(run)]
     drafts, accepted = _accepted(run, len(requests))
     record = run_record(
         run_id=run.key(job_id),
@@ -87,6 +93,10 @@ def write_run(
         circumstances=circumstances(hardware=HARDWARE, engine_version="0.32.0+cpu"),
     )
     write_bundle(settings.bundles, record, requests, TELEMETRY, None)
+
+
+def _written(made: RequestRecord, text: str | None) -> RequestRecord:
+    return made if text is None or made.index % 2 == 0 else replace(made, output_text=text)
 
 
 def _requests(run: PlannedRun) -> list[RequestRecord]:

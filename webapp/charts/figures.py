@@ -21,7 +21,8 @@ Panel = tuple[str, alt.Chart | alt.LayerChart]
 class Figure:
     """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
 
-    `key` names it among the figures of its page. Without `styles` the charts have legends of their own.
+    `key` names it among the figures of its page. Without `styles` the charts have legends of their own. A panel that
+    would be narrower than `least_width` pixels goes to the next row.
     """
 
     key: str
@@ -30,6 +31,7 @@ class Figure:
     styles: tuple[ArmStyle, ...]
     panels: tuple[Panel, ...]
     rows: pd.DataFrame
+    least_width: int = 380
 
 
 def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:

@@ -1,0 +1,111 @@
+"""Ratios to the baseline as a map of rows by columns: colour on log2(ratio), 1× in the middle, figures in the cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.theme import INKS, Mode
+
+MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?"}
+#: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
+_ENDS: dict[Mode, tuple[str, str, str]] = {
+    "light": ("#d55e00", "#f2f4f7", "#0072b2"),
+    "dark": ("#e8743b", "#1e2732", "#4ba3e3"),
+}
+#: A ratio this far from 1× (in log2) at least has the full colour, so that a table of small ones does not shout.
+_LEAST_REACH = 0.25
+_ROW_HEIGHT, _LINE = 46, 8
+_COLUMN_WIDTH, _LABELS_WIDTH = 86, 150
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is read along a side: its title, and its values in their order."""
+
+    title: str
+    order: tuple[str, ...]
+
+
+def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mode, *, higher: bool) -> alt.LayerChart:
+    """One candidate's cells (`compare_rows.heat`); `reach` is that of the figure, `higher`: above 1× is better."""
+    known = frame[frame["ratio"].notna()]
+    shown = known.assign(
+        log2=known["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
+        figure=[_figure(ratio, verdict) for ratio, verdict in zip(known["ratio"], known["verdict"], strict=True)],
+        interval=[_interval(low, high) for low, high in zip(known["low"], known["high"], strict=True)],
+        told=known["verdict"].map(lambda word: word or "no verdict of a mean"),
+    )
+    shown = shown.assign(ink=[_ink(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
+    base = alt.Chart(shown).encode(
+        x=alt.X("column:N", sort=list(columns.order), title=columns.title, axis=_axis("top", 0, _COLUMN_WIDTH)),
+        y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", 0, _LABELS_WIDTH)),
+    )
+    ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
+    scale = alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
+    cells = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
+        color=alt.Color("log2:Q", scale=scale, legend=None),
+        opacity=alt.condition("datum.is_mean", alt.value(0.78), alt.value(1)),
+        tooltip=_tooltip(rows.title, columns.title),
+    )
+    ink = alt.Color("ink:N", scale=None)
+    lines = [
+        base.mark_text(dy=-_LINE, fontSize=13, fontWeight=600).encode(text="figure:N", color=ink),
+        base.mark_text(dy=_LINE, fontSize=10).encode(text="interval:N", color=ink),
+    ]
+    return alt.LayerChart(layer=[cells, *lines]).properties(height=_ROW_HEIGHT * len(rows.order))
+
+
+def reach(frame: pd.DataFrame) -> float:
+    """How far (in log2) the colours of all panels go to either side of 1×."""
+    ratios = frame.loc[frame["ratio"].gt(0), "ratio"]
+    return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
+
+
+def width(columns: Side) -> int:
+    """Pixels below which a panel's figures would run into each other."""
+    return _LABELS_WIDTH + _COLUMN_WIDTH * len(columns.order)
+
+
+def _figure(ratio: float, verdict: str | None) -> str:
+    mark = MARKS.get(verdict or "", "")
+    return f"{ratio:.2f}× {mark}".rstrip()
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if pd.isna(low) or pd.isna(high) else f"{low:.2f} – {high:.2f}"
+
+
+def _axis(orient: Literal["top", "left"], angle: int, limit: int) -> alt.Axis:
+    return alt.Axis(orient=orient, labelAngle=angle, labelLimit=limit, grid=False, domain=False, ticks=False)
+
+
+def _ink(mode: Mode, place: float, *, higher: bool) -> str:
+    """Black or white, whichever is read better on the cell's colour; `place` is from -1 to 1."""
+    worse, middle, better = _ENDS[mode]
+    end = better if (place > 0) == higher else worse
+    mixed = [_mixed(middle, end, at, abs(place)) for at in (1, 3, 5)]
+    luminance = sum(weight * channel for weight, channel in zip((0.299, 0.587, 0.114), mixed, strict=True))
+    return "#10161d" if luminance > 128 else "#ffffff"
+
+
+def _mixed(one: str, other: str, at: int, share: float) -> float:
+    left, right = int(one[at : at + 2], 16), int(other[at : at + 2], 16)
+    return left + (right - left) * share
+
+
+def _tooltip(rows: str, columns: str) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("row:N", title=rows),
+        alt.Tooltip("column:N", title=columns),
+        alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
+        alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
+        alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
+        alt.Tooltip("told:N", title="Verdict"),
+        alt.Tooltip("basis:N", title="Interval from"),
+    ]

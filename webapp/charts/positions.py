@@ -1,0 +1,71 @@
+"""Acceptance by position in the draft, given the positions before, and what fewer drafted tokens would have given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+_SHARES = {
+    "acceptance": "Rounds that accepted up to there (%)",
+    "conditional": "Accepted, given all before were (%)",
+}
+
+
+def shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
+    """`frame` of `compare_rows.positions`; `column` is `acceptance` or `conditional`."""
+    base = _base(frame[frame[column].notna()], styles, "Position in the draft").encode(
+        y=alt.Y(
+            f"{column}:Q",
+            title=_SHARES[column],
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(format=".0%", tickCount=5),
+        )
+    )
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(shape=_shape(styles), tooltip=_TOOLTIP)
+    return alt.LayerChart(layer=[base.mark_line(strokeWidth=2), points]).properties(height=PANEL_HEIGHT)
+
+
+def lengths(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
+    """Tokens a round by number of drafted tokens: full marks are measured, hollow ones on broken lines estimated."""
+    base = _base(frame, styles, "Drafted tokens (k)").encode(
+        y=alt.Y("length:Q", title="Tokens a round", scale=alt.Scale(zero=False, nice=True, domainMin=1))
+    )
+    layers: list[Any] = [base.mark_line(strokeWidth=1.5, strokeDash=[4, 3])]
+    for estimated in (True, False):
+        rows = base.transform_filter(alt.datum.is_estimate == estimated)
+        fill = INKS[mode].ground if estimated else alt.Undefined
+        marks = rows.mark_point(filled=True, size=75, strokeWidth=2, opacity=1, fill=fill)
+        layers.append(marks.encode(shape=_shape(styles), tooltip=_TOOLTIP))
+    text = base.encode(text=alt.Text("length:Q", format=".2f")).transform_filter("!datum.is_estimate")
+    layers.append(text.mark_text(dx=8, align="left", fontSize=11))
+    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+
+
+def _base(frame: pd.DataFrame, styles: Sequence[ArmStyle], title: str) -> alt.Chart:
+    order = sorted(frame["position"].unique().tolist())
+    scale = alt.Scale(type="point", padding=0.4, domain=order)
+    return alt.Chart(frame).encode(
+        x=alt.X("position:O", title=title, scale=scale),
+        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+    )
+
+
+def _shape(styles: Sequence[ArmStyle]) -> alt.Shape:
+    return alt.Shape("arm:N", scale=shape_scale(styles), legend=None)
+
+
+_TOOLTIP = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("position:O", title="Position, or drafted tokens"),
+    alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
+    alt.Tooltip("conditional:Q", title="Given those before", format=".1%"),
+    alt.Tooltip("length:Q", title="Tokens a round with so many", format=".2f"),
+    alt.Tooltip("is_estimate:N", title="That is an estimate"),
+    alt.Tooltip("rounds:Q", title="Rounds measured", format=",.0f"),
+]

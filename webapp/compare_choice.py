@@ -1,0 +1,80 @@
+"""What a link to the page of comparisons asks for, with what stands in where it asks for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from warehouse.comparisons import Pair, StudyComparison
+from webapp import compare_measures, data, params, several
+from webapp.charts import figures
+from webapp.charts.measures import Measure
+from webapp.params import Param
+
+#: What a row of the heat map is -> how the choice is called.
+HEAT_ROWS = {"workload": "workload", "dataset": "dataset", "category": "category"}
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """`pairs`: those of the chosen candidates, with the verdicts of the whole study."""
+
+    job_id: str
+    measure: Measure
+    found: StudyComparison
+    candidates: tuple[str, ...]
+    heat_rows: str
+    workload: str
+    load: str
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return tuple(pair for pair in self.found.pairs if pair.candidate.arm in self.candidates)
+
+    @property
+    def here(self) -> tuple[Pair, ...]:
+        """The pairs at the chosen workload and load."""
+        return tuple(p for p in self.pairs if (p.place.workload, p.place.pattern) == (self.workload, self.load))
+
+
+def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
+    """Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison."""
+    job_id = params.job_id_of(parameters[params.JOB.key][0])
+    measure = compare_measures.BY_LABEL[_one(parameters, params.METRIC, list(compare_measures.BY_LABEL))]
+    found = data.compared(job_id, measure.column, _one(parameters, params.BASELINE, baselines(job_id)))
+    there = several.of(parameters, params.CANDIDATES, candidates(found))
+    workload = _one(parameters, params.AT_WORKLOAD, workloads(found, there))
+    load = _one(parameters, params.AT_LOAD, loads(found, there, workload))
+    rows = _one(parameters, params.HEAT_ROWS, list(HEAT_ROWS))
+    return Choice(job_id, measure, found, tuple(there), rows, workload, load)
+
+
+def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequence[str]) -> str:
+    """What is asked for if it is there, else the first option; empty where there is no option."""
+    asked = parameters.get(param.key, [""])[0]
+    return asked if asked in options else next(iter(options), "")
+
+
+def baselines(job_id: str) -> list[str]:
+    """Every arm that was measured, the study's own baseline first."""
+    runs = data.results(job_id)
+    arms = figures.arms_of(runs, [arm for arm in data.arms(job_id) if arm in set(runs["arm"])])
+    declared = set(runs.loc[runs["is_baseline"].eq(True) & ~pd.isna(runs["is_baseline"]), "arm"])
+    return sorted((arm for arm in arms if isinstance(arm, str)), key=lambda arm: arm not in declared)
+
+
+def candidates(found: StudyComparison) -> list[str]:
+    there = list(dict.fromkeys(pair.candidate.arm for pair in found.pairs))
+    order = data.arms(found.jobs[0])
+    return sorted(there, key=lambda arm: order.index(arm) if arm in order else len(order))
+
+
+def workloads(found: StudyComparison, arms: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(pair.place.workload for pair in found.pairs if pair.candidate.arm in arms))
+
+
+def loads(found: StudyComparison, arms: Sequence[str], workload: str) -> list[str]:
+    there = (pair for pair in found.pairs if pair.candidate.arm in arms and pair.place.workload == workload)
+    return list(dict.fromkeys(pair.place.pattern for pair in there))

@@ -1,0 +1,142 @@
+"""The figures of the Compare page, from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+
+from lab.comparison.breakeven import BreakEven
+from warehouse.comparisons import break_evens
+from webapp import compare_choice, compare_data, compare_measures, compare_rows, data
+from webapp.charts import crossing, ecdf, heat, positions
+from webapp.charts.axes import arms_drawn
+from webapp.charts.figures import Figure, Panel
+from webapp.charts.theme import ArmStyle, Mode, arm_styles
+from webapp.compare_choice import Choice
+
+#: Of more workloads than this only the chosen one is drawn against concurrency.
+MOST_WORKLOADS = 9
+#: The figures that are not of one workload and load.
+OF_ALL = ("heat", "break-even")
+
+
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """The heat map, ratios against concurrency, acceptance, latencies: each only where there is something to draw.
+
+    Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison.
+    """
+    choice = compare_choice.of(parameters)
+    styles = styles_of(choice, mode)
+    made = (
+        heat_figure(choice, mode),
+        crossing_figure(choice, styles, mode),
+        positions_figure(choice, styles, mode),
+        ecdf_figure(choice, styles, mode),
+    )
+    return [figure for figure in made if figure is not None]
+
+
+def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
+    """An arm has the colour that it has on the study's other pages, whichever arm is the baseline here."""
+    known = compare_choice.baselines(choice.job_id)
+    declared = next((pair.baseline.arm for pair in choice.found.pairs if pair.baseline.is_baseline), None)
+    declared = declared or next((p.candidate.arm for p in choice.found.pairs if p.candidate.is_baseline), None)
+    order = [*data.arms(choice.job_id), *known]
+    return arm_styles(list(dict.fromkeys(order)), declared, mode)
+
+
+def heat_figure(choice: Choice, mode: Mode) -> Figure | None:
+    """Of the chosen candidates, whose colours have one scale."""
+    tables = [
+        each
+        for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
+        if each.arm in choice.candidates
+    ]
+    rows = compare_rows.heat(sorted(tables, key=lambda each: choice.candidates.index(each.arm)))
+    if rows["ratio"].isna().all():
+        return None
+    sides = [heat.Side(title, _in_order(rows, side)) for title, side in ((choice.heat_rows, "row"), ("load", "column"))]
+    reach, higher = heat.reach(rows), choice.measure.higher_is_better
+    panels = tuple(
+        (str(arm), heat.panel(part, sides[0], sides[1], reach, mode, higher=higher))
+        for arm, part in rows.groupby("arm", sort=False)
+    )
+    note = (
+        f"{choice.measure.label} over {choice.found.baseline} = 1×; blue is better, orange worse; below: 95 % interval"
+    )
+    title = f"{compare_measures.ratio_name(choice.measure)} by {choice.heat_rows} and load"
+    return Figure("heat", title, note, (), panels, rows, heat.width(sides[1]))
+
+
+def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
+    """The means stand at the end."""
+    values = list(dict.fromkeys(rows[side]))
+    return tuple(sorted(values, key=lambda value: value == compare_rows.MEAN))
+
+
+def crossing_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """A panel a workload, where it has loads of several concurrencies and one load of each."""
+    rows = compare_rows.gains(choice.pairs)
+    lines = rows.groupby("workload")["concurrency"]
+    rows = rows[(lines.transform("nunique") > 1) & ~rows.duplicated(["arm", "workload", "concurrency"], keep=False)]
+    if rows["workload"].nunique() > MOST_WORKLOADS:
+        rows = rows[rows["workload"] == choice.workload]
+    if rows.empty:
+        return None
+    found = compare_rows.crossings(evens(choice))
+    look = crossing.Look(
+        f"{compare_measures.ratio_name(choice.measure)} (×)",
+        crossing.domain(rows),
+        _drawn(rows, styles),
+        mode,
+        choice.measure.higher_is_better,
+    )
+    panels = _panels(rows, lambda part, workload: crossing.panel(part, found[found["workload"] == workload], look))
+    title = f"{compare_measures.ratio_name(choice.measure)} against concurrency"
+    note = "bars: 95 % intervals; hollow mark: where it crosses 1×, on a band of its own interval"
+    return Figure("break-even", title, note, look.styles, panels, rows)
+
+
+def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame, str], object]) -> tuple[Panel, ...]:
+    return tuple((str(name), draw(part, str(name))) for name, part in rows.groupby("workload", sort=False))  # type: ignore[misc]
+
+
+def evens(choice: Choice) -> dict[tuple[str, str], BreakEven]:
+    """Of the chosen candidates."""
+    return {line: even for line, even in break_evens(choice.found).items() if line[0] in choice.candidates}
+
+
+def positions_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """Of the baseline too where it speculates."""
+    rows = compare_rows.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        return None
+    there = _drawn(rows, styles)
+    panels: tuple[Panel, ...] = (
+        ("By position", positions.shares(rows, "acceptance", there)),
+        ("Given all positions before", positions.shares(rows, "conditional", there)),
+        ("Tokens a round, with fewer drafted tokens", positions.lengths(rows, there, mode)),
+    )
+    note = f"{choice.workload}, {choice.load}; hollow marks are estimates of what a smaller k would have given"
+    return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows)
+
+
+def ecdf_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    rows = compare_rows.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        return None
+    there = _drawn(rows, styles)
+    parts = {latency: rows[rows["latency"] == latency] for latency in compare_data.LATENCIES}
+    panels: tuple[Panel, ...] = tuple(
+        ("", ecdf.panel(part, compare_data.LATENCIES[latency], there, mode))
+        for latency, part in parts.items()
+        if not part.empty
+    )
+    note = f"{choice.workload}, {choice.load}; all repeats pooled, to half a per cent; marks: medians"
+    return Figure("ecdf", "Latency of requests", note, there, panels, rows)
+
+
+def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    there = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in there)
