@@ -74,11 +74,11 @@ def results(job_id: str) -> pd.DataFrame:
 
 
 def arms(job_id: str) -> list[str]:
-    """In the study's own order; empty where this host's queue does not know the study (bundles from elsewhere)."""
+    """In the study's own order; as they were measured where this host's queue does not know the study."""
     try:
         return [arm.name for arm in queue.job(engine(), job_id).study.arms]
     except UserError:
-        return []
+        return list(dict.fromkeys(results(job_id)["arm"].dropna()))
 
 
 def speedup(job_id: str, metric: str) -> pd.DataFrame:

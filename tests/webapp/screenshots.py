@@ -22,10 +22,11 @@ WIDTHS_PX = (1280, 1920)
 _HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200
 _PATIENCE_MS = 120_000
 #: Charts grow into their place after the page has settled.
-_GROWING_MS = 1_500
-_NO_CHART_WAITS = (
-    "Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]')).every(c => c.querySelector('canvas, svg'))"
-)
+_GROWING_MS = 1_000
+#: Those of a closed tab are drawn when it is opened.
+_NO_CHART_WAITS = """() => Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
+    .filter(chart => chart.offsetParent !== null)
+    .every(chart => chart.querySelector('canvas, svg'))"""
 
 
 def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WIDTHS_PX) -> list[str]:
@@ -39,15 +40,15 @@ def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WI
             )
             page = context.new_page()
             page.set_default_timeout(_PATIENCE_MS)
-            listen(page, complaints)
+            listen(page, url, complaints)
             for name, link in _pages(page, url):
                 _take(page, link, width_px, folder / f"{name}-{mode}-{width_px}.png")
             context.close()
     return complaints
 
 
-def listen(page: Page, complaints: list[str]) -> None:
-    """Add to `complaints` each error in the page's console.
+def listen(page: Page, url: str, complaints: list[str]) -> None:
+    """Add to `complaints` each error in the page's console, and each request to another machine than `url`.
 
     Streamlit looks for its own `_stcore` below the page's path first; a 404 there is how it finds the root.
     """
@@ -57,7 +58,9 @@ def listen(page: Page, complaints: list[str]) -> None:
         if said.type == "error" and "/_stcore/" not in said.location["url"]:
             complaints.append(f"{said.text} ({said.location['url']})")
 
+    ours = (url, url.replace("http", "ws", 1), "data:", "blob:")
     page.on("console", hear)
+    page.on("request", lambda asked: None if asked.url.startswith(ours) else complaints.append(f"asks {asked.url}"))
 
 
 def _pages(page: Page, url: str) -> list[tuple[str, str]]:
@@ -74,6 +77,7 @@ def _take(page: Page, link: str, width_px: int, file: Path) -> None:
     height_px = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
     page.set_viewport_size({"width": width_px, "height": min(max(height_px, _HEIGHT_PX), _MOST_HEIGHT_PX)})
     _settle(page)
+    page.wait_for_timeout(_GROWING_MS)
     page.screenshot(path=file)
     page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
 
@@ -82,7 +86,6 @@ def _settle(page: Page) -> None:
     idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
     expect(idle).to_be_visible(timeout=_PATIENCE_MS)
     page.wait_for_function(_NO_CHART_WAITS)
-    page.wait_for_timeout(_GROWING_MS)
 
 
 @contextmanager
