@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import http.client
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 import streamlit as st
 from playwright.sync_api import Browser, Page, sync_playwright
+from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
 from tests.services.homes import REPOSITORY
@@ -25,6 +27,9 @@ MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
 DEFAULT_PAGE = "results"
 
 OpenPage = Callable[..., AppTest]
+
+# Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
+manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
 
 @pytest.fixture
@@ -45,14 +50,11 @@ def open_page(settings: Settings) -> OpenPage:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=180)
-        if page != DEFAULT_PAGE:
-            app.run()
         for key, value in query.items():
             app.query_params[key] = value
-        if page == DEFAULT_PAGE:
-            app.run()
-        else:
-            app.switch_page(f"views/{page}.py").run()
+        if page != DEFAULT_PAGE:
+            app.switch_page(f"views/{page}.py")
+        app.run()
         assert not app.exception, app.exception
         return app
 
