@@ -131,6 +131,7 @@ def metric_names() -> tuple[str, ...]:
     return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
 
 
+#: Choose jobs of it with `list_contains(?, job_id)`: DuckDB then looks at no other job, as it does with a subquery.
 COUNTING = """
     SELECT * FROM results WHERE status = 'completed' AND is_valid IS NOT false
     QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
@@ -145,7 +146,7 @@ _RUNS = (
         coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
         concurrency, is_baseline, method, num_speculative_tokens, category,
         request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
-    FROM counting WHERE job_id IN (SELECT unnest(?)) AND concurrency IS NOT NULL AND pattern IS NOT NULL
+    FROM counting WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
     """
 )
