@@ -145,12 +145,15 @@ _REQUESTS = f"""
             (20 + 2 * p.concurrency) * prompt_share * chance * (0.95 + 0.1 * p.draw) AS ttft,
             (8 + 0.1 * p.concurrency) * (1 - 0.1 * p.arm) * chance * (0.95 + 0.1 * p.draw) AS tpot,
             ttft + {_TOKENS - 1} * tpot AS e2e,
+            CASE WHEN p.arm > 0 THEN round({_TOKENS - 1} / (1 + 0.6 * p.arm * chance))::INTEGER END AS drafts,
             (n // p.concurrency) * (20 + 2 * p.concurrency + {_TOKENS - 1} * (8 + 0.1 * p.concurrency)) / 1000 AS at_s
         FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.job = {{job}}
     )
     SELECT d.run_id, a_request.* REPLACE (
         d.n AS "index", 'prompt ' || d.n AS prompt_id, ['code', 'prose', 'chat', 'maths'][1 + d.n % 4] AS category,
         'What is ' || d.n || ' times 97?' AS prompt, 'It is ' || d.n * 97 AS output_text,
+        d.drafts AS spec_drafts, d.drafts * d.arm AS spec_draft_tokens,
+        {_TOKENS - 1} - d.drafts AS spec_accepted_tokens,
         d.at_s AS intended_send_s, d.at_s AS sent_s, d.at_s + d.ttft / 1000 AS first_token_s,
         d.at_s + d.e2e / 1000 AS end_s, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s,
         d.ttft AS ttft_ms, d.ttft AS ttft_from_intended_ms, d.tpot AS tpot_ms, d.e2e AS e2e_ms

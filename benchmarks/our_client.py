@@ -33,7 +33,7 @@ async def measured(base_url: str, model: str, dataset: str, output_tokens: int, 
     load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
     ask = Ask(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
     async with open_session() as session:
-        return await drive(session, Endpoint(base_url, model), prompts, load=load, ask=ask, seed=0)
+        return await drive(session, Endpoint(base_url, model, token_ids=True), prompts, load=load, ask=ask, seed=0)
 
 
 def _prompts(dataset: Path) -> list[Prompt]:

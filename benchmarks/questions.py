@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -19,23 +19,30 @@ from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from lab import histogram
-from warehouse import queries
-from warehouse.comparisons import compare_study
+from warehouse import published_questions, queries
+from warehouse.acceptance_drift import histories
+from warehouse.comparisons import StudyComparison, agreements, break_evens, compare_study
 from warehouse.database import open_warehouse
+from warehouse.ratio_tables import arm_tables
 from warehouse.settings import Settings
-from warehouse.study_advice import measured
+from warehouse.speculated_runs import speculated_runs
+from warehouse.study_acceptance import study_acceptance
+from warehouse.study_advice import measured, measured_of
+from warehouse.study_costs import study_costs
 
 AIM_MS = 200.0
+_PRICE_USD_PER_HOUR = 2.0
 Question = Callable[[duckdb.DuckDBPyConnection], object]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One job in the middle, one of its runs, and a cell that many jobs measured."""
+    """One job in the middle, one of its runs, a cell that many jobs measured, and what a page has kept of the job."""
 
     job: str
     run: str
     cell: str
+    compared: StudyComparison
 
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
@@ -67,10 +74,14 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
     job = jobs[len(jobs) // 2][0]
     one = connection.execute("SELECT run_id, cell_id FROM runs WHERE job_id = ? ORDER BY run_id LIMIT 1", [job])
     run_id, cell_id = one.fetchone() or ("", "")
-    return Asked(job, run_id, cell_id)
+    return Asked(job, run_id, cell_id, compare_study(connection, job))
 
 
 def _questions(asked: Asked) -> dict[str, Question]:
+    return _queries(asked) | _judgements(asked)
+
+
+def _queries(asked: Asked) -> dict[str, Question]:
     return {
         "jobs_with_results": queries.jobs_with_results,
         "results of a job": lambda con: queries.results(con, asked.job),
@@ -81,10 +92,31 @@ def _questions(asked: Asked) -> dict[str, Question]:
         "run_seconds": queries.run_seconds,
         "percentiles of a job": lambda con: _percentiles(con, asked.job),
         "same_cell": lambda con: queries.same_cell(con, asked.cell),
+        "a run": lambda con: queries.run(con, asked.run),
+        "findings of a run": lambda con: queries.run_findings(con, asked.run),
+        "requests of a run": lambda con: queries.requests_of(con, asked.run),
         "telemetry of a run": lambda con: queries.telemetry(con, asked.run),
-        "compare_study, tok/s": lambda con: compare_study(con, asked.job),
-        "compare_study, p95 TTFT": lambda con: compare_study(con, asked.job, "ttft_p95_ms"),
+        "published sources": published_questions.sources,
+        "published figures": published_questions.figures,
+    }
+
+
+def _judgements(asked: Asked) -> dict[str, Question]:
+    def compare(metric: str) -> Question:
+        return lambda con: compare_study(con, asked.job, metric, price_usd_per_hour=_PRICE_USD_PER_HOUR)
+
+    return {
+        "compare_study, tok/s": compare("output_tok_per_s"),
+        "compare_study, p95 TTFT": compare("ttft_p95_ms"),
+        "compare_study, cost": compare("cost_per_million_output_tokens"),
+        "compare_study, break-even": lambda con: break_evens(compare_study(con, asked.job)),
+        "ratio tables": lambda con: arm_tables(con, asked.compared),
+        "agreement of a pair": lambda con: agreements(con, replace(asked.compared, pairs=asked.compared.pairs[:1])),
         "advice": lambda con: measured(con, asked.job),
+        "predicted, measured": lambda con: (measured_of(con, asked.compared), speculated_runs(con, asked.compared)),
+        "study_acceptance": lambda con: study_acceptance(con, asked.job),
+        "acceptance over time": lambda con: histories(con, asked.job),
+        "study_costs": lambda con: study_costs(con, asked.job, _PRICE_USD_PER_HOUR),
     }
 
 

@@ -13,8 +13,9 @@ from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
 #: 2: telemetry has the engine, the host and its GPUs in it; a run knows its identity.
 #: 3: a run knows where its window lies in the engine's log, a sample who else is on the GPUs, a request how long its
 #: prompt was when it left.
-BUNDLE_FORMAT_VERSION = 3
-READABLE_FORMAT_VERSIONS = (1, 2, 3)
+#: 4: a request has the tokens of its output, where it was greedy and the engine tells them.
+BUNDLE_FORMAT_VERSION = 4
+READABLE_FORMAT_VERSIONS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class RequestRecord:
     spec_draft_tokens: int | None = None
     spec_accepted_tokens: int | None = None
     sent_prompt_tokens: int | None = None  # as sent, counted here: without what a server puts around a prompt
+    output_token_ids: tuple[int, ...] | None = None  # of the tokenizer, where the server was asked and tells them
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ _REQUEST_FIELDS_1: list[pa.Field[Any]] = [
     pa.field("spec_accepted_tokens", pa.int32()),
 ]
 _REQUEST_FIELDS_3: list[pa.Field[Any]] = [pa.field("sent_prompt_tokens", pa.int32())]
+_REQUEST_FIELDS_4: list[pa.Field[Any]] = [pa.field("output_token_ids", pa.list_(pa.int32()))]
 _TELEMETRY_FIELDS_1: list[pa.Field[Any]] = [
     pa.field("t_s", pa.float64(), nullable=False),
     pa.field("loop_lag_ms", pa.float64(), nullable=False),
@@ -70,14 +71,20 @@ _TELEMETRY_FIELDS_2: list[pa.Field[Any]] = [
     pa.field("gpu_throttle_reasons", pa.string()),
 ]
 _TELEMETRY_FIELDS_3: list[pa.Field[Any]] = [pa.field("gpu_other_processes", pa.int32())]
-REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3)
+REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3 + _REQUEST_FIELDS_4)
 TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2 + _TELEMETRY_FIELDS_3)
 #: What each format that can be read has in its files; what it lacks is unknown.
-_REQUESTS_OF_FORMAT = {1: pa.schema(_REQUEST_FIELDS_1), 2: pa.schema(_REQUEST_FIELDS_1), 3: REQUESTS_SCHEMA}
+_REQUESTS_OF_FORMAT = {
+    1: pa.schema(_REQUEST_FIELDS_1),
+    2: pa.schema(_REQUEST_FIELDS_1),
+    3: pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3),
+    4: REQUESTS_SCHEMA,
+}
 _TELEMETRY_OF_FORMAT = {
     1: pa.schema(_TELEMETRY_FIELDS_1),
     2: pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2),
     3: TELEMETRY_SCHEMA,
+    4: TELEMETRY_SCHEMA,
 }
 
 

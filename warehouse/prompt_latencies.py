@@ -48,7 +48,8 @@ def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 def read(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -> dict[str, Requests]:
     """By run_id. Runs that sent the same share one tuple of prompts, so that telling so takes no time."""
-    table = con.execute(_NUMBERS.format(latency=latency), [list(run_ids)]).to_arrow_table()
+    question = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))
+    table = con.execute(question, list(run_ids)).to_arrow_table()
     ids: list[Any] = table["run_id"].to_pylist()
     keys = table["prompts_id"].to_pylist()
     prompts = {key: tuple(listed) for key, listed in con.execute(_PROMPTS, [list(set(keys))]).fetchall()}
@@ -64,7 +65,6 @@ def _known(prompts: tuple[str, ...], numbers: Any) -> Requests:
     return Requests(tuple(p for p, is_there in zip(prompts, there, strict=True) if is_there), values[there])
 
 
-_NUMBERS = """
-    SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE run_id IN (SELECT unnest(?))
-"""
+#: The ids one by one: only then DuckDB asks the index, and reads the lists of these runs alone.
+_NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE run_id IN ({runs})"
 _PROMPTS = "SELECT prompts_id, prompt_ids FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"

@@ -36,6 +36,11 @@ _RECORDED = (
         "tokens of the prompt as sent, counted by the client: fewer in prompt_tokens means that the server cut it; "
         "null where nobody counted",
     ),
+    column(
+        "output_token_ids",
+        "ints?",
+        "the output as numbers of the target's tokenizer; null where it was not greedy, or the engine does not tell",
+    ),
 )
 _COMPUTED = (
     column("is_completed", "bool", "ended without an error", latency.is_completed),

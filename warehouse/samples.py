@@ -5,8 +5,10 @@ Of attempts at the same run the last completed one counts, and of those only the
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import duckdb
@@ -97,9 +99,27 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 
 
 def outputs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Mapping[str, Output]:
-    """What each prompt got in these runs of one arm, by prompt_id: that of the first run; none of failed ones."""
-    rows = con.execute(_OUTPUTS, [list(run_ids)]).fetchall()
-    return {prompt_id: Output(got["text"], token_count=got["tokens"]) for prompt_id, got in rows}
+    """What each prompt got in these runs of one arm, by prompt_id: that of the first run; none of failed ones.
+
+    Tokens are known where the server told as many as its usage counts.
+    """
+    table = con.execute(_OUTPUTS, [list(run_ids)]).to_arrow_table()
+    prompts, texts, counts = (table[name].to_pylist() for name in ("prompt_id", "text", "count"))
+    told = zip(prompts, texts, _token_ids(table["ids"].combine_chunks()), counts, strict=True)
+    return {
+        prompt: Output(text, ids if ids is not None and len(ids) == count else None, count)
+        for prompt, text, ids, count in told
+    }
+
+
+def _token_ids(lists: Any) -> list[array[int] | None]:
+    """Without a Python object for each token. Each null is None."""
+    known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
+    ends = lists.offsets.to_pylist()
+    return [
+        array("i", flat[begin:end].tobytes()) if there else None
+        for there, (begin, end) in zip(known, pairwise(ends), strict=True)
+    ]
 
 
 def _known(metric: str) -> str:
@@ -131,6 +151,7 @@ def metric_names() -> tuple[str, ...]:
     return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
 
 
+#: Choose jobs of it with `list_contains(?, job_id)`: DuckDB then looks at no other job, as it does with a subquery.
 COUNTING = """
     SELECT * FROM results WHERE status = 'completed' AND is_valid IS NOT false
     QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
@@ -145,7 +166,7 @@ _RUNS = (
         coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
         concurrency, is_baseline, method, num_speculative_tokens, category,
         request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
-    FROM counting WHERE job_id IN (SELECT unnest(?)) AND concurrency IS NOT NULL AND pattern IS NOT NULL
+    FROM counting WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
     """
 )
@@ -159,8 +180,11 @@ _HISTORY = (
     """
 )
 _OUTPUTS = """
-    SELECT prompt_id, arg_min(struct_pack(text := output_text, tokens := completion_tokens), run_id)
-    FROM request_records
-    WHERE run_id IN (SELECT unnest(?)) AND is_completed AND prompt_id IS NOT NULL
-    GROUP BY prompt_id ORDER BY min("index")
+    SELECT prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
+        SELECT prompt_id, min("index") AS place, arg_min(struct_pack(
+            text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
+        FROM request_records
+        WHERE run_id IN (SELECT unnest(?)) AND is_completed AND prompt_id IS NOT NULL
+        GROUP BY prompt_id
+    ) ORDER BY place
 """

@@ -1,6 +1,6 @@
 """The warehouse's tables (DuckDB), each with what it means. Its views stand in `views`.
 
-Tables are made by migrations/warehouse. None has a foreign key, and only `runs` an index, because DuckDB refuses most
+Tables are made by migrations/warehouse. None has a foreign key, and only two have an index, because DuckDB refuses most
 changes to a table that has one.
 """
 
@@ -156,6 +156,7 @@ prompt_latency_lists = table(
     "One row a run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
     (_RUN_ID, *prompt_latencies.COLUMNS),
 )
+sa.Index("by_prompt_latencies_run_id", prompt_latency_lists.c.run_id)
 prompt_lists = table(
     WAREHOUSE,
     "prompt_lists",

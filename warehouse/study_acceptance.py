@@ -139,7 +139,7 @@ _RUNS = (
     SELECT run_id, arm, method, draft_model, num_speculative_tokens, category, pattern, concurrency, num_drafts,
         num_draft_tokens, num_accepted_tokens, acceptance_per_position,
         coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload
-    FROM counting WHERE job_id IN (SELECT unnest(?)) AND num_speculative_tokens IS NOT NULL
+    FROM counting WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
         AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, arm, started_at, run_id
     """

@@ -20,7 +20,7 @@ _RUNS = (
     """
     , shared AS (
         SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
-        FROM counting WHERE job_id IN (SELECT unnest(?))
+        FROM counting WHERE list_contains(?, job_id)
     )
     SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
         concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,

@@ -6,10 +6,12 @@ Arrays may have axes before those named, so that a simulation takes thousands of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
+from scipy.optimize import elementwise
 
 from lab.comparison.samples import Array
 
@@ -27,7 +29,7 @@ class Spread:
     blocks: Array
     blocks_df: float | Array
     prompts: Array
-    prompts_df: float
+    prompts_df: float | Array
 
 
 def over_blocks(effects: Array) -> Spread:
@@ -77,34 +79,65 @@ def batch_means(series: Array) -> tuple[Array, int]:
     return np.asarray(means.var(axis=-1, ddof=1) / batches), batches - 1
 
 
-def half_width(spread: Spread, confidence: float) -> Array:
+def half_width(spread: Spread, confidence: float | Array) -> Array:
     """Half the interval's width, of the shape of the variances.
 
     Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1950, as in SAS). Never
     narrower than the blocks alone would have it: that is exact where prompts make no difference.
     """
-    by_blocks = _student(spread.blocks_df, confidence)
+    return averaged(spread, student(spread.blocks_df, confidence), student(spread.prompts_df, confidence))
+
+
+def averaged(spread: Spread, by_blocks: Array, by_prompts: Array) -> Array:
+    """Half the width, of the Student factors of blocks and prompts."""
     error = np.sqrt(spread.blocks + spread.prompts)
-    weighted = by_blocks * spread.blocks + _student(spread.prompts_df, confidence) * spread.prompts
-    averaged = np.divide(weighted, error, out=np.zeros_like(error), where=error > 0)
-    return np.asarray(np.maximum(averaged, by_blocks * np.sqrt(spread.blocks)), dtype=np.float64)
+    weighted = by_blocks * spread.blocks + by_prompts * spread.prompts
+    mean = np.divide(weighted, error, out=np.zeros_like(error), where=error > 0)
+    return np.asarray(np.maximum(mean, by_blocks * np.sqrt(spread.blocks)), dtype=np.float64)
 
 
-def p_value(distance: float, spread: Spread) -> float:
-    """1 - the confidence at which the interval of a single spread just reaches this far; 1 where that is 0 or less."""
-    if distance <= 0:
-        return 1.0
-    if not spread.blocks + spread.prompts > 0:
-        return 0.0
-    if not spread.prompts > 0:  # the same root in closed form, many times as fast
-        return max(2 * float(special.stdtr(spread.blocks_df, -distance / np.sqrt(spread.blocks))), LEAST_P)
-
-    def beyond(p: float) -> float:
-        return float(half_width(spread, 1 - p)) - distance
-
-    return float(optimize.brentq(beyond, LEAST_P, 1.0)) if beyond(LEAST_P) > 0 else LEAST_P
+def together(spreads: Sequence[Spread]) -> Spread:
+    """Single spreads as one, of shape (spreads,)."""
+    columns = zip(*map(_columns, spreads), strict=True)
+    return Spread(*(np.array(column, dtype=np.float64) for column in columns))
 
 
-def _student(df: float | Array, confidence: float) -> Array:
+def p_values(distances: Array, spread: Spread) -> Array:
+    """1 - the confidence at which each interval just reaches this far; 1 where that is 0 or less. Shape (spreads,).
+
+    All at once, because a page waits for a table of them.
+    """
+    found = np.where(distances > 0, 0.0, 1.0)
+    alone = (distances > 0) & (spread.prompts <= 0) & (spread.blocks > 0)  # the same root in closed form
+    scaled = -distances[alone] / np.sqrt(spread.blocks[alone])
+    found[alone] = np.maximum(2 * special.stdtr(np.asarray(spread.blocks_df)[alone], scaled), LEAST_P)
+    both = (distances > 0) & (spread.prompts > 0)
+    if both.any():
+        found[both] = _roots(distances[both], *(np.asarray(column)[both] for column in _columns(spread)))
+    return found
+
+
+def _columns(spread: Spread) -> tuple[float | Array, ...]:
+    return spread.blocks, spread.blocks_df, spread.prompts, spread.prompts_df
+
+
+def _roots(distances: Array, *columns: Array) -> Array:
+    """Looked for along the Student factor of the blocks, with which the width grows almost in a line."""
+
+    def beyond(factor: Array, distance: Array, *of: Array) -> Array:
+        around = Spread(*of)
+        by_prompts = -special.stdtrit(around.prompts_df, special.stdtr(around.blocks_df, -factor))
+        return averaged(around, factor, np.asarray(by_prompts, dtype=np.float64)) - distance
+
+    found, blocks_df = np.full_like(distances, LEAST_P), columns[1]
+    most = np.asarray(-special.stdtrit(blocks_df, LEAST_P / 2), dtype=np.float64)
+    reached = beyond(most, distances, *columns) > 0
+    arguments = tuple(column[reached] for column in (distances, *columns))
+    root = elementwise.find_root(beyond, (np.zeros(reached.sum()), most[reached]), args=arguments)
+    found[reached] = 2 * special.stdtr(blocks_df[reached], -root.x)
+    return found
+
+
+def student(df: float | Array, confidence: float | Array) -> Array:
     """scipy.stats.t.ppf without its checks, which took most of the time of a table."""
     return np.asarray(special.stdtrit(df, (1 + confidence) / 2), dtype=np.float64)

@@ -43,6 +43,18 @@ def _apart(seen: Evidence, counter: str, metric: str, what: str) -> Answer:
     )
 
 
+def _told_tokens(seen: Evidence) -> Answer:
+    telling = [request for request in seen.completed if request.output_token_ids is not None]
+    apart = [request for request in telling if len(request.output_token_ids or ()) != request.completion_tokens]
+    if not apart:
+        return None
+    first = apart[0]
+    return Fired(
+        f"{of_requests(len(apart), len(telling))} told another number of tokens than their usage counts: "
+        f"{len(first.output_token_ids or ())} and {first.completion_tokens} in the first of them."
+    )
+
+
 def _several_tokens(seen: Evidence) -> Answer:
     chunks, tokens = sum(len(request.chunk_s) for request in seen.completed), seen.number("completion_tokens")
     if tokens is None:
@@ -141,6 +153,17 @@ CHECKS = (
         "or that somebody else sent some. Output throughput is not touched by it.",
         advice="Measure on a server that nobody else uses, and look whether it shortens or pads prompts.",
         look=_server_prompt_tokens,
+    ),
+    Check(
+        name="told_tokens_count",
+        traps=(8,),
+        severity="warning",
+        looks_at=("output_token_ids", _USAGE),
+        threshold="any request whose tokens, where the server tells them, are not as many as its usage counts",
+        why="Both come from the server and must agree. If they do not, one of them leaves tokens out. All figures are "
+        "of usage; the tokens of such outputs are not held against another arm's, their texts are.",
+        advice="Compare with server_token_count, which has the server's own counter.",
+        look=_told_tokens,
     ),
     Check(
         name="several_tokens_a_chunk",

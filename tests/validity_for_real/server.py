@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
+import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ STEP_S, FIRST_S = 0.004, 0.01
 FORGETS_AT, COMPILES_S = 12, 2.0
 PROMPT_LIMIT, SHORT = 64, 10
 CHARACTERS_A_TOKEN = 4
+VOCABULARY = 2**17
 JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike"
 BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings"
 #: Of which request on an answer is slower, and by how much; the one long answer; how slow a crowded engine is.
@@ -92,7 +94,9 @@ async def _stream(
     for first in range(0, tokens, a_step):
         count, rounds = min(first + a_step, tokens), rounds + 1
         finish = None if count < tokens else "stop" if engine.trap == "ends_early" else "length"
-        choice = {"index": 0, "text": "".join(words[first:count]), "finish_reason": finish}
+        choice: dict[str, Any] = {"index": 0, "text": "".join(words[first:count]), "finish_reason": finish}
+        if body.get("return_token_ids"):
+            choice["token_ids"] = [zlib.crc32(word.encode()) % VOCABULARY for word in words[first:count]]
         events.append({"choices": [choice], "usage": _usage(engine, prompt_tokens, count)})
         if not cached:
             await asyncio.sleep(step_s)

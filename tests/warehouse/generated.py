@@ -38,4 +38,5 @@ def request_records(draw: st.DrawFn) -> RequestRecord:
         spec_draft_tokens=draw(_COUNT),
         spec_accepted_tokens=draw(_COUNT),
         sent_prompt_tokens=draw(_COUNT),
+        output_token_ids=draw(st.none() | st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5).map(tuple)),
     )

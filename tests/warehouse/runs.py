@@ -135,9 +135,16 @@ def cell(cell_id: str, **changes: Any) -> Identity:
     )
 
 
+def third_bundle(bundles: Path, **changes: Any) -> Path:
+    """A bundle as the third format had it: nothing of the tokens of outputs."""
+    folder = write_run(bundles, (request(sent_prompt_tokens=9),), **{"format_version": 3, **changes})
+    pq.write_table(pq.read_table(folder / REQUESTS_FILE).drop_columns("output_token_ids"), folder / REQUESTS_FILE)
+    return folder
+
+
 def second_bundle(bundles: Path, **changes: Any) -> Path:
     """A bundle as the second format had it: nothing of the log's length, of other processes and of sent tokens."""
-    folder = write_run(bundles, **{"format_version": 2, **changes})
+    folder = third_bundle(bundles, **{"format_version": 2, **changes})
     record = json.loads((folder / RUN_FILE).read_text())
     for field in ("log_begin_bytes", "log_end_bytes"):
         del record[field]

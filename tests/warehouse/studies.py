@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Made:
     tells_requests: bool = True  # whether the server tells the acceptance of each request
     ending: str = ""  # what outputs end with, in place of their own end
     ending_every: int = 1  # of every so-manieth output
+    tells_tokens: bool = False  # whether the server tells the tokens of its outputs, each of four letters
 
     @property
     def run_id(self) -> str:
@@ -79,10 +81,12 @@ def _request(made: Made, place: int) -> RequestRecord:
     each, more = divmod(TOKENS, rounds)
     base = healthy.healthy(drafted=made.rounds is not None).requests[place]
     ending = made.ending if place % made.ending_every == 0 else ""
+    text = base.output_text[: len(base.output_text) - len(ending)] + ending
     return replace(
         base,
         category=category,
-        output_text=base.output_text[: len(base.output_text) - len(ending)] + ending,
+        output_text=text,
+        output_token_ids=_token_ids(text) if made.tells_tokens else None,
         intended_send_s=sent_s,
         sent_s=sent_s,
         first_token_s=first_s,
@@ -93,6 +97,10 @@ def _request(made: Made, place: int) -> RequestRecord:
         spec_draft_tokens=3 * rounds if made.rounds else None,
         spec_accepted_tokens=TOKENS - rounds if made.rounds else None,
     )
+
+
+def _token_ids(text: str) -> tuple[int, ...]:
+    return tuple(zlib.crc32(text[place : place + 4].encode()) % 2**17 for place in range(0, len(text), 4))
 
 
 def _untold(request: RequestRecord) -> RequestRecord:

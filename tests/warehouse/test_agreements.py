@@ -8,6 +8,7 @@ import pytest
 
 from lab.comparison.agreement import Agreement
 from lab.study import Sampling
+from services.comparing import _same
 from tests.warehouse.studies import REQUESTS, TOKENS, Made, write
 from warehouse.comparisons import agreements, compare_study
 from warehouse.database import open_warehouse
@@ -17,10 +18,12 @@ from warehouse.settings import Settings
 CHARACTERS = 4 * TOKENS
 
 
-def agreed(settings: Settings, ending: str, every: int = 1, **changes: Any) -> Agreement:
+def agreed(
+    settings: Settings, ending: str, every: int = 1, telling: tuple[bool, bool] = (False, False), **changes: Any
+) -> Agreement:
     """Of an arm of whose outputs every so-manieth ends so, and a baseline of which none does."""
-    write(settings, Made("plain", 0), **changes)
-    write(settings, Made("other", 0, ending=ending, ending_every=every), **changes)
+    write(settings, Made("plain", 0, tells_tokens=telling[0]), **changes)
+    write(settings, Made("other", 0, ending=ending, ending_every=every, tells_tokens=telling[1]), **changes)
     ingest_all(settings)
     with open_warehouse(settings) as con:
         ((_, found),) = agreements(con, compare_study(con, "small"))
@@ -34,6 +37,20 @@ def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
     assert found.median_first_differing_token is None  # no server told the tokens themselves
     assert found.median_estimated_first_differing_token == TOKENS - 8
     assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 0.0)
+
+
+def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(settings: Settings) -> None:
+    found = agreed(settings, "!" * 12, every=4, telling=(True, True))
+    assert (found.same, len(found.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
+    assert found.median_first_differing_character == CHARACTERS - 12
+    assert found.median_first_differing_token == found.median_estimated_first_differing_token == TOKENS - 3
+    assert _same(found) == f"75%, else from token {TOKENS - 2}"
+
+
+def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings) -> None:
+    found = agreed(settings, "!" * 12, every=4, telling=(True, False))
+    assert (found.median_first_differing_token, found.median_estimated_first_differing_token) == (None, TOKENS - 3)
+    assert _same(found) == f"75%, else from about token {TOKENS - 2}"
 
 
 def test_an_arm_that_goes_round_in_a_loop_is_told_from_its_baseline(settings: Settings) -> None:

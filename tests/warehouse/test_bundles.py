@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lab.errors import BundleError
 from lab.records import RequestRecord, TelemetrySample
 from tests.warehouse.generated import request_records
-from tests.warehouse.runs import old_bundle, request, run_record, second_bundle, write_run
+from tests.warehouse.runs import old_bundle, request, run_record, second_bundle, third_bundle, write_run
 from warehouse.bundles import REQUESTS_FILE, RUN_FILE, find_bundles, read_bundle, read_log, write_bundle
 
 _SAMPLES = st.builds(
@@ -71,8 +71,8 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
 
 
 def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, format_version=4)
-    with pytest.raises(BundleError, match="reads 1, 2 and 3: use the Drafthouse that wrote it, or a newer one"):
+    folder = write_run(tmp_path, format_version=5)
+    with pytest.raises(BundleError, match="reads 1, 2, 3 and 4: use the Drafthouse that wrote it, or a newer one"):
         read_bundle(folder)
 
 
@@ -89,7 +89,13 @@ def test_a_bundle_of_the_second_format_is_still_read_and_what_it_lacks_is_unknow
     bundle = read_bundle(second_bundle(tmp_path))
     assert (bundle.run.format_version, bundle.run.log_begin_bytes, bundle.run.log_end_bytes) == (2, None, None)
     assert [sample.gpu_other_processes for sample in bundle.telemetry] == [None]
-    assert [each.sent_prompt_tokens for each in bundle.requests] == [None]
+    assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(None, None)]
+
+
+def test_a_bundle_of_the_third_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+    bundle = read_bundle(third_bundle(tmp_path))
+    assert bundle.run.format_version == 3
+    assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(9, None)]
 
 
 def test_a_log_is_read_as_it_is_whatever_bytes_are_in_it(tmp_path: Path) -> None:

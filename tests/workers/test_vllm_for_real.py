@@ -59,6 +59,7 @@ def test_a_study_survives_kill_9_of_its_worker_and_measures_real_speculation(rea
             f"{run.arm.name} {run.load.name}: {run.duration_s} s, idle {run.idle_before_s}, {run.circumstances.start_s}"
         )
         assert [request.completion_tokens for request in bundle.requests] == [32] * run.load.num_prompts
+        assert [len(request.output_token_ids or ()) for request in bundle.requests] == [32] * run.load.num_prompts
         assert run.counters_before is not None
         assert run.counters_after is not None
         generated = (run.counters_after.generation_tokens or 0) - (run.counters_before.generation_tokens or 0)

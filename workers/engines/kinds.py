@@ -57,6 +57,7 @@ class Kind:
     takes_model_name: bool = True  # serves under the name it was told, else under one it lists at /v1/models
     further: Mapping[str, bool] = field(default_factory=dict)  # keys of each request under speculation
     per_request_speculation: bool = False  # each answer can tell its own accepted tokens
+    token_ids: bool = False  # each answer can tell its tokens; versions that cannot leave the question unanswered
 
     @property
     def is_started(self) -> bool:
@@ -82,6 +83,7 @@ KINDS: dict[str, Kind] = {
             gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
             reset_path="/reset_prefix_cache",
             per_request_speculation=True,
+            token_ids=True,
         ),
         Kind(
             name="sglang",

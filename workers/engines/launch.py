@@ -83,6 +83,7 @@ def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> C
             model=study.target,
             kind=study.endpoint,
             per_request_spec_metrics=arm.speculation is not None and kind.per_request_speculation,
+            token_ids=kind.token_ids,
             further=kind.further if arm.speculation is not None else {},
         ),
         log=log,

@@ -29,6 +29,7 @@ class Answer:
     __slots__ = (
         "_counts",
         "_texts",
+        "_token_ids",
         "chunk_s",
         "completion_tokens",
         "done",
@@ -43,6 +44,7 @@ class Answer:
         self.chunk_s: list[float] = []  # arrival of each event that carried output
         self._counts: list[int | None] = []  # completion tokens so far, as the server counted at each of them
         self._texts: list[str] = []
+        self._token_ids: list[int] = []
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
@@ -85,6 +87,8 @@ class Answer:
             self.chunk_s.append(t_s)
             self._counts.append(tokens)
             self._texts.append(text)
+        if token_ids := choice.get("token_ids"):
+            self._token_ids.extend(map(_token_id, token_ids))
         if reason := choice.get("finish_reason"):
             self.finish_reason = _string(reason)
 
@@ -104,6 +108,11 @@ class Answer:
             return None
         tokens = tuple(after - before for before, after in zip([0, *counts], counts, strict=False))
         return tokens if min(tokens) >= 0 else None
+
+    @property
+    def token_ids(self) -> tuple[int, ...] | None:
+        """The tokens of the output, where the server tells them. They are counted by `usage` all the same."""
+        return tuple(self._token_ids) or None
 
     def problem(self) -> str | None:
         """Why this answer is no success, in words; None for a whole one."""
@@ -144,6 +153,13 @@ def _count(value: Any) -> int:
     """A number of tokens, small enough for the column that it is stored in."""
     if not isinstance(value, int) or not 0 <= value < 2**31:
         raise TypeError(f"{value!r:.80} is no number of tokens")
+    return value
+
+
+def _token_id(value: Any) -> int:
+    """As a tokenizer numbers its tokens, and small enough for the column that it is stored in."""
+    if not isinstance(value, int) or not 0 <= value < 2**31:
+        raise TypeError(f"{value!r:.80} is no token")
     return value
 
 

@@ -29,8 +29,9 @@ _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 class Endpoint:
     """Where requests go. `per_request_spec_metrics`: the server was told to send each request's acceptance.
 
-    `continuous_usage`: it takes the option to count tokens in every chunk. `further` are keys of every body that this
-    kind of server needs. `foreign`: it was not started by us. `checked`: the addresses it resolves to are looked at.
+    `continuous_usage`: it takes the option to count tokens in every chunk. `token_ids`: it takes the question for the
+    tokens of the output. `further` are keys of every body that this kind of server needs. `foreign`: it was not started
+    by us. `checked`: the addresses it resolves to are looked at.
     """
 
     base_url: str  # without /v1
@@ -38,6 +39,7 @@ class Endpoint:
     kind: Literal["completions", "chat"] = "completions"
     per_request_spec_metrics: bool = False
     continuous_usage: bool = True
+    token_ids: bool = False
     further: Mapping[str, bool] = field(default_factory=dict)
     foreign: bool = False
     checked: bool = False
@@ -103,6 +105,8 @@ def request_body(target: Endpoint, prompt: Prompt, ask: Ask) -> bytes:
     }
     if ask.ignore_eos:
         body["ignore_eos"] = True
+    if target.token_ids and ask.sampling.temperature == 0:  # others are held against no other output
+        body["return_token_ids"] = True
     if target.kind == "chat":
         body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
     else:
@@ -158,6 +162,7 @@ async def send(
         spec_draft_tokens=spec.get("num_draft_tokens"),
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
         sent_prompt_tokens=sent_prompt_tokens(target, prompt),
+        output_token_ids=answer.token_ids,
     )
 
 

@@ -29,6 +29,16 @@ def test_tokens_tell_what_texts_hide() -> None:
     assert agreement(baseline, {"a": Output("ax")}).pairs[0].first_differing_token is None
 
 
+def test_the_median_is_exact_only_where_every_place_is() -> None:
+    baseline = {"a": Output("ab", (1, 2), 2), "b": Output("ab", None, 2), "c": Output("ab", (1, 2), 2)}
+    candidate = {"a": Output("ax", (1, 3), 2), "b": Output("ax", None, 2), "c": Output("ab", (1, 2), 2)}
+    found = agreement(baseline, candidate)
+    assert (found.same, found.median_first_differing_token) == (1, None)
+    assert found.median_estimated_first_differing_token == 1
+    alone = {prompt: output for prompt, output in candidate.items() if prompt != "b"}
+    assert agreement(baseline, alone).median_first_differing_token == 1
+
+
 def test_where_tokens_are_only_counted_the_first_that_differs_is_estimated() -> None:
     found = agreement({"a": Output("0123456789", token_count=5)}, {"a": Output("01234567x9", token_count=5)})
     assert (found.pairs[0].first_differing_token, found.pairs[0].estimated_first_differing_token) == (None, 4)

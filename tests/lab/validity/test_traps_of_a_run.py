@@ -132,6 +132,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("server_token_count", "invalid", "usage tells too many", lambda: plain().with_counters(generation_tokens=17000.0)),
     ("server_token_count", "invalid", "somebody else", lambda: plain().with_counters(generation_tokens=90000.0)),
     ("server_prompt_count", "warning", "prompt tokens", lambda: plain().with_counters(prompt_tokens=90000.0)),
+    (
+        "told_tokens_count",
+        "warning",
+        "2 of 512 requests told another number of tokens than their usage counts: 3 and 64 in the first",
+        lambda: plain().with_requests(output_token_ids=(7,) * 64).with_requests(300, output_token_ids=(7, 7, 7)),
+    ),
     ("several_tokens_a_chunk", "note", "2 tokens", drafted),
     ("answers_at_once", "invalid", "512 of 512", at_once),
     ("counter_reset", "invalid", "(generation_tokens)", lambda: plain().with_counters(generation_tokens=10.0)),

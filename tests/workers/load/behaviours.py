@@ -27,7 +27,7 @@ async def normal(x: Exchange, step: int = 1) -> None:
     for first in range(0, total, step):
         count = min(first + step, total)
         text = "".join(WORDS[place % len(WORDS)] for place in range(first, count))
-        await x.event(x.token(text, count, "length" if count == total else None))
+        await x.event(x.token(text, count, "length" if count == total else None, range(first, count)))
     await x.event({"choices": [], "usage": usage(total), "metrics": {"speculative_decoding": SPECULATION}})
     await x.end()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -61,8 +61,10 @@ class Exchange:
         self.writer.write(b"0\r\n\r\n")
         await self.writer.drain()
 
-    def token(self, text: str, count: int | None, finish: str | None = None) -> dict[str, Any]:
+    def token(self, text: str, count: int | None, finish: str | None = None, ids: Sequence[int] = ()) -> dict[str, Any]:
+        """`ids` for whoever asks."""
         choice: dict[str, Any] = {"index": 0, "finish_reason": finish, "logprobs": None}
+        choice |= {"token_ids": list(ids)} if self.body.get("return_token_ids") else {}
         choice |= {"delta": {"content": text}} if self.chat else {"text": text}
         data = {"id": "x", "object": "chunk", "choices": [choice]}
         return data if count is None else data | {"usage": usage(count)}

@@ -12,7 +12,7 @@ from workers.load.answer import DONE, Answer
 
 KEYS = (
     "choices", "text", "delta", "content", "reasoning", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
-    "metrics", "speculative_decoding", "num_spec_steps", "error", "object", "message",
+    "metrics", "token_ids", "speculative_decoding", "num_spec_steps", "error", "object", "message",
 )  # fmt: skip
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5),
@@ -40,6 +40,7 @@ def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object])
     answer.text.encode()
     assert all(isinstance(count, int | None) for count in (answer.prompt_tokens, answer.completion_tokens))
     assert answer.chunk_tokens is None or min(answer.chunk_tokens) >= 0
+    assert all(0 <= each < 2**31 for each in answer.token_ids or ())
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
@@ -89,3 +90,12 @@ def test_a_wrong_type_is_an_error_that_shows_it() -> None:
     assert "'7' is no number of tokens" in (
         answered({"choices": [], "usage": {"completion_tokens": "7", "prompt_tokens": 1}}).problem() or ""
     )
+
+
+def test_tokens_are_kept_as_they_were_told_and_what_is_none_is_an_error() -> None:
+    def telling(*token_ids: object) -> dict[str, object]:
+        return {"choices": [{"text": "x", "token_ids": list(token_ids)}], "usage": usage(3)}
+
+    answer = answered(telling(5, 151_643), telling(), telling(7), DONE)
+    assert (answer.token_ids, answer.completion_tokens) == ((5, 151_643, 7), 3)
+    assert answered(telling("5")).error is not None

@@ -106,6 +106,29 @@ async def test_sampling_is_always_sent(
     assert body.get("messages") == ([{"role": "user", "content": PROMPT.text}] if kind == "chat" else None)
 
 
+@pytest.mark.parametrize("kind", ["completions", "chat"])
+@pytest.mark.parametrize("behaviour", ["normal", "several_tokens"])
+async def test_a_greedy_output_has_its_tokens_where_the_server_tells_them(
+    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"], behaviour: str
+) -> None:
+    target = Endpoint(server.base_url, behaviour, kind, token_ids=True)
+    record = await send(session, target, PROMPT, ask(), time.perf_counter)
+    assert (record.error, record.output_token_ids, record.completion_tokens) == (None, tuple(range(9)), 9)
+
+
+async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sampled_output(
+    session: aiohttp.ClientSession, server: Server
+) -> None:
+    assert (await sent(session, server.base_url, "normal")).output_token_ids is None
+    sampled = Ask(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=10)
+    telling = Endpoint(server.base_url, "normal", token_ids=True)
+    assert (await send(session, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
+    assert [body.get("return_token_ids") for body in server.bodies] == [None, None]
+    silent = Endpoint(server.base_url, "usage_at_the_end", token_ids=True)  # as an engine of before the question
+    record = await send(session, silent, PROMPT, ask(), time.perf_counter)
+    assert (record.error, record.output_token_ids) == (None, None)
+
+
 async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
     session: aiohttp.ClientSession, server: Server
 ) -> None:

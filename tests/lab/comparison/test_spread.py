@@ -1,0 +1,44 @@
+"""What is computed for a whole table at once is what each of its pairs would have alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lab.comparison import influence, spread
+from lab.comparison.spread import Spread
+
+
+def test_the_interval_at_a_p_value_just_reaches_the_distance() -> None:
+    rng = np.random.default_rng(1)
+    variances = rng.random((20, 2)) * 1e-4
+    around = [Spread(np.array(blocks), 4, np.array(prompts), 1999) for blocks, prompts in variances]
+    distances = rng.random(20) * 0.05
+    found = spread.p_values(distances, spread.together(around))
+    reached = [spread.half_width(each, 1 - p) for each, p in zip(around, found, strict=True)]
+    assert np.ravel(reached) == pytest.approx(distances, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("distance", "around", "expected"),
+    [
+        (0.1, Spread(np.array(0.01), 4, np.array(0.0), math.inf), 2 * stats.t.sf(1, 4)),  # of blocks alone
+        (0.1, Spread(np.array(0.0), 4, np.array(0.01), 99), 2 * stats.t.sf(1, 99)),  # of prompts alone
+        (0.1, Spread(np.array(0.01), math.inf, np.array(0.0), math.inf), 2 * stats.norm.sf(1)),  # noise that is known
+        (0.0, Spread(np.array(0.01), 4, np.array(0.01), 99), 1),  # no distance
+        (0.1, Spread(np.array(0.0), 4, np.array(0.0), 99), 0),  # no scatter
+        (9.9, Spread(np.array(1e-6), 4, np.array(1e-6), 99), spread.LEAST_P),
+    ],
+)
+def test_a_p_value_at_the_edges(distance: float, around: Spread, expected: float) -> None:
+    assert spread.p_values(np.array([distance]), spread.together([around])) == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.95, 0.99])
+def test_the_number_of_a_percentile_is_numpys_quantile(q: float) -> None:
+    requests = np.random.default_rng(2).lognormal(size=(3, 101, 5))
+    found, _ = influence.percentile(q)(requests)
+    assert (found == np.quantile(requests, q, axis=-2, keepdims=True)).all()
