@@ -158,7 +158,7 @@ class RunRecord(Frozen):
     error: str | None = None
     started_at: str  # UTC, ISO 8601
     duration_s: float | None = None  # of the measured window; None where there was none
-    warmup_requests: int = 0
+    warmup_requests: int = 0  # that were answered before the window
     warmup_s: float | None = None
     idle_before_s: float | None = None  # from the end of the previous cell on this launch
     counters_before: ServerCounters | None = None

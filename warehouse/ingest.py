@@ -63,9 +63,9 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
             more = True
             break
         _ingest(ingester, folder)
+    _mirror(ingester)  # first: a study's own price is judged with its runs
     if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
         ingester.published = False
-    _mirror(ingester)
     if not ingester.published:
         publish(ingester.connection, ingester.settings)
         ingester.published = True

@@ -32,8 +32,8 @@ def rebuild(settings: Settings) -> None:
                         add_bundle(connection, settings.bundles, folder)
                     except BundleError as error:
                         record_rejection(connection, str(folder.relative_to(settings.bundles)), str(error))
-                judge_jobs(connection, settings.bundles)
                 mirror(connection, read_app(app))
+                judge_jobs(connection, settings.bundles)
             _replace(settings.master_file, fresh)
             with connect_master(settings.master_file) as connection:
                 publish(connection, settings)

@@ -117,7 +117,7 @@ _HOW = (
     column("error", "text?", "why it failed"),
     column("started_at", "moment?", "when its measured window began", _started_at),
     column("window_s", "double?", "length of the measured window on the client's clock, seconds", "duration_s"),
-    column("warmup_requests", "int?", "requests sent before the window, in no number"),
+    column("warmup_requests", "int?", "requests answered before the window, in no number"),
     column("warmup_s", "double?", "how long the warm-up took, seconds"),
     column("idle_before_s", "double?", "seconds since the previous run on the same engine start ended"),
     column(

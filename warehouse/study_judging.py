@@ -20,6 +20,19 @@ _CHANGED = """
     SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
     GROUP BY job_id, runs_judged HAVING count(*) <> coalesce(runs_judged, 0) ORDER BY job_id
 """
+#: Outputs are compared of so many requests of each run: enough to tell, and read again with each new run.
+MOST_OUTPUTS = 200
+_OUTPUTS = """
+    SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
+        SELECT run_id, prompt_id, any_value(output_text) AS output_text
+        FROM request_records JOIN runs USING (run_id)
+        WHERE job_id = ? AND is_completed AND prompt_id IS NOT NULL AND "index" < ? GROUP BY run_id, prompt_id
+    ) GROUP BY run_id
+"""
+_PRICES = """
+    SELECT DISTINCT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE FROM studies JOIN runs USING (study_id)
+    WHERE job_id = ?
+"""
 _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
 
 
@@ -35,7 +48,13 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
     metrics = dicts(connection, _METRICS, [job_id])
     found = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
     unrecorded = frozenset[str]().union(*(names for _, names in found))
-    verdict = judge_study([run for run, _ in found], unrecorded)
+    outputs = dict(connection.execute(_OUTPUTS, [job_id, MOST_OUTPUTS]).fetchall())
+    prices = dict(connection.execute(_PRICES, [job_id]).fetchall())
+    runs = [
+        run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
+        for run, _ in found
+    ]
+    verdict = judge_study(runs, unrecorded)
     judged = {
         "job_id": job_id,
         "runs_judged": len(metrics),
@@ -57,9 +76,9 @@ def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] |
     metrics = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
     try:
         if not is_imported(folder):
-            return (read_run(folder), metrics), frozenset()
+            return StudyRun(read_run(folder), metrics), frozenset()
         bundle = read_imported(folder)
     except BundleError:
         return None
     seen = told(bundle.record, bundle.run)
-    return (seen.record, metrics), seen.unrecorded
+    return StudyRun(seen.record, metrics), seen.unrecorded

@@ -42,7 +42,7 @@ class Measured:
     error: str | None = None
     engine_died: bool = False
     duration_s: float | None = None
-    warmup_requests: int = 0
+    warmup_requests: int = 0  # that were answered: one that was refused has warmed nothing
     warmup_s: float | None = None
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
@@ -76,7 +76,7 @@ async def measure(
             warm_ask = replace(ask, output_tokens=min(ask.output_tokens, _MAX_WARMUP_TOKENS))
             warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
             warm = await warm_up(session, endpoint, warm_prompts, load=load, ask=warm_ask)
-            seen = replace(seen, warmup_requests=warm.requests, warmup_s=warm.duration_s)
+            seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
             await before_window()
             await _reset_prefix_cache(session, engine)
             probes = await probes_of(engine, session)

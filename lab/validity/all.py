@@ -6,6 +6,7 @@ from lab.validity import (
     acceptance,
     answers,
     caches,
+    claims,
     client,
     comparability,
     counting,
@@ -37,5 +38,5 @@ CHECKS: tuple[Check, ...] = (
     *files.CHECKS,
 )
 #: Of several runs together.
-STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS)
+STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS, *claims.CHECKS)
 ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)

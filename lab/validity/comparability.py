@@ -31,7 +31,8 @@ def _differing(
 ) -> Answers:
     """One answer for each set of differences, however many pairs of runs have them."""
     found: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for baseline, candidate in _pairs(runs):
+    for pair in pairs(runs):
+        baseline, candidate = (each.run for each in pair)
         if told := tuple(differences(baseline, candidate)):
             found[told] += [baseline, candidate]
     return [
@@ -40,16 +41,16 @@ def _differing(
     ]
 
 
-def _pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[RunRecord, RunRecord]]:
+def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
     """Each candidate's run with the baseline's of the same cell: of the same repeat where there is one."""
-    cells: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for run, _ in runs:
-        cells[(run.study_id, run.workload.name, run.load.name)].append(run)
+    cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
+    for each in runs:
+        cells[(each.run.study_id, each.run.workload.name, each.run.load.name)].append(each)
     for cell in cells.values():
-        baselines = [run for run in cell if run.is_baseline]
-        for run in cell:
-            if baselines and not run.is_baseline:
-                yield min(baselines, key=lambda other: abs(other.repeat - run.repeat)), run
+        baselines = [each for each in cell if each.run.is_baseline]
+        for each in cell:
+            if baselines and not each.run.is_baseline:
+                yield min(baselines, key=lambda other: abs(other.run.repeat - each.run.repeat)), each
 
 
 def arms_of(runs: Sequence[RunRecord]) -> list[str]:

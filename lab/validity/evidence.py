@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from lab.latency import is_completed
 from lab.metrics import Value
 from lab.records import RequestRecord, RunRecord, TelemetrySample
 from lab.validity.engine_log import exact_lines, window_lines
 
-#: One run of a study: its record and its metrics.
-StudyRun = tuple[RunRecord, Mapping[str, Value]]
+
+class StudyRun(NamedTuple):
+    """One run of a study: its record and its metrics.
+
+    `outputs`: by prompt_id what completed requests got, or digests of it, of as many as are to be compared; None where
+    they are unknown. `price_usd_per_hour`: the study's own, where it has one.
+    """
+
+    run: RunRecord
+    metrics: Mapping[str, Value]
+    outputs: Mapping[str, object] | None = None
+    price_usd_per_hour: float | None = None
 
 
 @dataclass(frozen=True)

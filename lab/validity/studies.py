@@ -23,7 +23,7 @@ Answers = Sequence[Fired | Missing]
 
 def _identical(runs: Sequence[StudyRun]) -> Answers:
     by_figures: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
-    for run, metrics in runs:
+    for run, metrics, *_ in runs:
         told = [number(metrics, name) for name in FIGURES]
         figures = tuple(f"{value:.6g}" for value in told if value is not None)
         if len(figures) == len(FIGURES):
@@ -40,7 +40,7 @@ def _alike(runs: Sequence[RunRecord], figures: Sequence[str]) -> Fired:
 
 def _single(runs: Sequence[StudyRun]) -> Answers:
     cells: dict[tuple[str, ...], set[str]] = defaultdict(set)
-    for run, _ in runs:
+    for run, *_ in runs:
         cells[(run.study_id, run.arm.name, run.workload.name, run.load.name)].add(run.run_id)
     alone = [next(iter(ids)) for ids in cells.values() if len(ids) < REPEATS]
     if not alone:
@@ -50,8 +50,8 @@ def _single(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
-    streams = {run.load.max_concurrency for run, _ in runs}
-    if len(streams) != 1 or all(run.arm.speculation is None for run, _ in runs):
+    streams = {run.load.max_concurrency for run, *_ in runs}
+    if len(streams) != 1 or all(run.arm.speculation is None for run, *_ in runs):
         return []
     return [
         Fired(f"Everything was measured at {streams.pop()} streams, and a speed-up holds where it was measured only.")
@@ -59,7 +59,7 @@ def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
-    drafting = [run for run, _ in runs if run.arm.speculation is not None]
+    drafting = [run for run, *_ in runs if run.arm.speculation is not None]
     forced = [run for run in drafting if is_synthetic(run)]
     if not forced or len(forced) == len(drafting):
         return []
@@ -94,7 +94,7 @@ def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
 def _repeated(runs: Sequence[StudyRun]) -> Iterator[tuple[list[RunRecord], list[RunRecord]]]:
     """Baseline and candidate of one cell, each with its repeats, where both have several."""
     cells: dict[tuple[str, ...], dict[str, list[RunRecord]]] = defaultdict(lambda: defaultdict(list))
-    for run, _ in runs:
+    for run, *_ in runs:
         cells[(run.study_id, run.workload.name, run.load.name)][run.arm.name].append(run)
     for arms in cells.values():
         for one, other in combinations(arms.values(), 2):

@@ -20,6 +20,10 @@ that is unknown says so: that is not the same as passing. Where a check has no m
 it is silent. Of an imported run, whose file tells less than a measurement, each check that needs more than that is such
 a one: what it needs was not recorded.
 
+Each check has a test that provokes its trap for real: small servers and clients that fall into it, and files of other
+tools that were edited (`tests/validity_for_real`). Only those of the GPU are tested by records alone, because a
+processor cannot be made to show them. Each is also held to be silent on a healthy run.
+
 This page is generated from `lab/validity/`; `drafthouse checks --json` has the same.
 
 ## The known traps

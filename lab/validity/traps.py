@@ -81,13 +81,14 @@ _NAMED = (
     Trap(
         23,
         "Greedy output under speculation may still differ from the target's own.",
-        "No single run shows it: outputs are compared prompt by prompt with those of the baseline.",
+        "The share of equal outputs stands beside each speed-up, with its interval.",
     ),
     Trap(24, "Acceptance that the engine was told to have is not real."),
     Trap(
         25,
         "Cost without its tokens, price and date means nothing.",
-        "No run shows it: prices have a date and a source, and each cost says over which tokens it is.",
+        "No run shows it. Prices in the book have a date and a source, and each cost says over which tokens it is, and "
+        "stands there with and without start-up.",
     ),
     Trap(26, "Identical figures of two machines, or ratios that do not follow from their parts, are suspect."),
 )

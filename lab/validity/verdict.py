@@ -57,7 +57,7 @@ def judge_study(runs: Sequence[StudyRun], unrecorded: frozenset[str] = frozenset
     Its findings name the runs that they are about. It says nothing that a run alone shows. `unrecorded` names what is
     not known of one of them.
     """
-    completed = [(run, metrics) for run, metrics in runs if run.status == "completed"]
+    completed = [each for each in runs if each.run.status == "completed"]
     return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed, unrecorded)])
 
 

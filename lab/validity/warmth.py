@@ -71,10 +71,12 @@ def _first_requests(seen: Evidence) -> Answer:
 
 
 def _warm_up(seen: Evidence) -> Answer:
-    sent, streams = seen.run.warmup_requests, seen.run.load.max_concurrency
-    if sent >= streams:
+    answered, streams = seen.run.warmup_requests, seen.run.load.max_concurrency
+    if answered >= streams:
         return None
-    return Fired(f"The warm-up sent {sent} requests, fewer than the {streams} streams of the load.")
+    return Fired(
+        f"The warm-up got answers to {answered} of its requests, fewer than the {streams} streams of the load."
+    )
 
 
 _COLD = "Repeat the run: its engine has compiled by then. If it stays, raise the warm-up or fix the shapes it compiles."
@@ -111,9 +113,9 @@ CHECKS = (
         traps=(12,),
         severity="warning",
         looks_at=("warmup_requests", "load.max_concurrency"),
-        threshold="fewer warm-up requests than streams",
+        threshold="fewer requests of the warm-up were answered than the load has streams",
         why="Batches of a size that the engine has not seen are compiled or captured when they come first.",
-        advice="Warm up with at least as many requests as the load has streams.",
+        advice="Look in the server's log for why it refused requests of the warm-up, then repeat the run.",
         look=_warm_up,
     ),
 )

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lab.latency import is_completed
 from lab.metrics import Value, measure
-from lab.validity import Verdict, judge
+from lab.validity import StudyRun, Verdict, judge
 from tests.validity_for_real.expected import is_as_meant
 from tests.workers.conftest import migrated
 from tests.workers.engines.stand_ins import worked
@@ -29,7 +30,7 @@ FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length":
 #: Servers that run already, each named after what it does.
 THEIRS = (
     "counts_wrongly", "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
-    "ends_early", "is_shared", "preempts", "reads_twice",
+    "ends_early", "is_shared", "preempts", "reads_twice", "refuses_warm_up",
 )  # fmt: skip
 #: Engines that Drafthouse starts, and whose log it reads.
 OURS: dict[str, dict[str, Any]] = {
@@ -44,6 +45,7 @@ OURS: dict[str, dict[str, Any]] = {
     "drafts_nothing": {"flags": {"trap": "drafts_nothing"}, "speculation": NGRAM},
     "lowers_budget": {"flags": {"trap": "lowers_budget"}, "speculation": NGRAM},
     "crowded": {"flags": {"trap": "crowded"}},
+    "dies": {"flags": {"trap": "dies"}},
 }
 TABLE = """
 [trapped]
@@ -62,6 +64,11 @@ class Judged:
     bundle: Bundle
     metrics: dict[str, Value]
     verdict: Verdict
+
+    @property
+    def in_study(self) -> StudyRun:
+        done = (request for request in self.bundle.requests if is_completed(request))
+        return StudyRun(self.bundle.run, self.metrics, {request.prompt_id: request.output_text for request in done})
 
 
 def prompts() -> list[dict[str, str]]:
@@ -122,12 +129,19 @@ def _tried(home: Home, dataset: str, todo: list[dict[str, Any]]) -> dict[str, Ju
     return {each.bundle.run.arm.name: each for each in found}
 
 
-def measured_once(home: Home, dataset: str, todo: list[dict[str, Any]], loads: list[dict[str, Any]]) -> list[Judged]:
+def measured_once(
+    home: Home, dataset: str, todo: list[dict[str, Any]], loads: list[dict[str, Any]], output_tokens: int = TOKENS
+) -> list[Judged]:
     """Every arm under every load."""
-    job = worked(home, arms=todo, workloads=[{"dataset": dataset, "output_tokens": TOKENS}], loads=loads)
-    assert (job.state, job.error) == ("done", None)
+    job = worked(home, arms=todo, workloads=[{"dataset": dataset, "output_tokens": output_tokens}], loads=loads)
+    assert job.state == "done", job.error
+    return judged_runs(home, job.job_id)
+
+
+def judged_runs(home: Home, job_id: str) -> list[Judged]:
+    """Of every bundle of a job."""
     bundles = map(read_bundle, find_bundles(home.settings.bundles))
-    return [_judged(bundle) for bundle in bundles if bundle.run.job_id == job.job_id]
+    return [_judged(bundle) for bundle in bundles if bundle.run.job_id == job_id]
 
 
 def _judged(bundle: Bundle) -> Judged:

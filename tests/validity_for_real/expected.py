@@ -33,6 +33,8 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("requests_disagree", "request_acceptance_agrees", "warning", "accepted"),
     ("drafts_nothing", "few_rounds", "warning", "Not one token was drafted"),
     ("lowers_budget", "settings_changed_by_speculation", "note", "max_num_scheduled_tokens is set to 2048"),
+    ("dies", "run_failed", "invalid", "illegal memory access"),
+    ("refuses_warm_up", "short_warm_up", "warning", "answers to 0 of its requests, fewer than the 2 streams"),
     ("crowded", "server_shared", "invalid", "had up to 8 requests at once"),
 )
 #: What follows from a trap beside its own check.

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import hashlib
 import json
+import os
 import time
 import zlib
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes 
 BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings"
 #: Of which request on an answer is slower, and by how much; the one long answer; how slow a crowded engine is.
 SLOWER_FROM, SLOWER, LONG_AT, LONG, CROWDED, OTHERS = 17, 3, 32, 20, 10, 6
+#: In which request of the window an engine dies, and with what words; how long an answer a warm-up asks for.
+DIES_AT, LAST_WORDS, WARM_UP_TOKENS = 8, "RuntimeError: CUDA error: an illegal memory access was encountered", 16
 OVERRIDDEN = "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`."
 
 
@@ -38,6 +41,7 @@ class Engine:
     counted: dict[str, float] = field(default_factory=dict)
     running: int = 0
     since_reset: int = 0
+    asked: int = 0
     answers: dict[str, list[str]] = field(default_factory=dict)
     compiling: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -56,6 +60,9 @@ def log(text: str) -> None:
 async def answer(request: web.Request) -> web.StreamResponse:
     engine, body = request.app[ENGINE], await request.json()
     engine.since_reset += 1
+    engine.asked += 1
+    if _refuses(engine, body):
+        return web.json_response({"error": {"message": "the model is loading"}}, status=503)
     hangs_up = engine.trap == "hangs_up" and engine.since_reset % 3 == 0
     await _fall_in(engine)
     response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
@@ -68,8 +75,16 @@ async def answer(request: web.Request) -> web.StreamResponse:
     return response
 
 
+def _refuses(engine: Engine, body: dict[str, Any]) -> bool:
+    first_ever = engine.trap == "wakes_late" and engine.asked == 1
+    return first_ever or (engine.trap == "refuses_warm_up" and body["max_tokens"] == WARM_UP_TOKENS)
+
+
 async def _fall_in(engine: Engine) -> None:
     """What happens before an answer begins."""
+    if engine.trap == "dies" and engine.since_reset == DIES_AT:
+        log(LAST_WORDS)
+        os._exit(1)
     if engine.trap == "forgets" and engine.since_reset == FORGETS_AT:
         engine.counted.clear()
     async with engine.compiling:  # everybody waits
@@ -82,12 +97,12 @@ async def _stream(
     engine: Engine, body: dict[str, Any], response: web.StreamResponse, broken: asyncio.Transport | None
 ) -> None:
     """`broken`: the connection that is to break within the answer."""
-    prompt_tokens = len(body["prompt"]) // CHARACTERS_A_TOKEN
+    prompt_tokens = _length(body["prompt"])
     prompt_tokens = min(prompt_tokens, PROMPT_LIMIT) if engine.trap == "truncates" else prompt_tokens
     tokens = min(body["max_tokens"], SHORT) if engine.trap == "ends_early" else body["max_tokens"]
     a_step = 2 if engine.drafts and engine.trap != "drafts_nothing" else 1
     words = _words(engine, body["prompt"], tokens)
-    cached = engine.trap == "keeps_answers" and body["prompt"] in engine.answers
+    cached = engine.trap == "keeps_answers" and str(body["prompt"]) in engine.answers
     events, rounds = [], 0
     step_s = STEP_S * _slower(engine)
     await asyncio.sleep(0 if cached else FIRST_S)
@@ -106,8 +121,13 @@ async def _stream(
             broken.close()
             return
     _counted(engine, prompt_tokens, tokens, rounds)
-    engine.answers[body["prompt"]] = words
+    engine.answers[str(body["prompt"])] = words
     await _send(response, [*events, _last(engine, prompt_tokens, tokens, rounds)], done=True)
+
+
+def _length(prompt: str | list[int]) -> int:
+    """In tokens, of a text or of ids."""
+    return len(prompt) // CHARACTERS_A_TOKEN if isinstance(prompt, str) else len(prompt)
 
 
 def _slower(engine: Engine) -> int:
@@ -120,7 +140,7 @@ def _slower(engine: Engine) -> int:
     return by_trap.get(engine.trap, 1)
 
 
-def _words(engine: Engine, prompt: str, tokens: int) -> list[str]:
+def _words(engine: Engine, prompt: str | list[int], tokens: int) -> list[str]:
     if engine.trap == "one_token":
         return [" the"] * tokens
     return [" " + hashlib.sha256(f"{prompt}{place}".encode()).hexdigest()[:5] for place in range(tokens)]

@@ -9,11 +9,14 @@ from aiohttp import web
 
 from tests.validity_for_real.server import application
 
+#: Those that speculate.
+DRAFTING = ("drafting", "wakes_late")
+
 
 async def main(traps: list[str]) -> None:
     root = web.Application()
     for trap in traps:
-        root.add_subapp(f"/{trap}", application(trap))
+        root.add_subapp(f"/{trap}", application(trap, drafts=trap in DRAFTING))
     runner = web.AppRunner(root, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

@@ -8,6 +8,11 @@ from lab.validity import Severity, judge_study
 from tests.validity_for_real.conftest import OURS, THEIRS, Judged
 from tests.validity_for_real.expected import EXPECTED, OF_SHORT_RUNS, OF_THEIRS, is_believed, noise
 
+OF_THE_STUDY = {
+    "single_repeat", "single_concurrency", "settings_differ", "synthetic_acceptance_mixed", "baseline_of_other_engine",
+}  # fmt: skip
+OTHER_TEXT = "outputs_differ"
+
 pytestmark = pytest.mark.timeout(900)  # the study is measured in the first test that asks for it
 
 
@@ -53,11 +58,18 @@ def test_a_trap_makes_no_noise_elsewhere(study: dict[str, Judged]) -> None:
 
 
 def test_the_study_as_a_whole_says_what_its_arms_have_not_in_common(tries: list[dict[str, Judged]]) -> None:
-    verdict = judge_study([(judged.bundle.run, judged.metrics) for judged in tries[0].values()])
-    found = {finding.check: finding for finding in verdict.findings}
-    assert set(found) == {
-        "single_repeat", "single_concurrency", "settings_differ", "synthetic_acceptance_mixed",
-        "baseline_of_other_engine",
-    }  # fmt: skip
+    verdict = judge_study([judged.in_study for judged in tries[0].values()])
+    found = {finding.check: finding for finding in verdict.findings if finding.check != OTHER_TEXT}
+    assert set(found) == OF_THE_STUDY
     assert "max_cudagraph_capture_size 512 -> 2" in found["settings_differ"].sentence
     assert "'small_graphs'" in found["settings_differ"].sentence
+
+
+def test_an_arm_that_writes_another_text_than_the_baseline_is_told_so_and_no_other(
+    tries: list[dict[str, Judged]],
+) -> None:
+    verdict = judge_study([judged.in_study for judged in tries[0].values()])
+    told = {finding.sentence.split("'")[1]: finding for finding in verdict.findings if finding.check == OTHER_TEXT}
+    assert set(told) == {"one_token", "ends_early"}
+    assert {finding.severity for finding in told.values()} == {"warning"}
+    assert "wrote the same as the baseline for 0 of 6 prompts (0 %; 95 % interval 0 % to" in told["one_token"].sentence

@@ -48,6 +48,10 @@ class WarmUp:
     duration_s: float
     errors: tuple[str, ...]
 
+    @property
+    def answered(self) -> int:
+        return self.requests - len(self.errors)
+
 
 async def drive(
     session: aiohttp.ClientSession,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lab.metrics import measure
 from lab.records import RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
-from lab.validity import CHECKS, judge, judge_study
+from lab.validity import CHECKS, StudyRun, judge, judge_study
 from tests.lab.validity.healthy import log_line
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import circumstances, run_record
@@ -99,4 +99,4 @@ def test_judging_raises_nothing_and_every_check_is_named_once_at_most(
         assert "nan" not in finding.sentence.split()
         assert order.index(finding.severity) <= order.index(declared[finding.check].severity)
     assert verdict.valid == (not verdict.why_invalid)
-    judge_study([(run, metrics), (run, metrics)])
+    judge_study([StudyRun(run, metrics), StudyRun(run, metrics)])

@@ -36,7 +36,7 @@ def test_names_are_snake_case_and_used_once() -> None:
 
 def test_every_declaration_is_in_whole_sentences_and_looks_at_something_that_exists() -> None:
     known = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
-    known |= {*RunRecord.model_fields, *(metric.name for metric in METRICS), "log", "doubts"}
+    known |= {*RunRecord.model_fields, *(metric.name for metric in METRICS), "log", "doubts", "price_usd_per_hour"}
     inner: dict[str, type[Frozen]] = {
         "circumstances": Circumstances,
         "client": ClientHealth,

@@ -18,6 +18,7 @@ DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=
 FORCED = DRAFT.model_copy(update={"options": {"rejection_sample_method": "synthetic"}})
 BASELINE_CONFIG = {"max_num_batched_tokens": "8192", "speculative_config": "None", "port": "1"}
 GRAPHS = "{'mode': 3, 'max_cudagraph_capture_size': %d, 'cache_dir': '/tmp/%d', 'sizes': [1, 2]}"
+OUTPUTS = {f"p{place}": f"output {place}" for place in range(100)}
 Study = dict[tuple[str, int, int], RunRecord]
 
 
@@ -44,10 +45,27 @@ def study(**candidate: Any) -> Study:
 
 def with_figures(runs: Study, **same: Value) -> list[StudyRun]:
     """Each run with figures of its own, or with these."""
+    figures = {"output_tok_per_s": 100.0, "ttft_mean_ms": 50.0, "e2e_mean_ms": 900.0}
     return [
-        (run, {"output_tok_per_s": 100.0 + place, "ttft_mean_ms": 50.0 + place, "e2e_mean_ms": 900.0 + place} | same)
+        StudyRun(run, {name: value + place for name, value in figures.items()} | same, OUTPUTS)
         for place, run in enumerate(runs.values())
     ]
+
+
+def with_outputs(differing: int, of_repeats: int = 0) -> list[StudyRun]:
+    """So many outputs of the drafted arm are not the baseline's, and so many of its second repeat not its first's."""
+    drafted = OUTPUTS | {f"p{place}": "other" for place in range(differing)}
+    again = OUTPUTS | {f"p{place}": "again" for place in range(of_repeats)}
+    return [
+        each._replace(outputs=drafted if not each.run.is_baseline else again if each.run.repeat else OUTPUTS)
+        for each in with_figures(study())
+    ]
+
+
+def priced(*hardware: str) -> list[StudyRun]:
+    """The baseline on the first kind of hardware, the other arm on the last one."""
+    runs = with_figures(study(circumstances=circumstances(hardware=hardware[-1])))
+    return [each._replace(price_usd_per_hour=41.62) for each in runs]
 
 
 def config(**changes: str) -> dict[str, Any]:
@@ -76,6 +94,7 @@ def one_arm_after_the_other() -> list[StudyRun]:
     )
 
 
+HERE = circumstances().hardware
 SAME = {"output_tok_per_s": 123.4567, "ttft_mean_ms": 45.6789, "e2e_mean_ms": 999.25}
 TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
     ("identical_figures", "warning", "8 runs have the same figures to the last", lambda: with_figures(study(), **SAME)),
@@ -122,6 +141,21 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
     ),
     ("synthetic_acceptance_mixed", "invalid", "1 of 4 runs", forced_at_one_load),
     ("not_interleaved", "note", "'drafted'", one_arm_after_the_other),
+    ("outputs_differ", "note", "for 396 of 400 prompts (99 %; 95 % interval 97.5 % to", lambda: with_outputs(1)),
+    (
+        "outputs_differ",
+        "warning",
+        "for 200 of 400 prompts (50 %; 95 % interval 45.1 % to 54.9 %); the baseline's own repeats agree for 100 %",
+        lambda: with_outputs(50),
+    ),
+    ("outputs_differ", "note", "the baseline's own repeats agree for 50 %", lambda: with_outputs(50, of_repeats=50)),
+    ("price_without_date", "note", "41.62 USD an hour, which has no date and no source.", lambda: priced(HERE)),
+    (
+        "price_without_date",
+        "warning",
+        "and is the same for 2 kinds of hardware (2-core processor, H200)",
+        lambda: priced(HERE, "H200"),
+    ),
 )
 
 
@@ -133,7 +167,7 @@ def test_a_study_that_shows_the_trap_is_told_so(
     assert len(found) == 1
     assert words in found[0].sentence
     assert found[0].severity == severity
-    known = {run.run_id for run, _ in runs()}
+    known = {run.run_id for run, *_ in runs()}
     assert set(found[0].run_ids) <= known
     assert found[0].run_ids or check == "single_concurrency"
 

@@ -175,7 +175,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("compilation_in_window", "invalid", "_fwd_kernel", lambda: long_pause().with_log_line(JIT)),
     ("slow_first_requests", "warning", "ms for its first token, where 51.3 ms are likely", lambda: one_stream(0.2)),
     ("slow_first_requests", "invalid", "1501 ms for its first token", lambda: one_stream(1.5)),
-    ("short_warm_up", "warning", "sent 1 requests", lambda: plain().with_run(warmup_requests=1)),
+    (
+        "short_warm_up",
+        "warning",
+        "got answers to 1 of its requests, fewer than the 4 streams",
+        lambda: plain().with_run(warmup_requests=1),
+    ),
     ("warm_prefix_cache", "warning", "came from the prefix cache", lambda: cached_prompts(0.1)),
     ("warm_prefix_cache", "invalid", "came from the prefix cache", lambda: cached_prompts(0.9)),
     ("answers_from_cache", "invalid", "64 tokens in 10 ms", lambda: at_once(0.01, every=20)),

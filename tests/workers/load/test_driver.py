@@ -197,6 +197,7 @@ async def test_the_warm_up_runs_at_the_same_concurrency_and_keeps_its_errors(
     assert server.most_in_flight == 3
     failed = await warm_up(session, Endpoint(server.base_url, "no_done"), prompts(2), load=load, ask=ask())
     assert failed.errors == ("the stream ended without [DONE]",) * 2
+    assert (warm.answered, failed.answered) == (6, 0)
 
 
 async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSession) -> None:

@@ -1,0 +1,33 @@
+"""No check without a trap that was really fallen into: a new one has to be provoked here, or be named with a reason."""
+
+from __future__ import annotations
+
+from lab.validity import ALL
+from tests.validity_for_real import expected, test_client, test_files, test_loads, test_studies, test_traps
+
+#: What no processor can be made to show. Their tests are by records (tests/lab/validity).
+NEEDS_A_GPU = {
+    "gpu_throttled": "clocks that heat or the power supply hold back are told by a GPU's driver alone",
+    "gpu_clock_fell": "the clock that falls is that of a GPU",
+    "gpu_shared": "the other process has to be on a GPU, and the driver has to tell of it",
+}
+PROVOKED = (
+    *(check for _, check, *_ in expected.EXPECTED),
+    *expected.OF_THEIRS,
+    *test_traps.OF_THE_STUDY,
+    test_traps.OTHER_TEXT,
+    *(check for _, _, check, *_ in test_loads.EXPECTED),
+    *(check for check, *_ in test_client.EXPECTED),
+    test_client.BUSY,
+    *(check for check, *_ in (*test_studies.OF_A_RUN, *test_studies.OF_A_STUDY)),
+    *(check for _, check, *_ in test_files.OF_A_RUN),
+    test_files.OF_A_STUDY[0],
+)
+
+
+def test_every_check_is_provoked_by_real_processes_and_files_or_needs_a_gpu() -> None:
+    assert {*PROVOKED, *NEEDS_A_GPU} == {check.name for check in ALL}
+
+
+def test_none_that_is_provoked_is_said_to_need_a_gpu() -> None:
+    assert not set(PROVOKED) & set(NEEDS_A_GPU)

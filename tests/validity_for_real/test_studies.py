@@ -1,0 +1,160 @@
+"""Traps that only the runs of a study show together, and those of its prompts, measured as a user's study is."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.validity import Severity
+from tests.validity_for_real.conftest import NGRAM, TRIES, Judged, judged_runs, measured_once, prepared, serving
+from tests.warehouse.asking import ask
+from tests.workers.engines.stand_ins import worked
+from tests.workers.homes import Home, new_home
+from warehouse.ingest import ingest_all
+from warehouse.settings import Settings
+from workers import queue
+from workers.tasks import Worker
+
+pytestmark = pytest.mark.timeout(900)
+
+TOKENIZER = Path(__file__).parents[2] / "models" / "target" / "tokenizer.json"
+LONG = 500
+HEALTHY = {"name": "healthy draft", "engine": "trapped", "speculation": NGRAM, "baseline": True}
+LOADS = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2)]
+OF_A_RUN: tuple[tuple[str, Severity, str], ...] = (
+    ("prompts_without_category", "note", "4 of 4 requests have no category"),
+    ("synthetic_prompts", "note", "random is random tokens"),
+)
+OF_A_STUDY: tuple[tuple[str, Severity, str], ...] = (
+    ("not_interleaved", "note", "All repeats of 'wakes_late'"),
+    ("baseline_of_other_conditions", "invalid", "prompts "),
+    ("price_without_date", "note", "the study's own price, 2.5 USD an hour, which has no date and no source."),
+)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[Home]:
+    with new_home(tmp_path_factory.mktemp("together"), migrated) as made:
+        shutil.copy(TOKENIZER, made.folder / "model")
+        prepared(made, rows("A", category="prose"))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    with serving("none", "drafting", "wakes_late") as it:
+        yield it
+
+
+@pytest.fixture(scope="module")
+def healthy(home: Home, port: int) -> list[Judged]:
+    """Two arms, two concurrencies, two repeats, A B B A."""
+    dataset = str(home.folder / "long.jsonl")
+    arms = their_arms(port, "none", "drafting")
+    workloads = [{"dataset": dataset, "output_tokens": 32}]
+    job = worked(home, arms=arms, workloads=workloads, loads=LOADS, repeats=2)
+    assert (job.state, job.error) == ("done", None)
+    return judged_runs(home, job.job_id)
+
+
+@pytest.fixture(scope="module")
+def retried(home: Home, port: int) -> list[Judged]:
+    """One arm's server was not there yet. Its file of prompts was edited before the job was retried."""
+    file = home.folder / "edited.jsonl"
+    write(file, rows("B"))
+    arms = their_arms(port, "none", "wakes_late")
+    about = {"workloads": [{"dataset": str(file), "output_tokens": 16}], "loads": LOADS[:1], "repeats": 2}
+    job = worked(home, arms=arms, order="fewest_launches", price_usd_per_hour=2.5, **about)
+    assert job.error is not None
+    assert "the model is loading" in job.error
+    write(file, rows("C"))
+    queue.retry(home.database, job.job_id)
+    Worker(home.settings).work()
+    assert home.job(job.job_id).error is None
+    return [one for one in judged_runs(home, job.job_id) if one.bundle.run.status == "completed"]
+
+
+@pytest.fixture(scope="module")
+def warehouse(home: Home, healthy: list[Judged], retried: list[Judged]) -> Settings:
+    """With both studies, which are judged when they are taken in."""
+    assert healthy
+    assert retried
+    ingest_all(home.settings)
+    return home.settings
+
+
+@pytest.fixture(scope="module")
+def made_prompts(home: Home, port: int) -> list[Judged]:
+    """Random tokens, and nobody is compared with anybody."""
+    workloads = [{"dataset": "random", "input_tokens": 32, "output_tokens": 16}]
+    job = worked(home, arms=their_arms(port, "none"), workloads=workloads, loads=LOADS[:1])
+    return judged_runs(home, job.job_id)
+
+
+def of_job(runs: list[Judged]) -> str:
+    return f"job_id = '{runs[0].bundle.run.job_id}'"
+
+
+def rows(which: str, **more: str) -> list[dict[str, str]]:
+    return [{"prompt": f"{which}: prompt {number} of many. " * 9} | more for number in range(4)]
+
+
+def write(file: Path, prompts: list[dict[str, str]]) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in prompts), encoding="utf-8")
+
+
+def their_arms(port: int, baseline: str, *drafting: str) -> list[dict[str, Any]]:
+    def arm(name: str) -> dict[str, Any]:
+        return {"name": name, "engine": "endpoint", "server": {"base_url": f"http://127.0.0.1:{port}/{name}"}}
+
+    return [arm(baseline) | {"baseline": True}, *(arm(name) | {"speculation": NGRAM} for name in drafting)]
+
+
+@pytest.mark.parametrize(("check", "severity", "words"), OF_A_RUN, ids=[each[0] for each in OF_A_RUN])
+def test_prompts_that_say_little_are_told_so(
+    retried: list[Judged], made_prompts: list[Judged], check: str, severity: Severity, words: str
+) -> None:
+    told = [finding for one in (*retried, *made_prompts) for finding in one.verdict.findings if finding.check == check]
+    assert {finding.severity for finding in told} == {severity}
+    assert all(words in finding.sentence for finding in told)
+
+
+@pytest.mark.parametrize(("check", "severity", "words"), OF_A_STUDY, ids=[each[0] for each in OF_A_STUDY])
+def test_a_study_that_falls_into_a_trap_is_told_so(
+    warehouse: Settings, retried: list[Judged], check: str, severity: Severity, words: str
+) -> None:
+    told = ask(
+        warehouse, f"select severity, sentence from study_findings where {of_job(retried)} and check_name = '{check}'"
+    )
+    assert [found for found, _ in told] == [severity]
+    assert words in told[0][1]
+
+
+def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: Settings, healthy: list[Judged]) -> None:
+    assert ask(warehouse, f"select sentence from study_findings where {of_job(healthy)}") == []
+    assert ask(warehouse, f"select runs_judged, unjudged_checks from study_verdicts where {of_job(healthy)}") == [
+        (8, [])
+    ]
+
+
+def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) -> None:
+    told = {finding.check for one in healthy for finding in one.verdict.findings}
+    assert not told & {check for check, *_ in OF_A_RUN}
+
+
+def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:
+    """As many requests as the percentiles need; once more where the machine held it up."""
+    file = home.folder / "many.jsonl"
+    write(file, [{"prompt": f"{n}: {'prompt of many ' * 5}", "category": "prose"} for n in range(LONG)])
+    for _ in range(TRIES):
+        (found,) = measured_once(home, str(file), [HEALTHY], [{"max_concurrency": 4, "num_prompts": LONG}], 16)
+        told = {finding.check for finding in found.verdict.findings}
+        if told <= {"several_tokens_a_chunk"}:
+            break
+    assert told <= {"several_tokens_a_chunk", "client_lag", "late_sends"}, found.verdict.findings
+    assert found.verdict.unjudged == ()
