@@ -29,7 +29,7 @@ def demo_study() -> Study:
 
 def results_url(settings: Settings, job_id: str) -> str:
     """The page with the results of one job."""
-    return f"{page_url(settings)}/?job={job_id}"
+    return f"{page_url(settings)}/results?job={job_id}"
 
 
 def run_demo(settings: Settings, tend: Callable[[], None]) -> bool:

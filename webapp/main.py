@@ -11,20 +11,15 @@ STATIC = Path(__file__).parent / "static"
 st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
 st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
 
-st.navigation(
-    [
+#: In the order of a reader's day: measure, understand what was measured, then take it further.
+_SECTIONS = {
+    "Measure": [
         st.Page(
-            "views/results.py",
-            title="Results",
-            icon=":material/monitoring:",
+            "views/home.py",
+            title="Home",
+            icon=":material/home:",
             default=True,
-            help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
-        ),
-        st.Page(
-            "views/compare.py",
-            title="Compare",
-            icon=":material/compare_arrows:",
-            help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+            help="What runs now, what finished last, where speculation pays for each target, and who can work.",
         ),
         st.Page(
             "views/submit.py",
@@ -38,12 +33,28 @@ st.navigation(
             icon=":material/list_alt:",
             help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
         ),
+    ],
+    "Understand": [
+        st.Page(
+            "views/results.py",
+            title="Results",
+            icon=":material/monitoring:",
+            help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
+        ),
+        st.Page(
+            "views/compare.py",
+            title="Compare",
+            icon=":material/compare_arrows:",
+            help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+        ),
         st.Page(
             "views/run.py",
             title="Run",
             icon=":material/timeline:",
             help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
         ),
+    ],
+    "Share": [
         st.Page(
             "views/sql.py",
             title="SQL",
@@ -56,5 +67,7 @@ st.navigation(
             icon=":material/groups:",
             help="Import result files of other tools, and see published figures beside what was measured here.",
         ),
-    ]
-).run()
+    ],
+}
+
+st.navigation(_SECTIONS).run()

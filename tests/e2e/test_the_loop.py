@@ -211,7 +211,7 @@ def test_no_engine_is_left_behind(measured: tuple[str, Reader], home: Home) -> N
 
 def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, measured: tuple[str, Reader]) -> None:
     job_id, _ = measured
-    page.goto(f"{home.url}/?job={job_id}")
+    page.goto(f"{home.url}/results?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     page.get_by_role("tab", name=re.compile("^Runs")).click()
     expect(page.get_by_role("tab", name=f"Runs ({RUNS})")).to_be_visible()
@@ -227,7 +227,7 @@ def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, mea
 
 def test_a_link_opened_afresh_shows_the_same_study(home: Home, page: Page, measured: tuple[str, Reader]) -> None:
     job_id, _ = measured
-    page.goto(f"{home.url}/?job={job_id}")
+    page.goto(f"{home.url}/results?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     study = page.get_by_role("combobox", name="Study")
     expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")

@@ -24,7 +24,7 @@ from warehouse.settings import Settings
 
 MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
 
-DEFAULT_PAGE = "results"
+DEFAULT_PAGE = "home"
 
 OpenPage = Callable[..., AppTest]
 

@@ -66,7 +66,7 @@ def test_a_link_to_results_carries_study_category_and_metric(server: Server, pag
     both = [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}]
     first = measure_study(server.settings, study(name="linked", workloads=both))
     measure_study(server.settings, study(name="newer", workloads=both))
-    page.goto(server.url)
+    page.goto(f"{server.url}/results")
     heading(page, "Results")
     choose(page, "Study", f"linked · {first}")
     choose(page, "Category", "repeat")
@@ -114,10 +114,10 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
 def test_a_bare_job_id_is_link_enough_and_the_newest_is_named_in_the_url(server: Server, page: Page) -> None:
     older = measure_study(server.settings, study(name="older"))
     newest = measure_study(server.settings, study(name="newest"))
-    page.goto(f"{server.url}/?job={older}")
+    page.goto(f"{server.url}/results?job={older}")
     heading(page, "Results")
     expect(page).to_have_url(re.compile(re.escape(urllib.parse.quote_plus(f"older · {older}"))))
-    page.goto(server.url)
+    page.goto(f"{server.url}/results")
     heading(page, "Results")
     expect(page).to_have_url(re.compile(re.escape(urllib.parse.quote_plus(f"newest · {newest}"))))
 
@@ -229,7 +229,7 @@ def test_names_and_errors_are_never_markup(server: Server, page: Page) -> None:
     arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
     measured = measure_study(server.settings, study(name=HOSTILE, arms=arms))
     failed = failed_job(server.settings, study(name=f"{HOSTILE} too"), f"EngineError: {HOSTILE}")
-    for path, title in ((f"/?job={measured}", "Results"), (f"/jobs?job={failed}", "Jobs")):
+    for path, title in ((f"/results?job={measured}", "Results"), (f"/jobs?job={failed}", "Jobs")):
         page.goto(server.url + path)
         heading(page, title)
         shown = page.get_by_text("$x$").filter(has_text=":smile:").first
@@ -244,7 +244,7 @@ def test_another_host_name_gets_no_session(server: Server, page: Page) -> None:
     port = urllib.parse.urlsplit(server.url).port
     refused = page.context.request.get(f"{server.url}/healthz")
     assert refused.json() == {"status": "ok"}
-    page.goto(server.url)
+    page.goto(f"{server.url}/results")
     heading(page, "Results")
     closed = page.evaluate(
         """async (port) => await new Promise((done) => {
@@ -259,7 +259,7 @@ def test_another_host_name_gets_no_session(server: Server, page: Page) -> None:
 
 def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path) -> None:
     job_id = measure_study(server.settings, study(name="to download"))
-    page.goto(f"{server.url}/?job={job_id}")
+    page.goto(f"{server.url}/results?job={job_id}")
     heading(page, "Results")
     with page.expect_download() as download:
         page.get_by_role("button", name="CSV", exact=True).first.click()
