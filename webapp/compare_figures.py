@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
+import streamlit as st
 
 from lab.comparison.breakeven import BreakEven
 from warehouse.comparisons import break_evens
-from webapp import compare_choice, compare_data, compare_measures, compare_rows, data
+from webapp import compare_choice, compare_data, compare_measures, compare_rows, data, params
 from webapp.charts import crossing, ecdf, heat, positions
 from webapp.charts.axes import arms_drawn
 from webapp.charts.figures import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.compare_choice import Choice
+from webapp.params import Param
 
 #: Of more workloads than this only the chosen one is drawn against concurrency.
 MOST_WORKLOADS = 9
-#: The figures that are not of one workload and load.
-OF_ALL = ("heat", "break-even")
+#: Three panels stand side by side in a window of 1280 pixels.
+_NARROW = 270
+#: The figures that are not of one workload and load, and those that are.
+OF_ALL, OF_A_PLACE = ("heat", "break-even"), ("positions", "ecdf")
+_FREE_OF: Mapping[str, tuple[Param, ...]] = {
+    "heat": (params.AT_WORKLOAD, params.AT_LOAD),
+    "break-even": (params.AT_LOAD, params.HEAT_ROWS),
+    "positions": (params.HEAT_ROWS,),
+    "ecdf": (params.HEAT_ROWS,),
+}
+_MOST_KEPT = 256
 
 
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -26,15 +37,23 @@ def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
 
     Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison.
     """
-    choice = compare_choice.of(parameters)
-    styles = styles_of(choice, mode)
-    made = (
-        heat_figure(choice, mode),
-        crossing_figure(choice, styles, mode),
-        positions_figure(choice, styles, mode),
-        ecdf_figure(choice, styles, mode),
-    )
-    return [figure for figure in made if figure is not None]
+    return [made for key in _MAKERS if (made := figure(key, parameters, mode)) is not None]
+
+
+def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:
+    """One of them, None where there is nothing to draw. It is kept: what it does not depend on makes none anew."""
+    leave = {param.key for param in _FREE_OF[key]}
+    asked = tuple((name, tuple(values)) for name, values in parameters.items() if name not in leave)
+    return _figure(data.publication(), key, asked, mode)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _figure(
+    publication: data.Publication, key: str, asked: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode
+) -> Figure | None:
+    del publication
+    choice = compare_choice.of(dict(asked))
+    return _MAKERS[key](choice, styles_of(choice, mode), mode)
 
 
 def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
@@ -46,7 +65,7 @@ def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
     return arm_styles(list(dict.fromkeys(order)), declared, mode)
 
 
-def heat_figure(choice: Choice, mode: Mode) -> Figure | None:
+def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Of the chosen candidates, whose colours have one scale."""
     tables = [
         each
@@ -75,7 +94,7 @@ def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda value: value == compare_rows.MEAN))
 
 
-def crossing_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """A panel a workload, where it has loads of several concurrencies and one load of each."""
     rows = compare_rows.gains(choice.pairs)
     lines = rows.groupby("workload")["concurrency"]
@@ -107,7 +126,7 @@ def evens(choice: Choice) -> dict[tuple[str, str], BreakEven]:
     return {line: even for line, even in break_evens(choice.found).items() if line[0] in choice.candidates}
 
 
-def positions_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """Of the baseline too where it speculates."""
     rows = compare_rows.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
     if rows.empty:
@@ -119,10 +138,10 @@ def positions_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> 
         ("Tokens a round, with fewer drafted tokens", positions.lengths(rows, there, mode)),
     )
     note = f"{choice.workload}, {choice.load}; hollow marks are estimates of what a smaller k would have given"
-    return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows)
+    return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
 
 
-def ecdf_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     rows = compare_rows.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
     if rows.empty:
         return None
@@ -134,9 +153,17 @@ def ecdf_figure(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figur
         if not part.empty
     )
     note = f"{choice.workload}, {choice.load}; all repeats pooled, to half a per cent; marks: medians"
-    return Figure("ecdf", "Latency of requests", note, there, panels, rows)
+    return Figure("ecdf", "Latency of requests", note, there, panels, rows, _NARROW)
 
 
 def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
     there = arms_drawn(rows, [style.arm for style in styles])
     return tuple(style for style in styles if style.arm in there)
+
+
+_MAKERS: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
+    "heat": _heat,
+    "break-even": _crossing,
+    "positions": _positions,
+    "ecdf": _ecdf,
+}

@@ -58,6 +58,14 @@ def choose() -> dict[str, Sequence[str]]:
     return asked | {params.CANDIDATES.key: tuple(arms)}
 
 
+def show_figures(keys: Sequence[str], asked: Parameters, view: View) -> None:
+    """One after the other, so that the first is seen while the others are made."""
+    mode = drawing.mode()
+    for key in keys:
+        if (made := compare_figures.figure(key, asked, mode)) is not None:
+            drawing.show_figures([made], mode, view)
+
+
 def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
     """One workload and one load, where there are several."""
     workloads = compare_choice.workloads(choice.found, choice.candidates)
@@ -95,6 +103,11 @@ def _tally(choice: Choice, arm: str) -> str:
     words = [pair.verdict.word for pair in choice.pairs if pair.candidate.arm == arm]
     counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"
+
+
+def show_circumstances(choice: Choice) -> None:
+    job = results_page.job_state(choice.job_id)
+    results_page.show_circumstances(data.results(choice.job_id), job, "the tab Checks of the Results page")
 
 
 def say_what_is_missing(choice: Choice) -> None:

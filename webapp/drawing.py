@@ -10,8 +10,9 @@ import streamlit as st
 
 from webapp import file_buttons
 from webapp.about import View
+from webapp.charts import specs
 from webapp.charts.figures import Figure
-from webapp.charts.theme import ArmStyle, Mode, themed
+from webapp.charts.theme import ArmStyle, Mode
 from webapp.headline import Card
 from webapp.tables import with_run_links
 from webapp.text import literal
@@ -47,12 +48,8 @@ def _show(figure: Figure, mode: Mode, view: View) -> None:
         if figure.styles:
             st.markdown(legend(figure.styles))
         with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
-            for title, chart in figure.panels:
-                st.altair_chart(themed(_titled(chart, title), mode), theme=None, alt=f"{figure.title}: {title}")
-
-
-def _titled(chart: Any, title: str) -> Any:
-    return chart.properties(title=title) if title else chart
+            for (title, _), spec in zip(figure.panels, specs.of_panels(figure, mode), strict=True):
+                st.vega_lite_chart(spec=spec, theme=None, alt=f"{figure.title}: {title}")
 
 
 def legend(styles: Sequence[ArmStyle]) -> str:

@@ -12,6 +12,7 @@ import vl_convert
 
 from webapp.about import About
 from webapp.charts.figures import Figure
+from webapp.charts.specs import inlined
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale, themed
 
 _MOST_COLUMNS = 3
@@ -33,8 +34,8 @@ def png(figure: Figure, about: About, mode: Mode) -> bytes:
 
 def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
     """The figure with all that stands around it on its page."""
-    width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else _PANEL_WIDTH
-    panels = [_sized(chart, width).properties(title=title or alt.Undefined) for title, chart in figure.panels]
+    width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else max(_PANEL_WIDTH, figure.least_width)
+    panels = [_titled(_sized(chart, width), title) for title, chart in figure.panels]
     grid = alt.concat(*panels, columns=_MOST_COLUMNS)
     across = width * min(len(panels), _MOST_COLUMNS)
     parts = [legend(figure.styles, mode, across), grid] if figure.styles else [grid]
@@ -64,12 +65,16 @@ def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerCha
 
 
 def _text(figure: Figure, about: About, mode: Mode) -> str:
-    return json.dumps(themed(whole(figure, about, mode), mode, ground=True).to_dict())
+    return json.dumps(inlined(themed(whole(figure, about, mode), mode, ground=True)).to_dict())
 
 
 def _title(about: About, mode: Mode) -> alt.TitleParams:
     muted = INKS[mode].muted
     return alt.TitleParams(about.title, subtitle=list(about.lines), subtitleColor=muted, fontSize=16, offset=14)
+
+
+def _titled(chart: Any, title: str) -> Any:
+    return chart.properties(title=title) if title else chart
 
 
 def _sized(chart: Any, width: int) -> Any:

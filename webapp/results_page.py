@@ -67,8 +67,11 @@ def job_state(job_id: str) -> Job | None:
         return None
 
 
-def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
-    """Whether it is still going on, what was measured, and what must be known before a figure is believed."""
+def show_circumstances(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Checks") -> None:
+    """Whether it is still going on, what was measured, and what must be known before a figure is believed.
+
+    `checks`: where a reader finds what the checks said.
+    """
     if job is not None and job.state in ("queued", "running"):
         st.info(
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
@@ -83,7 +86,7 @@ def show_circumstances(runs: pd.DataFrame, job: Job | None) -> None:
     if left_out := int((measured["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(
             f"{count(left_out, 'run')} of {len(measured)} cannot be believed and are left out of charts and "
-            "comparisons; the tab Checks says why.",
+            f"comparisons; {checks} says why.",
             icon=":material/gpp_bad:",
         )
     if set(runs["target"]) == {REFERENCE_TARGET}:

@@ -44,7 +44,7 @@ def panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -> alt.Layer
     base = alt.Chart(rows).encode(x=_x(gains), color=_colour(look))
     layers: list[Any] = [*_ground(look), base.mark_line(strokeWidth=2).encode(y=y)]
     if rows["low"].notna().any():
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(y="low:Q", y2="high:Q"))
+        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.8).encode(y=alt.Y("low:Q"), y2=alt.Y2("high:Q")))
     layers.append(base.mark_point(filled=True, size=75, opacity=1).encode(y=y, shape=_shape(look), tooltip=_TOOLTIP))
     layers += _crossings(crossings, look)
     return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
@@ -86,8 +86,8 @@ def _ground(look: Look) -> list[alt.Chart]:
     losing = "low" if look.loss_is_low else "high"
     sides = alt.Chart(pd.DataFrame({"one": [1.0], "low": [look.domain[0]], "high": [look.domain[1]]}))
     return [
-        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y="one:Q", y2=f"{losing}:Q"),
-        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="one:Q"),
+        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("one:Q"), y2=alt.Y2(f"{losing}:Q")),
+        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")),
     ]
 
 
@@ -96,12 +96,12 @@ def _crossings(crossings: pd.DataFrame, look: Look) -> list[Any]:
     found = crossings[crossings["concurrency"].notna()].assign(one=1.0)
     if found.empty:
         return []
-    base = alt.Chart(found).encode(y="one:Q", color=_colour(look))
+    base = alt.Chart(found).encode(y=alt.Y("one:Q"), color=_colour(look))
     layers: list[Any] = []
     if (found["low"].notna() & found["high"].notna()).any():
-        layers.append(base.mark_rule(strokeWidth=6, opacity=0.35).encode(x="low:Q", x2="high:Q"))
-    marks = base.mark_point(filled=True, fill=INKS[look.mode].ground, size=70, strokeWidth=2, opacity=1)
-    layers.append(marks.encode(x="concurrency:Q", shape=_shape(look), tooltip=_CROSSING))
+        layers.append(base.mark_rule(strokeWidth=6, opacity=0.35).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")))
+    marks = base.mark_point(filled=False, fill=INKS[look.mode].ground, size=70, strokeWidth=2, opacity=1)
+    layers.append(marks.encode(x=alt.X("concurrency:Q"), shape=_shape(look), tooltip=_CROSSING))
     return layers
 
 

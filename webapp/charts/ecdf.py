@@ -37,7 +37,7 @@ def panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode: Mod
     shape = alt.Shape("arm:N", scale=shape_scale(styles), legend=None)
     return alt.LayerChart(
         layer=[
-            halves.encode(y="half:Q"),
+            halves.encode(y=alt.Y("half:Q")),
             base.mark_line(strokeWidth=2, interpolate="step-after"),
             marks.encode(shape=shape),
         ]

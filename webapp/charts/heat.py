@@ -19,8 +19,10 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
 }
 #: A ratio this far from 1× (in log2) at least has the full colour, so that a table of small ones does not shout.
 _LEAST_REACH = 0.25
-_ROW_HEIGHT, _LINE = 46, 8
-_COLUMN_WIDTH, _LABELS_WIDTH = 86, 150
+#: A row with two lines; of the whole, what the column names above take.
+_ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
+_COLUMN_WIDTH, _LABELS_WIDTH = 74, 125
+_HALF_BRIGHT = 128
 
 
 @dataclass(frozen=True)
@@ -40,24 +42,24 @@ def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mo
         interval=[_interval(low, high) for low, high in zip(known["low"], known["high"], strict=True)],
         told=known["verdict"].map(lambda word: word or "no verdict of a mean"),
     )
-    shown = shown.assign(ink=[_ink(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
+    shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
-        x=alt.X("column:N", sort=list(columns.order), title=columns.title, axis=_axis("top", 0, _COLUMN_WIDTH)),
+        x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", 0, _COLUMN_WIDTH)),
         y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", 0, _LABELS_WIDTH)),
     )
     ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
     scale = alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
     cells = base.mark_rect(stroke=INKS[mode].ground, strokeWidth=2, cornerRadius=3).encode(
         color=alt.Color("log2:Q", scale=scale, legend=None),
-        opacity=alt.condition("datum.is_mean", alt.value(0.78), alt.value(1)),
+        opacity=alt.OpacityValue(1, condition={"test": "datum.is_mean", "value": 0.78}),
         tooltip=_tooltip(rows.title, columns.title),
     )
-    ink = alt.Color("ink:N", scale=None)
+    ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
     lines = [
-        base.mark_text(dy=-_LINE, fontSize=13, fontWeight=600).encode(text="figure:N", color=ink),
-        base.mark_text(dy=_LINE, fontSize=10).encode(text="interval:N", color=ink),
+        base.mark_text(dy=-_LINE, fontSize=13, fontWeight=600).encode(text=alt.Text("figure:N"), color=ink),
+        base.mark_text(dy=_LINE, fontSize=10).encode(text=alt.Text("interval:N"), color=ink),
     ]
-    return alt.LayerChart(layer=[cells, *lines]).properties(height=_ROW_HEIGHT * len(rows.order))
+    return alt.LayerChart(layer=[cells, *lines]).properties(height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
 
 
 def reach(frame: pd.DataFrame) -> float:
@@ -84,13 +86,13 @@ def _axis(orient: Literal["top", "left"], angle: int, limit: int) -> alt.Axis:
     return alt.Axis(orient=orient, labelAngle=angle, labelLimit=limit, grid=False, domain=False, ticks=False)
 
 
-def _ink(mode: Mode, place: float, *, higher: bool) -> str:
-    """Black or white, whichever is read better on the cell's colour; `place` is from -1 to 1."""
+def _is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
+    """Whether white is read better than black on the cell's colour; `place` is from -1 to 1."""
     worse, middle, better = _ENDS[mode]
     end = better if (place > 0) == higher else worse
     mixed = [_mixed(middle, end, at, abs(place)) for at in (1, 3, 5)]
     luminance = sum(weight * channel for weight, channel in zip((0.299, 0.587, 0.114), mixed, strict=True))
-    return "#10161d" if luminance > 128 else "#ffffff"
+    return luminance < _HALF_BRIGHT
 
 
 def _mixed(one: str, other: str, at: int, share: float) -> float:

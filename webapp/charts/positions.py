@@ -40,7 +40,7 @@ def lengths(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.
     for estimated in (True, False):
         rows = base.transform_filter(alt.datum.is_estimate == estimated)
         fill = INKS[mode].ground if estimated else alt.Undefined
-        marks = rows.mark_point(filled=True, size=75, strokeWidth=2, opacity=1, fill=fill)
+        marks = rows.mark_point(filled=not estimated, size=75, strokeWidth=2, opacity=1, fill=fill)
         layers.append(marks.encode(shape=_shape(styles), tooltip=_TOOLTIP))
     text = base.encode(text=alt.Text("length:Q", format=".2f")).transform_filter("!datum.is_estimate")
     layers.append(text.mark_text(dx=8, align="left", fontSize=11))

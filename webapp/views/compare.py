@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import compare_choice, compare_figures, compare_page, data, drawing, outputs_page, results_page
+from webapp import compare_choice, compare_figures, compare_page, outputs_page, results_page
 from webapp.about import View
 from webapp.said import said_here
 
@@ -14,22 +14,20 @@ results_page.show_empty_state()
 with said_here():
     asked = compare_page.choose()
     choice = compare_choice.of(asked)
-    mode = drawing.mode()
     if not choice.pairs:
         st.info("Nothing to compare yet: it takes valid runs of the baseline and of another arm on one load.")
         st.stop()
-    results_page.show_circumstances(data.results(choice.job_id), results_page.job_state(choice.job_id))
+    compare_page.show_circumstances(choice)
     compare_page.say_what_is_missing(choice)
     compare_page.show_cards(choice)
-    above, middle = st.container(), st.container()
-    with middle:
+    of_all, of_a_place = st.container(), st.container()
+    with of_a_place:
         asked |= compare_page.choose_place(choice)
     choice, view = compare_choice.of(asked), View("compare", asked)
-    figures = compare_figures.drawn(asked, mode)
-    with above:
-        drawing.show_figures([each for each in figures if each.key in compare_figures.OF_ALL], mode, view)
-    with middle:
-        drawing.show_figures([each for each in figures if each.key not in compare_figures.OF_ALL], mode, view)
+    with of_all:
+        compare_page.show_figures(compare_figures.OF_ALL, asked, view)
+    with of_a_place:
+        compare_page.show_figures(compare_figures.OF_A_PLACE, asked, view)
     compare_page.show_tables(choice, compare_page.agreements(choice), view)
     outputs_page.show(choice)
 results_page.follow(results_page.job_state(choice.job_id))
