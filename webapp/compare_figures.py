@@ -20,7 +20,7 @@ from webapp.params import Param
 #: Of more workloads than this only the chosen one is drawn against concurrency.
 MOST_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
-_NARROW = 270
+_NARROW = 250
 #: The figures that are not of one workload and load, and those that are.
 OF_ALL, OF_A_PLACE = ("heat", "break-even"), ("positions", "ecdf")
 _FREE_OF: Mapping[str, tuple[Param, ...]] = {
@@ -30,6 +30,7 @@ _FREE_OF: Mapping[str, tuple[Param, ...]] = {
     "ecdf": (params.HEAT_ROWS,),
 }
 _MOST_KEPT = 256
+_MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
 
 
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -82,10 +83,10 @@ def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | N
         for arm, part in rows.groupby("arm", sort=False)
     )
     note = (
-        f"{choice.measure.label} over {choice.found.baseline} = 1×; blue is better, orange worse; below: 95 % interval"
+        f"{choice.measure.label} over {choice.found.baseline} = 1×; blue is better, orange worse; {_MARKS}, at 95 %"
     )
     title = f"{compare_measures.ratio_name(choice.measure)} by {choice.heat_rows} and load"
-    return Figure("heat", title, note, (), panels, rows, heat.width(sides[1]))
+    return Figure("heat", title, note, (), panels, rows, heat.width(*sides))
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:

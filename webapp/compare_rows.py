@@ -16,7 +16,7 @@ from warehouse.comparisons import Pair
 from warehouse.ratio_tables import ArmTable
 
 #: The column or row of geometric means.
-MEAN = "geometric mean"
+MEAN = "geom. mean"
 #: So many points of a curve: finer than a screen shows.
 _MOST_POINTS = 200
 PERCENTILES = (50, 90, 95, 99)

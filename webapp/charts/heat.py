@@ -21,7 +21,8 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
 _LEAST_REACH = 0.25
 #: A row with two lines; of the whole, what the column names above take.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
-_COLUMN_WIDTH, _LABELS_WIDTH = 74, 125
+#: Of a letter of a name, about, and what a column of figures needs. Longer names are cut, and whole in the tooltip.
+_LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.6, 72, 220
 _HALF_BRIGHT = 128
 
 
@@ -44,8 +45,8 @@ def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mo
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
-        x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", 0, _COLUMN_WIDTH)),
-        y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", 0, _LABELS_WIDTH)),
+        x=alt.X("column:N", sort=list(columns.order), title=None, axis=_axis("top", _column_width(columns))),
+        y=alt.Y("row:N", sort=list(rows.order), title=None, axis=_axis("left", _longest(rows))),
     )
     ends = _ENDS[mode] if higher else _ENDS[mode][::-1]
     scale = alt.Scale(domain=[-reach, 0, reach], range=list(ends), interpolate="rgb")
@@ -68,9 +69,18 @@ def reach(frame: pd.DataFrame) -> float:
     return max([_LEAST_REACH, *(abs(math.log2(ratio)) for ratio in ratios)])
 
 
-def width(columns: Side) -> int:
-    """Pixels below which a panel's figures would run into each other."""
-    return _LABELS_WIDTH + _COLUMN_WIDTH * len(columns.order)
+def width(rows: Side, columns: Side) -> int:
+    """Pixels below which a panel's names and figures would run into each other."""
+    return _longest(rows) + _column_width(columns) * len(columns.order)
+
+
+def _column_width(columns: Side) -> int:
+    return max(_FIGURES_WIDTH, _longest(columns))
+
+
+def _longest(side: Side) -> int:
+    """Pixels of its longest name."""
+    return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, side.order), default=0)))
 
 
 def _figure(ratio: float, verdict: str | None) -> str:
@@ -82,8 +92,8 @@ def _interval(low: float, high: float) -> str:
     return "" if pd.isna(low) or pd.isna(high) else f"{low:.2f} – {high:.2f}"
 
 
-def _axis(orient: Literal["top", "left"], angle: int, limit: int) -> alt.Axis:
-    return alt.Axis(orient=orient, labelAngle=angle, labelLimit=limit, grid=False, domain=False, ticks=False)
+def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:
+    return alt.Axis(orient=orient, labelAngle=0, labelLimit=limit, grid=False, domain=False, ticks=False)
 
 
 def _is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
