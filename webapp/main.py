@@ -33,6 +33,12 @@ st.navigation(
             help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
         ),
         st.Page(
+            "views/explore.py",
+            title="Explore",
+            icon=":material/query_stats:",
+            help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+        ),
+        st.Page(
             "views/run.py",
             title="Run",
             icon=":material/timeline:",

@@ -1,0 +1,26 @@
+"""Explore: any slice of the runs, drawn as the reader chooses, with the same rows as a table."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp import drawing, explore_figures, explore_page
+from webapp.about import View
+from webapp.explore_slice import asked
+from webapp.said import said_here
+
+st.title("Explore")
+with said_here():
+    options = explore_page.begin()
+    _, drawn = explore_page.show_choices()
+    filtered = explore_page.show_filters(options)
+    view = View("explore", explore_page.parameters_of({**filtered, **drawn}))
+    slice_ = asked(view.parameters)
+    shown = explore_figures.shown(slice_, drawing.mode())
+
+explore_page.show_count(options, shown)
+if shown.runs.empty:
+    explore_page.show_nothing(slice_)
+else:
+    explore_page.show_figure(shown, view)
+    explore_page.show_tables(shown, slice_, view)
