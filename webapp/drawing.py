@@ -100,7 +100,7 @@ def show_cards(cards: Sequence[Card]) -> None:
 
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
-    """A table with its files below it. Each of its runs leads to the run's page where the view or the row knows the study."""
+    """A table with its files below it. Each run leads to its page where the view or the row knows the study."""
     shown = with_run_links(frame, *view.parameters.get("job", ()))
     st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
     file_buttons.show_table_buttons(frame, title, view, key)

@@ -9,7 +9,7 @@ import streamlit as st
 
 from warehouse import slices
 from warehouse.database import open_warehouse
-from warehouse.slices import Filters
+from warehouse.slice_filters import Filters
 from webapp import data
 from webapp.charts.explore_series import Order
 

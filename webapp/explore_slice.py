@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeVar, get_args
 
-from warehouse.slices import VALIDITIES, Filters, Validity
+from warehouse.slice_filters import VALIDITIES, Filters, Validity
 from webapp import params
 from webapp.charts.explore_axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
 
@@ -26,19 +26,18 @@ _LATENCIES = {axis.label: axis for axis in LATENCIES}
 
 @dataclass(frozen=True)
 class Frontier:
-    """Two numbers of which a run should have the best; `x` is better when it is higher or lower, `y` likewise."""
+    """Two numbers of which a run should have the best: `higher` or lower ones."""
 
     label: str
     x: Axis
     y: Axis
-    higher_x: bool
-    higher_y: bool
+    higher: bool
 
 
 FRONTIERS: tuple[Frontier, ...] = (
-    Frontier("Throughput per user and per GPU", PER_USER, PER_GPU, higher_x=True, higher_y=True),
-    Frontier("Time per output token and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher_x=False, higher_y=False),
-    Frontier("Time to first token and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher_x=False, higher_y=False),
+    Frontier("Throughput per user and per GPU", PER_USER, PER_GPU, higher=True),
+    Frontier("Time per output token and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
+    Frontier("Time to first token and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
 )
 _FRONTIERS = {each.label: each for each in FRONTIERS}
 #: Which choices each mark has.

@@ -23,7 +23,8 @@ def runs(found: pd.DataFrame, view: Asked) -> pd.DataFrame:
     numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in found]
     wanted = [*_FIRST, *numbers, *_LAST, "is_valid", "started_at", "run_id", "job_id"]
     table = found[[name for name in wanted if name in found]]
-    table = table.assign(**{name: table[name] * _AXES[name].factor for name in numbers})
+    counted = {name: pd.to_numeric(table[name], errors="coerce") for name in ("concurrency", "k")}
+    table = table.assign(**counted, **{name: table[name] * _AXES[name].factor for name in numbers})
     return table.drop(columns=[name for name in table if name not in ("job_id", "run_id") and table[name].isna().all()])
 
 
@@ -33,6 +34,8 @@ def run_config(view: Asked) -> dict[str, Any]:
     return {
         **{axis.column: text(axis.label) for axis in DIMENSIONS},
         "arm": text("Arm", pinned=True),
+        "concurrency": number("Concurrency", format="%d", width="small"),
+        "k": number("Draft tokens k", format="%d", width="small"),
         "repeat": number("Repeat", format="%d", width="small", help="Counted from 0"),
         **numbers,
         "source": text("Source", help="Whose figures these are"),
@@ -60,4 +63,5 @@ def group_config(view: Asked) -> dict[str, Any]:
 
 
 def _number(axis: Axis) -> Any:
-    return st.column_config.NumberColumn(axis.title, format="%,.4g", help=axis.about or None)
+    title = axis.title.replace("Time to first token", "TTFT").replace("Time per output token", "TPOT")
+    return st.column_config.NumberColumn(title, format="%,.4g", help=axis.about or None)

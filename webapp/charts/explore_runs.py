@@ -88,10 +88,19 @@ def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     return alt.LayerChart(layer=[_points(rows, scene)]).properties(height=scene.height)
 
 
-def frontier(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
-    """`rows` of `numbers` with `series` and `best`: whether no other run is better in both."""
+def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChart:
+    """`rows` of `numbers` with `series` and `best`: whether no other run is better in both.
+
+    `higher`: both numbers are better when they are higher, else when they are lower. Steps, because nobody measured
+    what lies between two runs.
+    """
     best = alt.Chart(rows.loc[rows["best"], ["x", "y"]].drop_duplicates())
-    steps = best.mark_line(strokeWidth=2, color=INKS[scene.mode].muted, strokeDash=[2, 2])
+    steps = best.mark_line(
+        strokeWidth=1.5,
+        color=INKS[scene.mode].muted,
+        strokeDash=[3, 3],
+        interpolate="step-before" if higher else "step-after",
+    )
     drawn = steps.encode(x=_x(scene), y=_y(scene), order=alt.Order("x:Q"))
     return alt.LayerChart(layer=[drawn, _points(rows, scene)]).properties(height=scene.height)
 

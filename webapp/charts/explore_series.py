@@ -38,14 +38,14 @@ def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
 def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[ArmStyle, ...]:
     """Of `rows` with `series`; arms in the order given, everything else by number and alphabet."""
     first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), None)
-    there = rows[[colour.column, "origin", "series"]].drop_duplicates()
-    values = list(dict.fromkeys([*first, *sorted(there[colour.column], key=natural)]))
-    made: list[ArmStyle] = []
-    for style in arm_styles(values, baseline, mode):
-        for origin in _ORIGINS:
-            for name in there.loc[(there[colour.column] == style.arm) & (there["origin"] == origin), "series"]:
-                made.append(_of_origin(replace(style, arm=name), origin))
-    return tuple(made)
+    names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
+    values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))
+    return tuple(
+        _of_origin(replace(style, arm=names[style.arm, origin]), origin)
+        for style in arm_styles(values, baseline, mode)
+        for origin in _ORIGINS
+        if (style.arm, origin) in names.index
+    )
 
 
 def _of_origin(style: ArmStyle, origin: str) -> ArmStyle:

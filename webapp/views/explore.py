@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import drawing, explore_figures, explore_page
+from webapp import drawing, explore_figures, explore_filters, explore_page
 from webapp.about import View
 from webapp.explore_slice import asked
 from webapp.said import said_here
@@ -12,9 +12,8 @@ from webapp.said import said_here
 st.title("Explore")
 with said_here():
     options = explore_page.begin()
-    _, drawn = explore_page.show_choices()
-    filtered = explore_page.show_filters(options)
-    view = View("explore", explore_page.parameters_of({**filtered, **drawn}))
+    drawn = explore_filters.choose_drawing()
+    view = View("explore", {**explore_filters.choose_runs(options), **drawn})
     slice_ = asked(view.parameters)
     shown = explore_figures.shown(slice_, drawing.mode())
 
