@@ -8,7 +8,8 @@ import streamlit as st
 from webapp import data, drawing, explore_data, explore_filters, explore_tables, params, results_page
 from webapp.about import View
 from webapp.charts.explore_axes import DIMENSIONS
-from webapp.explore_parts import Shown
+from webapp.charts.explore_runs import MOST_POINTS
+from webapp.explore_parts import Shown, within
 from webapp.explore_slice import Asked
 from webapp.text import count, literal, number
 
@@ -26,10 +27,12 @@ def begin() -> pd.DataFrame:
     return options
 
 
-def show_count(options: pd.DataFrame, shown: Shown) -> None:
-    """How many runs of how many, and what must be known about them."""
+def show_count(options: pd.DataFrame, shown: Shown, asked: Asked) -> None:
+    """How many runs of how many, what narrows them, and what must be known about them."""
     total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
-    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.")
+    filters = [_named(name) for name in asked.filters.active if name not in ("study", "validity")]
+    narrowed = f" Narrowed by {', '.join(filters)}." if filters else ""
+    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
     for sentence in shown.said:
         st.caption(f":material/info: {literal(sentence)}")
 
@@ -50,8 +53,8 @@ def show_nothing(view: Asked) -> None:
         st.subheader("No run matches", anchor=False, text_alignment="center")
         blamed = explore_data.to_blame(view.filters)
         if blamed:
-            words = "; ".join(f"without {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
-            st.markdown(f"One filter is to blame. {words[0].upper()}{words[1:]}.", text_alignment="center")
+            words = "; ".join(f"without the filter by {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
+            st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
         else:
             st.markdown("No single filter is to blame: take away two, or reset them.", text_alignment="center")
         st.button(
@@ -64,11 +67,10 @@ def show_nothing(view: Asked) -> None:
 
 
 def _named(name: str) -> str:
-    words = {"from": "the first day", "to": "the last day", "validity": "the validity"}
-    return words.get(name) or f"the filter {_LABELS[name]}"
+    return {"from": "first day", "to": "last day", "validity": "validity"}.get(name) or within(_LABELS[name])
 
 
-def show_figure(shown: Shown, view: View) -> None:
+def show_figure(shown: Shown, asked: Asked, view: View) -> None:
     if shown.figure is None:
         st.info("Nothing to draw: choose another number, or other runs.", icon=":material/show_chart:")
         return
@@ -77,7 +79,7 @@ def show_figure(shown: Shown, view: View) -> None:
     chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
     if len(chosen):
         _show_chosen(chosen.iloc[0])
-    elif shown.groups is None and len(shown.figure.rows):
+    elif asked.has_points and len(shown.figure.rows) <= MOST_POINTS:
         st.caption(":material/ads_click: Click a point to go to its run; the table below leads there too.")
 
 

@@ -19,7 +19,7 @@ from webapp.explore_slice import Asked
 from webapp.text import count
 
 #: Instead of throughput per GPU where a run does not tell how many there were.
-PER_ENGINE = Axis("Output throughput per engine", "output_tok_per_s", "number", "tok/s, number of GPUs unknown")
+PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s; GPUs unknown")
 _DRAWN = {
     "Line": explore_runs.line,
     "Bar": explore_runs.bar,
@@ -59,7 +59,7 @@ def _figure(view: Asked, rows: pd.DataFrame, axes: tuple[Axis, Axis], order: Ord
         explore_runs.span(rows["y"], from_zero=view.mark in ("Line", "Bar")),
     )
     panels: tuple[Panel, ...] = tuple((title, _chart(view, part, scene)) for title, part in parts(rows, view.facet))
-    title = view.frontier.label if view.mark == "Pareto" else f"{y.label} by {within(x.label)}"
+    title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
     return Figure("explore", title, _note(view, rows, y), looks, panels, rows.drop(columns=["x", "y"]))
 
 
@@ -113,7 +113,7 @@ def _best(rows: pd.DataFrame, view: Asked) -> pd.Series:
 
 def _note(view: Asked, rows: pd.DataFrame, y: Axis) -> str:
     if view.mark == "Pareto":
-        return "each point is a run; dotted through those that no other run beats in both"
+        return "each point is a run; dashed through those that no other run beats in both"
     few = len(rows) <= explore_runs.MOST_POINTS
     told = {
         "Scatter": "each point is a run",

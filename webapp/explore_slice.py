@@ -35,9 +35,9 @@ class Frontier:
 
 
 FRONTIERS: tuple[Frontier, ...] = (
-    Frontier("Throughput per user and per GPU", PER_USER, PER_GPU, higher=True),
-    Frontier("Time per output token and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
-    Frontier("Time to first token and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
+    Frontier("Per user, per GPU", PER_USER, PER_GPU, higher=True),
+    Frontier("TPOT and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
+    Frontier("TTFT and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
 )
 _FRONTIERS = {each.label: each for each in FRONTIERS}
 #: Which choices each mark has.
@@ -63,6 +63,11 @@ class Asked:
     facet: Axis | None
     latency: Axis
     frontier: Frontier
+
+    @property
+    def has_points(self) -> bool:
+        """Whether its marks are runs, which can be clicked."""
+        return self.mark in ("Line", "Scatter", "Pareto")
 
     @property
     def numbers(self) -> tuple[str, ...]:

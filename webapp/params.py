@@ -38,7 +38,7 @@ X = Param("x", "x", "x axis")
 COLOUR = Param("colour", "Colour", "colour")
 FACET = Param("facet", "Panels", "way to part the panels")
 LATENCY = Param("latency", "Latency", "latency")
-FRONTIER = Param("frontier", "Best of both", "pair of numbers")
+FRONTIER = Param("frontier", "Two aims", "pair of aims")
 #: Which runs it draws: by the name of a dimension of `warehouse.slices`, several values each.
 SLICED: dict[str, Param] = {
     "study": Param("study", "Study", "study", always_in_url=True),

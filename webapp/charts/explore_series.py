@@ -15,6 +15,8 @@ from webapp.charts.explore_axes import Axis, natural
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
 MEASURED = "measured"
+#: Runs without speculation are grey where methods and draft models are told apart.
+_WITHOUT = "none"
 _ORIGINS = (MEASURED, "imported", "published")
 _HOLLOW = {"circle": "○", "square": "□", "triangle-up": "△", "diamond": "◇", "triangle-down": "▽", "cross": "✛"}
 
@@ -37,7 +39,7 @@ def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
 
 def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[ArmStyle, ...]:
     """Of `rows` with `series`; arms in the order given, everything else by number and alphabet."""
-    first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), None)
+    first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), _WITHOUT)
     names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
     values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))
     return tuple(

@@ -17,9 +17,9 @@ with said_here():
     slice_ = asked(view.parameters)
     shown = explore_figures.shown(slice_, drawing.mode())
 
-explore_page.show_count(options, shown)
+explore_page.show_count(options, shown, slice_)
 if shown.runs.empty:
     explore_page.show_nothing(slice_)
 else:
-    explore_page.show_figure(shown, view)
+    explore_page.show_figure(shown, slice_, view)
     explore_page.show_tables(shown, slice_, view)
