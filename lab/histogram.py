@@ -59,13 +59,21 @@ def quantile(counts: Counts, q: float) -> float | None:
     return below + (above - below) * (rank - math.floor(rank))
 
 
-def cumulative(counts: Counts) -> list[tuple[float, float]]:
-    """Each value that there is, and the share (above 0, up to 1) of all values that are not greater; in their order."""
-    buckets = sorted(bucket for bucket, count in counts.items() if count)
-    reached = np.cumsum([counts[bucket] for bucket in buckets])
-    return [(bucket_value(bucket), float(up_to / reached[-1])) for bucket, up_to in zip(buckets, reached, strict=True)]
-
-
 def bucket_value(bucket: int) -> float:
     """What stands for every value of the bucket; off by at most RELATIVE_ERROR."""
     return 0.0 if bucket == ZERO_BUCKET else float(2 * GROWTH**bucket / (GROWTH + 1))
+
+
+def cumulative(counts: Counts, most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Values in rising order and the share (0 to 1) of all that are not above each: at most `most` steps.
+
+    Steps that are left out are those between which the share grows least; the last one stays.
+    """
+    buckets = sorted(counts)
+    values = np.array([bucket_value(bucket) for bucket in buckets], dtype=np.float64)
+    reached = np.cumsum(np.array([counts[bucket] for bucket in buckets], dtype=np.float64))
+    if values.size <= most:
+        return values, reached / reached[-1] if values.size else reached
+    shares = reached / reached[-1]
+    kept = np.unique(np.searchsorted(shares, np.linspace(shares[0], 1.0, most)).clip(0, values.size - 1))
+    return values[kept], shares[kept]

@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 
@@ -104,7 +104,7 @@ def outputs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Mapping[s
     Tokens are known where the server told as many as its usage counts.
     """
     table = con.execute(_OUTPUTS, [list(run_ids)]).to_arrow_table()
-    prompts, texts, counts = (table[name].to_pylist() for name in ("prompt_id", "text", "count"))
+    prompts, texts, counts = (cast("list[Any]", table[name].to_pylist()) for name in ("prompt_id", "text", "count"))
     told = zip(prompts, texts, _token_ids(table["ids"].combine_chunks()), counts, strict=True)
     return {
         prompt: Output(text, ids if ids is not None and len(ids) == count else None, count)

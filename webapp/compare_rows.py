@@ -128,19 +128,9 @@ def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
     curves = [
         {"arm": arm, "latency": latency, "value_ms": value, "share": share}
         for (arm, latency), counts in _counts(histograms).items()
-        for value, share in _thinned(histogram.cumulative(counts))
+        for value, share in zip(*histogram.cumulative(counts, _MOST_POINTS), strict=True)
     ]
     return pd.DataFrame(curves, columns=["arm", "latency", "value_ms", "share"])
-
-
-def _thinned(curve: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The first and last steps, and of the others those that end a part of the whole height."""
-    kept: list[tuple[float, float]] = []
-    for place, (value, share) in enumerate(curve):
-        last = place == len(curve) - 1
-        if not kept or last or int(share * _MOST_POINTS) > int(kept[-1][1] * _MOST_POINTS):
-            kept.append((value, share))
-    return kept
 
 
 def percentiles(histograms: pd.DataFrame) -> pd.DataFrame:

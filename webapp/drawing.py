@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,12 +11,14 @@ import streamlit as st
 from webapp import file_buttons
 from webapp.about import View
 from webapp.charts import specs
+from webapp.charts.explore_runs import CHOSEN
 from webapp.charts.figures import Figure
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.headline import Card
 from webapp.tables import with_run_links
 from webapp.text import literal
 
+Choose = Callable[[str | None], None]
 #: More panels than this stand in several rows.
 _MOST_COLUMNS = 3
 #: A longer value is words rather than a figure and is set smaller.
@@ -27,19 +29,19 @@ def mode() -> Mode:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def show_figures(drawn: Sequence[Figure], mode: Mode, view: View) -> None:
+def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose | None = None) -> None:
     """Figures of one panel stand beside each other as far as the window is wide, others below each other.
 
-    `view`: where their files say that they stand.
+    `view`: where their files say that they stand. `choose`: what hears of the run whose point is clicked.
     """
     alone = all(len(figure.panels) == 1 for figure in drawn)
     width = max((figure.least_width for figure in drawn), default=0)
     with st.grid(_MOST_COLUMNS, min_column_width=width) if alone else st.container():
         for figure in drawn:
-            _show(figure, mode, view)
+            _show(figure, mode, view, choose)
 
 
-def _show(figure: Figure, mode: Mode, view: View) -> None:
+def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None:
     """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
     with st.container(border=True, height="stretch", gap="xxsmall"):
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
@@ -48,8 +50,22 @@ def _show(figure: Figure, mode: Mode, view: View) -> None:
         if figure.styles:
             st.markdown(legend(figure.styles))
         with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
-            for (title, _), spec in zip(figure.panels, specs.of_panels(figure, mode), strict=True):
-                st.vega_lite_chart(spec=spec, theme=None, alt=f"{figure.title}: {title}")
+            for place, ((title, _), spec) in enumerate(zip(figure.panels, specs.of_panels(figure, mode), strict=True)):
+                words = f"{figure.title}: {title}"
+                if choose is None or not any(each["name"] == CHOSEN for each in spec.get("params", ())):
+                    st.vega_lite_chart(spec=spec, theme=None, alt=words)
+                else:
+                    _show_choosable(spec, words, f"{figure.key}-{place}", choose)
+
+
+def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:
+    """A click on a point names its run to `choose`, a click beside the points names none."""
+
+    def chosen() -> None:
+        points = st.session_state[key].selection.get(CHOSEN, [])
+        choose(points[0].get("run_id") if points else None)
+
+    st.vega_lite_chart(spec=spec, theme=None, alt=words, key=key, on_select=chosen, selection_mode=CHOSEN)
 
 
 def legend(styles: Sequence[ArmStyle]) -> str:
@@ -73,7 +89,7 @@ def show_cards(cards: Sequence[Card]) -> None:
 
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
-    """A table with its files below it. Each of its runs leads to the run's page where the view knows the study."""
-    shown = with_run_links(frame, *view.parameters["job"]) if "job" in view.parameters else frame
+    """A table with its files below it. Each run leads to its page where the view or the row knows the study."""
+    shown = with_run_links(frame, *view.parameters.get("job", ()))
     st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
     file_buttons.show_table_buttons(frame, title, view, key)

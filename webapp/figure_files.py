@@ -13,7 +13,7 @@ import vl_convert
 from webapp.about import About
 from webapp.charts.figures import Figure
 from webapp.charts.specs import inlined
-from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale, themed
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 
 _MOST_COLUMNS = 3
 _PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
@@ -56,8 +56,9 @@ def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerCha
     base = alt.Chart(pd.DataFrame(rows), width=width, height=(line + 1) * _LINE_HEIGHT).encode(
         x=alt.X("x:Q", **place), y=alt.Y("line:Q", **place)
     )
-    marks = base.mark_point(filled=True, size=80, opacity=1).encode(
-        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+    marks = base.mark_point(size=80, opacity=1).encode(
+        stroke=alt.Stroke("arm:N", scale=colour_scale(styles), legend=None),
+        fill=alt.Fill("arm:N", scale=fill_scale(styles, mode), legend=None),
         shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
     )
     words = base.mark_text(align="left", dx=10, fontSize=12, color=INKS[mode].text).encode(text="arm:N")

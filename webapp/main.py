@@ -48,6 +48,12 @@ _SECTIONS = {
             help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
         ),
         st.Page(
+            "views/explore.py",
+            title="Explore",
+            icon=":material/query_stats:",
+            help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+        ),
+        st.Page(
             "views/run.py",
             title="Run",
             icon=":material/timeline:",

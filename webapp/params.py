@@ -1,13 +1,16 @@
 """Every URL parameter of the app, and the one way to choose by it.
 
-A parameter is bound to one selectbox, on every page that has it, so a link carries the choice. A value that a link asks
-for and that is not there any more is said beside the widget.
+A parameter is bound to one kind of widget, on every page that has it, so a link carries the choice: to a selectbox
+(`choose`), to a list of which several may be chosen (`choose_many`, a repeated parameter) or to a day (`choose_day`). A
+value that a link asks for and that is not there any more is said beside the widget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from typing import Any
 
 import streamlit as st
 
@@ -39,10 +42,37 @@ AGAINST = Param("against", "Outputs of", "arm")
 PROMPTS = Param("prompts", "Prompts", "page of prompts")
 #: A toggle, so no `Param`.
 ALL_OUTPUTS = "all_outputs"
+#: How the Explore page draws.
+MARK = Param("mark", "Mark", "mark")
+X = Param("x", "x", "x axis")
+COLOUR = Param("colour", "Colour", "colour")
+FACET = Param("facet", "Panels", "way to part the panels")
+LATENCY = Param("latency", "Latency", "latency")
+FRONTIER = Param("frontier", "Two aims", "pair of aims")
+#: Which runs it draws: by the name of a dimension of `warehouse.slices`, several values each.
+SLICED: dict[str, Param] = {
+    "study": Param("study", "Study", "study", always_in_url=True),
+    "arm": Param("arms", "Arm", "arm"),
+    "dataset": Param("dataset", "Dataset", "dataset"),
+    "category": Param("categories", "Category", "category"),
+    "concurrency": Param("concurrency", "Concurrency", "concurrency"),
+    "load": Param("load", "Load", "load"),
+    "method": Param("method", "Method", "method"),
+    "draft_model": Param("draft", "Draft model", "draft model"),
+    "k": Param("k", "Draft tokens k", "number of draft tokens"),
+    "engine": Param("engine", "Engine and version", "engine"),
+    "hardware": Param("hardware", "Hardware", "hardware"),
+    "target": Param("target", "Target", "target"),
+    "origin": Param("origin", "Origin", "origin"),
+}
+VALIDITY = Param("validity", "Validity", "validity")
+BEGUN_FROM = Param("from", "Begun on or after", "first day")
+BEGUN_TO = Param("to", "Begun on or before", "last day")
 #: No widget: the id of a kept question.
 QUERY = "query"
 ALL = (
-    *(JOB, RUN, CATEGORY, METRIC, SOURCE),
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
+    *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
 )
 
@@ -79,11 +109,79 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
         index=None if param.always_in_url else 0,
         key=param.key,
         bind="query-params",
-        on_change=_forget_missing,
+        on_change=forget_missing,
         args=(param,),
         help=help_text,
     )
     return chosen or options[0]
+
+
+def choose_many(
+    param: Param,
+    options: Sequence[str],
+    *,
+    first: Sequence[str] = (),
+    help_text: str | None = None,
+    placeholder: str | None = None,
+    show: bool = True,
+    on_change: Any = None,
+) -> tuple[str, ...]:
+    """The chosen options, none where none was asked for; `first` where the link says nothing at all.
+
+    Without `show` there is no widget, and nothing is chosen, but what a link asks for in vain is still said.
+    """
+    new = param.key not in st.session_state
+    asked = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
+    found = {each: _there(each, options) for each in asked}
+    if lost := [each for each, there in found.items() if there is None]:
+        st.session_state[_missing_key(param)] = ", ".join(lost)
+    if not show:
+        return ()
+    chosen = list(dict.fromkeys(there for there in found.values() if there is not None)) or (list(first) if new else [])
+    if new and chosen != asked:
+        st.query_params[param.key] = chosen
+        if asked:
+            st.rerun()
+    st.session_state[param.key] = chosen
+    picked: list[str] = st.multiselect(
+        param.label,
+        list(options),
+        key=param.key,
+        bind="query-params",
+        on_change=on_change or forget_missing,
+        args=(param,),
+        help=help_text,
+        placeholder=placeholder or "any",
+    )
+    return tuple(picked)
+
+
+def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
+    """A day, or None. A link whose day is none is said."""
+    if param.key not in st.session_state and (asked := st.query_params.get(param.key)):
+        try:
+            date.fromisoformat(asked)
+        except ValueError:
+            st.session_state[_missing_key(param)] = asked
+    picked: date | None = st.date_input(
+        param.label,
+        None,
+        key=param.key,
+        bind="query-params",
+        on_change=forget_missing,
+        args=(param,),
+        format="YYYY-MM-DD",
+        help=help_text,
+    )
+    return picked
+
+
+def reset(values: Mapping[Param, Any]) -> None:
+    """In a callback: put these values where their widgets are, and forget what was asked for in vain."""
+    for param, value in values.items():
+        forget_missing(param)
+        if param.key in st.session_state:
+            st.session_state[param.key] = value
 
 
 def say_missing(*params: Param) -> None:
@@ -92,9 +190,16 @@ def say_missing(*params: Param) -> None:
         if asked := st.session_state.get(_missing_key(param)):
             st.warning(
                 f"This link asks for the {param.noun} {literal(asked)}, which is not here (any more). "
-                f"Shown instead: {literal(st.session_state.get(param.key) or 'the first one')}.",
+                f"Shown instead: {literal(_shown(param))}.",
                 icon=":material/link_off:",
             )
+
+
+def _shown(param: Param) -> str:
+    value = st.session_state.get(param.key)
+    if isinstance(value, list):
+        return ", ".join(value) or "any"
+    return str(value or ("any day" if param in (BEGUN_FROM, BEGUN_TO) else "the first one"))
 
 
 def _there(asked: str | None, options: Sequence[str]) -> str | None:
@@ -120,5 +225,5 @@ def _missing_key(param: Param) -> str:
     return f"missing-{param.key}"
 
 
-def _forget_missing(param: Param) -> None:
+def forget_missing(param: Param) -> None:
     st.session_state.pop(_missing_key(param), None)

@@ -58,11 +58,16 @@ def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
     return _columns(failed_runs, _FAILED)
 
 
-def with_run_links(frame: pd.DataFrame, job_id: str) -> pd.DataFrame:
-    """Each run leads to its own page."""
-    if "run_id" not in frame:
+def with_run_links(frame: pd.DataFrame, job_id: str | None = None) -> pd.DataFrame:
+    """Each run leads to its own page: `job_id` is its study, or the row's own. What was published has no page."""
+    if "run_id" not in frame or (job_id is None and "job_id" not in frame):
         return frame
-    links = [f"run?job={job_id}&run={run}" if isinstance(run, str) else None for run in frame["run_id"]]
+    jobs = frame["job_id"] if job_id is None else [job_id] * len(frame)
+    pairs = zip(jobs, frame["run_id"], frame.get("origin", [None] * len(frame)), strict=True)
+    links = [
+        f"run?job={job}&run={run}" if isinstance(run, str) and origin != "published" else None
+        for job, run, origin in pairs
+    ]
     return frame.assign(run_id=pd.Series(links, index=frame.index, dtype=object))
 
 

@@ -64,12 +64,13 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn."""
+    """How one arm is drawn; `hollow`: it was not measured here."""
 
     arm: str
     colour: str
     shape: str
     letter: str
+    hollow: bool = False
 
 
 def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
@@ -90,6 +91,12 @@ def colour_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
 
 def shape_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
     return alt.Scale(domain=[style.arm for style in styles], range=[style.shape for style in styles])
+
+
+def fill_scale(styles: Sequence[ArmStyle], mode: Mode) -> alt.Scale:
+    """Inside of marks: the page's colour where they are hollow."""
+    fills = [INKS[mode].ground if style.hollow else style.colour for style in styles]
+    return alt.Scale(domain=[style.arm for style in styles], range=fills)
 
 
 def configuration(mode: Mode) -> dict[str, Any]:

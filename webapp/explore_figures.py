@@ -1,0 +1,38 @@
+"""The figure of the Explore page, from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from webapp import explore_data, explore_pooled_figures, explore_run_figures
+from webapp.charts.explore_series import Order
+from webapp.charts.figures import Figure
+from webapp.charts.theme import Mode
+from webapp.explore_parts import Shown
+from webapp.explore_slice import Asked, asked
+
+#: Of every run, for the table below any chart.
+ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
+
+
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """Raises KeyError for what names nothing, ValueError for a day that is none, UserError without a warehouse."""
+    figure = shown(asked(parameters), mode).figure
+    return [] if figure is None else [figure]
+
+
+def shown(view: Asked, mode: Mode) -> Shown:
+    runs = explore_data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])))
+    if runs.empty:
+        return Shown(None, runs, None, ())
+    draw = {"ECDF": explore_pooled_figures.spread, "Percentile bands": explore_pooled_figures.bands}
+    return draw.get(view.mark, explore_run_figures.of_runs)(view, runs, _order(runs), mode)
+
+
+def _order(runs: pd.DataFrame) -> Order:
+    """By the newest study that was measured here; by the newest at all where none was."""
+    measured = runs[runs["origin"] == "measured"]
+    newest = (runs if measured.empty else measured)["job_id"].iloc[-1]
+    return explore_data.order(newest)

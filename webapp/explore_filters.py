@@ -1,0 +1,122 @@
+"""The Explore page's widgets: which runs, and how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from webapp import data, params
+from webapp.charts.explore_axes import natural
+from webapp.explore_slice import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices
+from webapp.text import literal
+
+_COLUMNS, _LEAST_WIDTH = 5, 150
+_OPEN = "explore-open"
+#: Filters of which a help text names no more values.
+_MOST_TOLD = 12
+Chosen = dict[str, Sequence[str]]
+
+
+def choose_drawing() -> Chosen:
+    """The mark, and the choices that this mark has."""
+    columns = st.columns(5)
+    with columns[0]:
+        chosen = params.choose(params.MARK, choices(params.MARK, "Line"))
+    mark: Mark = next(each for each in MARKS if each == chosen)
+    found: Chosen = {params.MARK.key: [mark]}
+    for column, param in zip(columns[1:], USES[mark], strict=False):
+        with column:
+            found[param.key] = [params.choose(param, choices(param, mark))]
+    return found
+
+
+def choose_runs(options: pd.DataFrame) -> Chosen:
+    """`options` of `slices.options`. What a link asks for in vain is said."""
+    studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
+    with studies:
+        found: Chosen = {params.SLICED["study"].key: _choose_studies(options)}
+    with validity:
+        found[params.VALIDITY.key] = [params.choose(params.VALIDITY, choices(params.VALIDITY, "Line"))]
+    with reset_:
+        st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
+    with (
+        st.expander("More filters", icon=":material/filter_alt:", expanded=_is_open()),
+        st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH),
+    ):
+        for name, param in params.SLICED.items():
+            if name != "study":
+                found[param.key] = _choose_values(options, name, param)
+        for param in (params.BEGUN_FROM, params.BEGUN_TO):
+            day = params.choose_day(param)
+            found[param.key] = [] if day is None else [day.isoformat()]
+    params.say_missing(params.MARK, *_drawn_by(), *params.SLICED.values())
+    params.say_missing(params.VALIDITY, params.BEGUN_FROM, params.BEGUN_TO)
+    return {key: chosen for key, chosen in found.items() if chosen}
+
+
+def reset() -> None:
+    """Every choice as it is when the page is opened without any."""
+    values: dict[params.Param, object] = {param: [] for param in params.SLICED.values()}
+    values |= {params.SLICED["study"]: [_newest()], params.BEGUN_FROM: None, params.BEGUN_TO: None}
+    values |= {param: choices(param, "Line")[0] for param in (params.MARK, params.VALIDITY, *_drawn_by())}
+    params.reset(values)
+
+
+def _drawn_by() -> list[params.Param]:
+    return list(dict.fromkeys(param for uses in USES.values() for param in uses))
+
+
+def _is_open() -> bool:
+    """Open where the link itself asks for one of them; afterwards as the reader leaves it."""
+    if _OPEN not in st.session_state:
+        inside = [
+            params.BEGUN_FROM,
+            params.BEGUN_TO,
+            *(param for name, param in params.SLICED.items() if name != "study"),
+        ]
+        st.session_state[_OPEN] = any(param.key in st.query_params for param in inside)
+    found: bool = st.session_state[_OPEN]
+    return found
+
+
+def _newest() -> str:
+    studies = data.studies_with_results()
+    if studies.empty:
+        return next(iter(BESIDE))
+    first = studies.iloc[0]
+    return params.job_label(first["study_name"], first["job_id"])
+
+
+def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
+    there = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
+    origins = set(options.loc[options["dimension"] == "origin", "value"])
+    beside = [name for name, origin in BESIDE.items() if origin in origins]
+    return params.choose_many(
+        params.SLICED["study"],
+        [EVERY_STUDY, *beside, *there["value"]],
+        first=[_newest()],
+        help_text="Several may be chosen; “everything published” puts what others published beside them",
+        on_change=_studies_changed,
+    ) or [EVERY_STUDY]
+
+
+def _studies_changed(param: params.Param) -> None:
+    """The link always says which studies: none is every one, and one that is chosen then is chosen alone."""
+    chosen = st.session_state[param.key]
+    if not chosen or chosen[-1] == EVERY_STUDY:
+        st.session_state[param.key] = [EVERY_STUDY]
+    elif EVERY_STUDY in chosen:
+        st.session_state[param.key] = [each for each in chosen if each != EVERY_STUDY]
+    params.forget_missing(param)
+
+
+def _choose_values(options: pd.DataFrame, name: str, param: params.Param) -> Sequence[str]:
+    """A filter of a single value filters nothing, and is not shown."""
+    there = options[options["dimension"] == name]
+    values = sorted(there["value"], key=natural)
+    runs = dict(zip(there["value"], there["runs"], strict=True))
+    told = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MOST_TOLD])
+    more = f" and {len(values) - _MOST_TOLD} more" if len(values) > _MOST_TOLD else ""
+    return params.choose_many(param, values, help_text=f"Runs here: {told}{more}", show=len(values) > 1)

@@ -1,0 +1,116 @@
+"""The parts of the Explore page: how many runs there are, the chart, the chosen run, and the same rows as a table."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from webapp import data, drawing, explore_data, explore_filters, explore_tables, params, results_page
+from webapp.about import View
+from webapp.charts.explore_axes import DIMENSIONS
+from webapp.charts.explore_runs import MOST_POINTS
+from webapp.explore_parts import Shown, within
+from webapp.explore_slice import Asked
+from webapp.text import count, literal, number
+
+_CHOSEN = "explore-chosen"
+_LABELS = {axis.column: axis.label for axis in DIMENSIONS}
+
+
+def begin() -> pd.DataFrame:
+    """What filters can offer; ends the page where there is nothing at all."""
+    if data.publication() is None:
+        results_page.show_empty_state()
+    options = explore_data.options()
+    if options.empty:
+        results_page.show_empty_state()
+    return options
+
+
+def show_count(options: pd.DataFrame, shown: Shown, asked: Asked) -> None:
+    """How many runs of how many, what narrows them, and what must be known about them."""
+    total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
+    filters = [_named(name) for name in asked.filters.active if name not in ("study", "validity")]
+    narrowed = f" Narrowed by {', '.join(filters)}." if filters else ""
+    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
+    for sentence in shown.said:
+        st.caption(f":material/info: {literal(sentence)}")
+
+
+def _origins(runs: pd.DataFrame) -> str:
+    """What is not measured here, with its sources."""
+    parts = []
+    for origin in ("imported", "published"):
+        there = runs[runs["origin"] == origin]
+        if len(there):
+            parts.append(f"{len(there):,} {origin} ({literal(', '.join(sorted(set(there['source']))))}), drawn hollow")
+    return "" if not parts else ", of which " + " and ".join(parts)
+
+
+def show_nothing(view: Asked) -> None:
+    """Which filter is to blame."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.subheader("No run matches", anchor=False, text_alignment="center")
+        blamed = explore_data.to_blame(view.filters)
+        if blamed:
+            words = "; ".join(f"without the filter by {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
+            st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
+        else:
+            st.markdown("No single filter is to blame: take away two, or reset them.", text_alignment="center")
+        st.button(
+            "Reset the filters",
+            icon=":material/restart_alt:",
+            on_click=explore_filters.reset,
+            type="primary",
+            key="reset-nothing",
+        )
+
+
+def _named(name: str) -> str:
+    return {"from": "first day", "to": "last day", "validity": "validity"}.get(name) or within(_LABELS[name])
+
+
+def show_figure(shown: Shown, asked: Asked, view: View) -> None:
+    if shown.figure is None:
+        st.info("Nothing to draw: choose another number, or other runs.", icon=":material/show_chart:")
+        return
+    mode = drawing.mode()
+    drawing.show_figures([shown.figure], mode, view, choose=_choose)
+    chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
+    if len(chosen):
+        _show_chosen(chosen.iloc[0])
+    elif asked.has_points and len(shown.figure.rows) <= MOST_POINTS:
+        st.caption(":material/ads_click: Click a point to go to its run; the table below leads there too.")
+
+
+def _choose(run_id: str | None) -> None:
+    st.session_state[_CHOSEN] = run_id
+
+
+def _show_chosen(run: pd.Series) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        where = ", ".join(run[name] for name in ("arm", "dataset", "category", "load") if run[name] != "unknown")
+        rate = run["output_tok_per_s"]
+        speed = "" if pd.isna(rate) else f": {number(rate)} tok/s"
+        st.markdown(f"**{literal(where)}**{literal(speed)} :gray[{literal(run['source'])}]", width="content")
+        if run["origin"] == "published":
+            query = {params.SOURCE.key: run["source"]}
+            st.page_link("views/others.py", label="Open its source", icon=":material/groups:", query_params=query)
+        else:
+            query = {params.JOB.key: run["job_id"], params.RUN.key: run["run_id"]}
+            st.page_link("views/run.py", label="Open this run", icon=":material/timeline:", query_params=query)
+
+
+def show_tables(shown: Shown, asked: Asked, view: View) -> None:
+    runs = explore_tables.runs(shown.runs, asked)
+    config, title = explore_tables.run_config(asked), f"Runs ({len(runs):,})"
+    if shown.groups is None:
+        st.markdown(f"**{title}**")
+        drawing.show_table(runs, config, "Runs of this slice", view, "runs")
+        return
+    groups_tab, runs_tab = st.tabs([f"Groups ({len(shown.groups):,})", title])
+    with groups_tab:
+        groups = explore_tables.groups(shown.groups)
+        drawing.show_table(groups, explore_tables.group_config(asked), "Percentiles of each group", view, "groups")
+    with runs_tab:
+        drawing.show_table(runs, config, "Runs of this slice", view, "runs")

@@ -1,0 +1,149 @@
+"""What a link of the Explore page asks for: which runs, and how they are drawn. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, TypeVar, get_args
+
+from warehouse.slice_filters import VALIDITIES, Filters, Validity
+from webapp import params
+from webapp.charts.explore_axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
+
+T = TypeVar("T")
+Mark = Literal["Line", "Bar", "Scatter", "ECDF", "Pareto", "Percentile bands"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
+EVERY_STUDY = "every study"
+#: Beside the chosen studies, runs of these origins.
+BESIDE = {"everything published": "published", "everything imported": "imported"}
+NO_FACET = "none"
+_NUMBERS = {axis.label: axis for axis in NUMBERS}
+_DIMENSIONS = {axis.label: axis for axis in DIMENSIONS}
+_BY_COLUMN = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS)}
+_LATENCIES = {axis.label: axis for axis in LATENCIES}
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Two numbers of which a run should have the best: `higher` or lower ones."""
+
+    label: str
+    x: Axis
+    y: Axis
+    higher: bool
+
+
+FRONTIERS: tuple[Frontier, ...] = (
+    Frontier("Per user, per GPU", PER_USER, PER_GPU, higher=True),
+    Frontier("TPOT and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
+    Frontier("TTFT and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
+)
+_FRONTIERS = {each.label: each for each in FRONTIERS}
+#: Which choices each mark has.
+USES: dict[Mark, tuple[params.Param, ...]] = {
+    "Line": (params.METRIC, params.X, params.COLOUR, params.FACET),
+    "Bar": (params.METRIC, params.X, params.COLOUR, params.FACET),
+    "Scatter": (params.METRIC, params.X, params.COLOUR, params.FACET),
+    "ECDF": (params.LATENCY, params.COLOUR, params.FACET),
+    "Pareto": (params.FRONTIER, params.COLOUR, params.FACET),
+    "Percentile bands": (params.LATENCY, params.X, params.COLOUR, params.FACET),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A whole view of the page. `facet` is None for a single panel."""
+
+    filters: Filters
+    mark: Mark
+    metric: Axis
+    x: Axis
+    colour: Axis
+    facet: Axis | None
+    latency: Axis
+    frontier: Frontier
+
+    @property
+    def has_points(self) -> bool:
+        """Whether its marks are runs, which can be clicked."""
+        return self.mark in ("Line", "Scatter", "Pareto")
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers that its chart is drawn from."""
+        if self.mark == "Pareto":
+            own = [self.frontier.x, self.frontier.y]
+        else:
+            own = [self.metric, self.x] if self.mark in ("Line", "Bar", "Scatter") else []
+        return tuple(dict.fromkeys(axis.column for axis in own if axis.kind == "number"))
+
+
+def x_axes(mark: Mark) -> tuple[Axis, ...]:
+    """What may lie on the x axis of a mark, its default first."""
+    if mark == "Scatter":
+        first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
+        return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
+    if mark == "Line":
+        return (*DIMENSIONS, BEGUN, _BY_COLUMN["acceptance_length"], _BY_COLUMN["acceptance_rate"])
+    return DIMENSIONS
+
+
+def choices(param: params.Param, mark: Mark) -> list[str]:
+    """The values of a parameter that says how is drawn, its default first."""
+    found: dict[params.Param, Sequence[str]] = {
+        params.MARK: MARKS,
+        params.METRIC: list(_NUMBERS),
+        params.X: [axis.label for axis in x_axes(mark)],
+        params.COLOUR: ["Arm", *(label for label in _DIMENSIONS if label != "Arm")],
+        params.FACET: ["Category", NO_FACET, *(label for label in _DIMENSIONS if label != "Category")],
+        params.LATENCY: list(_LATENCIES),
+        params.FRONTIER: list(_FRONTIERS),
+        params.VALIDITY: VALIDITIES,
+    }
+    return list(found[param])
+
+
+def asked(parameters: Mapping[str, Sequence[str]]) -> Asked:
+    """Raises KeyError for what names nothing, ValueError for a date that is none."""
+    mark = _chosen(parameters, params.MARK, {name: name for name in MARKS}, "Line")
+    facet = _first(parameters, params.FACET) or "Category"
+    return Asked(
+        filters=_filters(parameters),
+        mark=mark,
+        metric=_chosen(parameters, params.METRIC, _NUMBERS, "Line"),
+        x=_chosen(parameters, params.X, {axis.label: axis for axis in x_axes(mark)}, mark),
+        colour=_DIMENSIONS[_first(parameters, params.COLOUR) or "Arm"],
+        facet=None if facet == NO_FACET else _DIMENSIONS[facet],
+        latency=_chosen(parameters, params.LATENCY, _LATENCIES, mark),
+        frontier=_chosen(parameters, params.FRONTIER, _FRONTIERS, mark),
+    )
+
+
+def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
+    values = {name: tuple(parameters.get(param.key, ())) for name, param in params.SLICED.items()}
+    studies = values["study"]
+    beside = tuple(BESIDE[name] for name in studies if name in BESIDE)
+    if EVERY_STUDY in studies:
+        del values["study"]
+    validity: Validity = _chosen(parameters, params.VALIDITY, {name: name for name in VALIDITIES}, "Line")
+    return Filters(
+        tuple((name, chosen) for name, chosen in values.items() if chosen),
+        () if EVERY_STUDY in studies else beside,
+        _day(parameters, params.BEGUN_FROM),
+        _day(parameters, params.BEGUN_TO),
+        validity,
+    )
+
+
+def _chosen(parameters: Mapping[str, Sequence[str]], param: params.Param, known: Mapping[str, T], mark: Mark) -> T:
+    return known[_first(parameters, param) or choices(param, mark)[0]]
+
+
+def _first(parameters: Mapping[str, Sequence[str]], param: params.Param) -> str | None:
+    return next(iter(parameters.get(param.key, ())), None)
+
+
+def _day(parameters: Mapping[str, Sequence[str]], param: params.Param) -> date | None:
+    text = _first(parameters, param)
+    return None if text is None else date.fromisoformat(text)
