@@ -49,6 +49,8 @@ def _opened(file: str, memory_mib: int) -> duckdb.DuckDBPyConnection:
     """A database in memory, with the warehouse beside it for reading."""
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
+    # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that nobody takes.
+    connection.execute("SET streaming_buffer_size = '1KiB'")
     connection.execute("ATTACH '{}' AS warehouse (READ_ONLY)".format(file.replace("'", "''")))
     connection.execute("USE warehouse")
     return connection

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import QueryError
+from warehouse.sandbox import as_frame
 from webapp import drawing, sql_data, sql_state
 from webapp.about import View
 from webapp.charts import free
@@ -26,10 +27,10 @@ def show() -> None:
         return
     try:
         answer = sql_data.answered(question.sql)
+        frame = as_frame(answer.table)
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
         return
-    frame = answer.table.to_pandas()
     _show_about(answer)
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if question.drawn else "Table")
     with table:
@@ -40,8 +41,8 @@ def show() -> None:
 
 def _show_about(answer: Answered) -> None:
     rows = count(answer.table.num_rows, "row")
-    if answer.truncated:
-        st.info(f"Only the first {rows} are shown: there are more.", icon=":material/content_cut:")
+    if answer.left_out:
+        st.info(f"{answer.left_out.capitalize()}.", icon=":material/content_cut:")
     st.caption(f"{rows}, {count(answer.table.num_columns, 'column')}, {number(answer.took_s, 2)} s")
 
 

@@ -20,10 +20,10 @@ _MOST_ANSWERS = 16
 
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a reader's SQL; `truncated`: there are more rows."""
+    """The answer to a reader's SQL; `left_out` says in a sentence that there are more rows."""
 
     table: pa.Table
-    truncated: bool
+    left_out: str
     took_s: float
 
 
@@ -49,4 +49,4 @@ def _answered(publication: data.Publication, sql: str) -> Answered:
     del publication
     start_s = time.perf_counter()
     found = run_sql(data.settings(), sql)
-    return Answered(found.table, truncated=found.truncated, took_s=time.perf_counter() - start_s)
+    return Answered(found.table, left_out=found.left_out, took_s=time.perf_counter() - start_s)

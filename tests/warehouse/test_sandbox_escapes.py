@@ -29,7 +29,7 @@ _SELECT_ONLY = "Expected a single SELECT statement"
 def walled(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Walled:
     home = tmp_path_factory.mktemp("walled") / "home"
     shutil.copytree(migrated_home, home)
-    return Walled(Settings(home=home, sql_memory_mib=128))
+    return Walled(Settings(home=home, sql_memory_mib=128, sql_timeout_s=300))
 
 
 REFUSED = {
