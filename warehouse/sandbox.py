@@ -10,17 +10,23 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 
 from lab.errors import QueryError, UserError
 from warehouse import revisions
+from warehouse.as_of import attaching
 from warehouse.settings import Settings
 
 #: Rows given back at most, unless the caller asks for more.
 MAX_ROWS = 10_000
 #: The child's own need beside the user's: the interpreter, DuckDB and Arrow reserve about this much address space.
 BASE_MEMORY_MIB = 1536
+#: The child's `warehouse` is this one, wherever that lies, and nothing else of the environment's is imported.
+_CHILD = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from warehouse import sandbox_child; sys.exit(sandbox_child.main())"
+)
 
 
 @dataclass(frozen=True)
@@ -43,12 +49,13 @@ class SqlResult:
 def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult:
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's own words.
 
-    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib.
+    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within `warehouse.as_of.as_of` it
+    sees the warehouse as of that moment.
     """
     if not settings.warehouse_file.exists():
         raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{revisions.MIGRATE_COMMAND}`")
     request = {
-        "file": str(settings.warehouse_file.absolute()),
+        "attaching": attaching(str(settings.warehouse_file.absolute())),
         "sql": sql,
         "max_rows": max_rows,
         "memory_mib": settings.sql_memory_mib,
@@ -56,7 +63,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
     }
     try:
         done = subprocess.run(
-            [sys.executable, "-I", "-m", "warehouse.sandbox_child"],
+            [sys.executable, "-I", "-c", _CHILD, str(Path(__file__).parents[1])],
             input=json.dumps(request).encode(),
             capture_output=True,
             timeout=settings.sql_timeout_s,

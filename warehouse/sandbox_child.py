@@ -21,12 +21,15 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def answer(file: str, sql: str, max_rows: int, memory_mib: int) -> pa.Table:
-    """Up to `max_rows` rows; whether there were more stands in the schema's metadata. Raises duckdb.Error."""
+def answer(attaching: list[str], sql: str, max_rows: int, memory_mib: int) -> pa.Table:
+    """Up to `max_rows` rows; whether there were more stands in the schema's metadata. Raises duckdb.Error.
+
+    The statements `attaching` are ours, and make the warehouse that is asked.
+    """
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("ATTACH '{}' AS warehouse (READ_ONLY)".format(file.replace("'", "''")))
-    connection.execute("USE warehouse")
+    for statement in attaching:
+        connection.execute(statement)
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     _refuse_others(connection, sql)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
-_WARM = ("webapp.results_page", "webapp.submit_page", "webapp.jobs_page", "webapp.job_detail")
+_WARM = ("webapp.results_page", "webapp.submit_page", "webapp.jobs_page", "webapp.job_detail", "webapp.dashboards_page")
 
 
 async def _healthz(_request: Request) -> JSONResponse:

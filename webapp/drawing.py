@@ -34,7 +34,8 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View) -> None:
     `view`: where their files say that they stand.
     """
     alone = all(len(figure.panels) == 1 for figure in drawn)
-    with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH) if alone else st.container():
+    columns = min(len(drawn), _MOST_COLUMNS)
+    with st.grid(columns, min_column_width=_LEAST_WIDTH) if alone and drawn else st.container():
         for figure in drawn:
             _show(figure, mode, view)
 
@@ -45,11 +46,16 @@ def _show(figure: Figure, mode: Mode, view: View) -> None:
         with st.container(horizontal=True, horizontal_alignment="distribute", gap="small"):
             st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="content")
             file_buttons.show_figure_menu(figure, view, mode)
-        if figure.styles:
-            st.markdown(legend(figure.styles))
-        with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=_LEAST_WIDTH, gap="medium"):
-            for title, chart in figure.panels:
-                st.altair_chart(themed(_titled(chart, title), mode), theme=None, alt=f"{figure.title}: {title}")
+        show_panels(figure, mode)
+
+
+def show_panels(figure: Figure, mode: Mode) -> None:
+    """The legend, and the panels beside each other."""
+    if figure.styles:
+        st.markdown(legend(figure.styles))
+    with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=_LEAST_WIDTH, gap="medium"):
+        for title, chart in figure.panels:
+            st.altair_chart(themed(_titled(chart, title), mode), theme=None, alt=f"{figure.title}: {title}")
 
 
 def _titled(chart: Any, title: str) -> Any:

@@ -13,22 +13,23 @@ import vl_convert
 from webapp.about import About
 from webapp.charts.figures import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale, themed
+from webapp.vega import vega_lite
 
 _MOST_COLUMNS = 3
 _PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
 #: Of one letter of a legend, about.
 _LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
 _PNG_SCALE = 2.0
-_VEGA_LITE = "6.4"
+VEGA_LITE = "6.4"
 
 
 def svg(figure: Figure, about: About, mode: Mode) -> bytes:
-    text: str = vl_convert.vegalite_to_svg(_text(figure, about, mode), vl_version=_VEGA_LITE)
+    text: str = vl_convert.vegalite_to_svg(_text(figure, about, mode), vl_version=VEGA_LITE)
     return text.encode()
 
 
 def png(figure: Figure, about: About, mode: Mode) -> bytes:
-    return bytes(vl_convert.vegalite_to_png(_text(figure, about, mode), vl_version=_VEGA_LITE, scale=_PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(_text(figure, about, mode), vl_version=VEGA_LITE, scale=_PNG_SCALE))
 
 
 def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
@@ -64,7 +65,7 @@ def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerCha
 
 
 def _text(figure: Figure, about: About, mode: Mode) -> str:
-    return json.dumps(themed(whole(figure, about, mode), mode, ground=True).to_dict())
+    return json.dumps(vega_lite(themed(whole(figure, about, mode), mode, ground=True)))
 
 
 def _title(about: About, mode: Mode) -> alt.TitleParams:

@@ -31,6 +31,8 @@ METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
 #: No widget: the id of a kept question.
 QUERY = "query"
+#: No widget: the id of a dashboard.
+DASHBOARD = "dashboard"
 ALL = (JOB, RUN, CATEGORY, METRIC, SOURCE)
 
 _SEPARATOR = " · "

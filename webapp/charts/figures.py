@@ -22,6 +22,7 @@ class Figure:
     """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
 
     `key` names it among the figures of its page. Without `styles` the charts have legends of their own.
+    Without `panels` it is a table of its rows.
     """
 
     key: str
