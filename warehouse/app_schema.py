@@ -1,4 +1,4 @@
-"""What people and workers change: studies, jobs and their leases, prices. In SQLite, or in PostgreSQL by URL."""
+"""What people and workers change: studies, jobs, prices, links, dashboards. In SQLite, or in PostgreSQL by URL."""
 
 from __future__ import annotations
 
@@ -127,4 +127,29 @@ named_views = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("view_id", sa.Text, sa.ForeignKey("kept_views.view_id"), nullable=False),
     sa.Column("named_at", UtcDateTime, nullable=False),
+)
+
+dashboards = sa.Table(
+    "dashboards",
+    APP,
+    sa.Column("dashboard_id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("changed_at", UtcDateTime, nullable=False),
+    sa.Column("removed_at", UtcDateTime),  # taken back by setting it to null: nothing is deleted
+)
+
+pins = sa.Table(
+    "pins",
+    APP,
+    sa.Column("pin_id", sa.Text, primary_key=True),
+    sa.Column("dashboard_id", sa.Text, sa.ForeignKey("dashboards.dashboard_id"), nullable=False, index=True),
+    sa.Column("place", sa.Integer, nullable=False),  # lower ones stand first
+    sa.Column("page", sa.Text, nullable=False),
+    sa.Column("parameters_json", sa.Text, nullable=False),  # of the page's link: each a list of values
+    sa.Column("figure", sa.Text, nullable=False),  # which of the page's figures
+    sa.Column("caption", sa.Text, nullable=False),
+    sa.Column("as_of", UtcDateTime),  # null: as of now
+    sa.Column("pinned_at", UtcDateTime, nullable=False),
+    sa.Column("removed_at", UtcDateTime),
 )

@@ -14,6 +14,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from lab.errors import SettingsError, UserError
 from warehouse import revisions
 from warehouse.app_schema import APP
+from warehouse.as_of import attaching
 from warehouse.master import duckdb_revision, migrate_master
 from warehouse.settings import Settings
 
@@ -75,7 +76,9 @@ def migrate(settings: Settings) -> None:
 
 
 def open_warehouse(settings: Settings) -> duckdb.DuckDBPyConnection:
-    """The published warehouse as it is at this moment, for reading. Raises UserError where there is none yet.
+    """The published warehouse for reading: as it is now, or within `warehouse.as_of.as_of` as of another moment.
+
+    Raises UserError where there is none yet.
 
     Attached rather than opened: `duckdb.connect` would give this process the file of before the last publish for as
     long as anybody in it still has that one open.
@@ -86,9 +89,8 @@ def open_warehouse(settings: Settings) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     try:
         connection.execute("SET TimeZone = 'UTC'")
-        quoted = str(file.absolute()).replace("'", "''")
-        connection.execute(f"ATTACH '{quoted}' AS warehouse (READ_ONLY)")
-        connection.execute("USE warehouse")
+        for statement in attaching(str(file.absolute())):
+            connection.execute(statement)
         revisions.refuse_other_revision("warehouse", str(file.absolute()), duckdb_revision(connection))
     except BaseException:
         connection.close()

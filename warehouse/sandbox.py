@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from lab.errors import QueryError, UserError
 from warehouse import revisions
+from warehouse.as_of import attaching
 from warehouse.settings import Settings
 
 #: Given back at most, unless the caller asks for more.
@@ -66,14 +67,15 @@ def as_frame(table: pa.Table) -> pd.DataFrame:
 def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult:
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's own words.
 
-    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib.
+    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within `warehouse.as_of.as_of` it
+    sees the warehouse as of that moment.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():
         raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{revisions.MIGRATE_COMMAND}`")
     request = {
         "parent": os.getpid(),
-        "file": str(settings.warehouse_file.absolute()),
+        "attaching": attaching(str(settings.warehouse_file.absolute())),
         "sql": sql,
         "max_rows": max_rows,
         "max_bytes": MAX_BYTES,

@@ -29,12 +29,12 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-def answer(file: str, sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
+def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
     """The first rows, as many as fit; the schema's metadata says whether `rows` or `bytes` cut it. Raises duckdb.Error.
 
-    What the statement is to find beside the warehouse's own tables is made between opening and shutting.
+    The statements `attaching` are ours, and make the warehouse that is asked.
     """
-    connection = _opened(file, memory_mib)
+    connection = _opened(attaching, memory_mib)
     _shut(connection, memory_mib)
     _refuse_others(connection, sql)
     reader = connection.execute(sql).to_arrow_reader(1024)
@@ -45,14 +45,14 @@ def answer(file: str, sql: str, max_rows: int, max_bytes: int, memory_mib: int) 
     return _first(reader, max_rows, max_bytes)
 
 
-def _opened(file: str, memory_mib: int) -> duckdb.DuckDBPyConnection:
+def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
     """A database in memory, with the warehouse beside it for reading."""
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
     # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that nobody takes.
     connection.execute("SET streaming_buffer_size = '1KiB'")
-    connection.execute("ATTACH '{}' AS warehouse (READ_ONLY)".format(file.replace("'", "''")))
-    connection.execute("USE warehouse")
+    for statement in attaching:
+        connection.execute(statement)
     return connection
 
 

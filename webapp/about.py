@@ -12,6 +12,8 @@ from webapp.text import moment
 
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _MOST_NAME_LETTERS = 80
+#: Whose figures they are.
+SOURCE = "Drafthouse"
 
 
 @dataclass(frozen=True)

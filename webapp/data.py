@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 
 import pandas as pd
 import sqlalchemy as sa
@@ -18,13 +19,15 @@ from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.study import Study
 from warehouse import comparisons, queries
+from warehouse.as_of import as_of, seen_as_of
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
 from workers import queue
 
-#: (path, inode, mtime in ns, size) of the published file; None before the first publication.
-Publication = tuple[str, int, int, int] | None
+#: (path, inode, mtime in ns, size) of the published file, and as of which moment it is seen; None before the first one.
+Publication = tuple[str, int, int, int, str | None] | None
+_NS_PER_S = 1e9
 _MOST_KEPT = 64
 _MOST_FRAMES = 256
 #: Of one run: each may have ten thousand rows and more.
@@ -50,13 +53,22 @@ def engine() -> sa.Engine:
 
 
 def publication() -> Publication:
-    """Which published file lies there now."""
+    """Which published file lies there now, and as of when it is seen: within `warehouse.as_of` all below is so."""
     path = settings().warehouse_file
     try:
         stat = path.stat()
     except FileNotFoundError:
         return None
-    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size
+    moment = seen_as_of()
+    return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size, None if moment is None else moment.isoformat()
+
+
+def shown_as_of() -> datetime | None:
+    """The moment of the data that is read here; None where there is none yet."""
+    published = publication()
+    if published is None:
+        return None
+    return seen_as_of() or datetime.fromtimestamp(published[2] / _NS_PER_S, UTC)
 
 
 def forecast(study: Study) -> Estimate:
@@ -74,11 +86,15 @@ def results(job_id: str) -> pd.DataFrame:
 
 
 def arms(job_id: str) -> list[str]:
-    """In the study's own order; as they were measured where this host's queue does not know the study."""
+    """In the study's own order; as they were measured where this host's queue does not know the study.
+
+    The same as of any moment, so that an arm keeps its colour.
+    """
     try:
         return [arm.name for arm in queue.job(engine(), job_id).study.arms]
     except UserError:
-        return list(dict.fromkeys(results(job_id)["arm"].dropna()))
+        with as_of(None):
+            return list(dict.fromkeys(results(job_id)["arm"].dropna()))
 
 
 def speedup(job_id: str, metric: str) -> pd.DataFrame:

@@ -35,8 +35,9 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
     `view`: where their files say that they stand. `choose`: what hears of the run whose point is clicked.
     """
     alone = all(len(figure.panels) == 1 for figure in drawn)
+    columns = min(len(drawn), _MOST_COLUMNS)
     width = max((figure.least_width for figure in drawn), default=0)
-    with st.grid(_MOST_COLUMNS, min_column_width=width) if alone else st.container():
+    with st.grid(columns, min_column_width=width) if alone and drawn else st.container():
         for figure in drawn:
             _show(figure, mode, view, choose)
 
@@ -47,15 +48,20 @@ def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None
         with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="content")
             file_buttons.show_figure_menu(figure, view, mode)
-        if figure.styles:
-            st.markdown(legend(figure.styles))
-        with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
-            for place, ((title, _), spec) in enumerate(zip(figure.panels, specs.of_panels(figure, mode), strict=True)):
-                words = f"{figure.title}: {title}"
-                if choose is None or not any(each["name"] == CHOSEN for each in spec.get("params", ())):
-                    st.vega_lite_chart(spec=spec, theme=None, alt=words)
-                else:
-                    _show_choosable(spec, words, f"{figure.key}-{place}", choose)
+        show_panels(figure, mode, choose)
+
+
+def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> None:
+    """The legend, and the panels beside each other."""
+    if figure.styles:
+        st.markdown(legend(figure.styles))
+    with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
+        for place, ((title, _), spec) in enumerate(zip(figure.panels, specs.of_panels(figure, mode), strict=True)):
+            words = f"{figure.title}: {title}"
+            if choose is None or not any(each["name"] == CHOSEN for each in spec.get("params", ())):
+                st.vega_lite_chart(spec=spec, theme=None, alt=words)
+            else:
+                _show_choosable(spec, words, f"{figure.key}-{place}", choose)
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:

@@ -20,16 +20,16 @@ _PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
 #: Of one letter of a legend, about.
 _LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
 _PNG_SCALE = 2.0
-_VEGA_LITE = "6.4"
+VEGA_LITE = "6.4"
 
 
 def svg(figure: Figure, about: About, mode: Mode) -> bytes:
-    text: str = vl_convert.vegalite_to_svg(_text(figure, about, mode), vl_version=_VEGA_LITE)
+    text: str = vl_convert.vegalite_to_svg(_text(figure, about, mode), vl_version=VEGA_LITE)
     return text.encode()
 
 
 def png(figure: Figure, about: About, mode: Mode) -> bytes:
-    return bytes(vl_convert.vegalite_to_png(_text(figure, about, mode), vl_version=_VEGA_LITE, scale=_PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(_text(figure, about, mode), vl_version=VEGA_LITE, scale=_PNG_SCALE))
 
 
 def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urljoin
 
 import pandas as pd
 import streamlit as st
 
-from webapp import data, figure_files, table_files
-from webapp.about import About, View
+from webapp import data, figure_files, pinning, table_files
+from webapp.about import SOURCE, About, View
 from webapp.charts.figures import Figure
 from webapp.charts.theme import Mode
-
-_SOURCE = "Drafthouse"
-_NS_PER_S = 1e9
 
 
 def about(title: str, note: str, view: View) -> About:
     """Of what is shown now; the link leads back to where the reader's browser is."""
-    published = data.publication()
-    as_of = None if published is None else datetime.fromtimestamp(published[2] / _NS_PER_S, UTC)
-    return About(title, note, _SOURCE, as_of, urljoin(st.context.url or "", view.link))
+    return About(title, note, SOURCE, data.shown_as_of(), urljoin(st.context.url or "", view.link))
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
-    """A picture of the figure, and its rows."""
-    told = about(figure.title, figure.note, view)
+    """A picture of the figure, its rows, and a way to pin it to a dashboard."""
+    with st.container(horizontal=True, gap="xxsmall", width="content"):
+        pinning.show_button(figure.title, view, figure.key)
+        show_files(figure, about(figure.title, figure.note, view), mode)
+
+
+def show_files(figure: Figure, told: About, mode: Mode) -> None:
+    """`figure.key` names it among the tables and figures of its page."""
     with st.popover("", icon=":material/download:", help=f"Files of “{figure.title}”", type="tertiary"):
-        _button("PNG", lambda: figure_files.png(figure, told, mode), told, "image/png", figure.key)
-        _button("SVG", lambda: figure_files.svg(figure, told, mode), told, "image/svg+xml", figure.key)
+        if figure.panels:
+            _button("PNG", lambda: figure_files.png(figure, told, mode), told, "image/png", figure.key)
+            _button("SVG", lambda: figure_files.svg(figure, told, mode), told, "image/svg+xml", figure.key)
         _rows(figure.rows, told, figure.key)
 
 

@@ -68,6 +68,12 @@ _SECTIONS = {
             help="Ask the warehouse anything, draw the answer, and send its link.",
         ),
         st.Page(
+            "views/dashboards.py",
+            title="Dashboards",
+            icon=":material/dashboard:",
+            help="Figures and queries that somebody pinned side by side, each with a link and as one file.",
+        ),
+        st.Page(
             "views/others.py",
             title="Others",
             icon=":material/groups:",

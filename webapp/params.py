@@ -70,6 +70,8 @@ BEGUN_FROM = Param("from", "Begun on or after", "first day")
 BEGUN_TO = Param("to", "Begun on or before", "last day")
 #: No widget: the id of a kept question.
 QUERY = "query"
+#: No widget: the id of a dashboard.
+DASHBOARD = "dashboard"
 ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),

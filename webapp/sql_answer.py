@@ -7,13 +7,13 @@ import streamlit as st
 
 from lab.errors import QueryError
 from warehouse.sandbox import as_frame
-from webapp import drawing, sql_data, sql_state
+from webapp import drawing, pinning, sql_data, sql_figures, sql_state
 from webapp.about import View
 from webapp.charts import free
 from webapp.charts.free import Drawn
-from webapp.charts.theme import themed
 from webapp.params import QUERY
 from webapp.sql_data import Answered
+from webapp.sql_state import Question
 from webapp.text import count, literal, number
 
 _NONE = "none"
@@ -34,9 +34,16 @@ def show() -> None:
     _show_about(answer)
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if question.drawn else "Table")
     with table:
-        drawing.show_table(frame, {}, "Answer", View(sql_state.PAGE, {QUERY: (sql_state.link(),)}), "answer")
+        _show_table(frame, question)
     with chart:
-        _show_chart(frame, question.drawn)
+        _show_chart(frame, question)
+
+
+def _show_table(frame: pd.DataFrame, question: Question) -> None:
+    link = sql_state.link()
+    title, view = sql_figures.title_of(question.sql, link), View(sql_state.PAGE, {QUERY: (link,)})
+    drawing.show_table(frame, {}, title, view, "answer")
+    pinning.show_button(title, view, sql_figures.TABLE, "Pin the table")
 
 
 def _show_about(answer: Answered) -> None:
@@ -46,7 +53,8 @@ def _show_about(answer: Answered) -> None:
     st.caption(f"{rows}, {count(answer.table.num_columns, 'column')}, {number(answer.took_s, 2)} s")
 
 
-def _show_chart(frame: pd.DataFrame, drawn: Drawn | None) -> None:
+def _show_chart(frame: pd.DataFrame, question: Question) -> None:
+    drawn = question.drawn
     columns = free.drawable(frame)
     if len(columns) < 2 or frame.empty:
         st.caption("A chart needs rows with two columns of plain values.")
@@ -56,9 +64,9 @@ def _show_chart(frame: pd.DataFrame, drawn: Drawn | None) -> None:
         drawn = None
     begun = drawn or Drawn("bar", columns[0], columns[-1])
     chosen = _choose(columns, begun)
-    if len(frame) > free.MOST_ROWS:
-        st.caption(f"Drawn are the first {count(free.MOST_ROWS, 'row')}.")
-    st.altair_chart(themed(free.chart(frame, chosen), drawing.mode()), theme=None)
+    link = sql_state.link_of(Question(question.sql, chosen))
+    figure = sql_figures.chart(frame, chosen, sql_figures.title_of(question.sql, link))
+    drawing.show_figures([figure], drawing.mode(), View(sql_state.PAGE, {QUERY: (link,)}))
     if chosen != begun:
         sql_state.draw(chosen)
 

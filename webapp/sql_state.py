@@ -31,13 +31,13 @@ def load() -> str | None:
         asked = st.query_params[QUERY] = known
     if TEXT in st.session_state and asked == known:
         return None
-    state = None if asked is None else kept_views.recall(data.engine(), PAGE, asked)
-    if state is not None:
-        _fill(_question(state))
+    question = None if asked is None else kept(asked)
+    if question is not None:
+        _fill(question)
         st.session_state[_LINK] = asked
     elif TEXT not in st.session_state:
         _fill(Question(EXAMPLES[0].sql, EXAMPLES[0].drawn))
-    return asked if state is None else None
+    return asked if question is None else None
 
 
 def current() -> Question:
@@ -46,8 +46,18 @@ def current() -> Question:
 
 def link() -> str:
     """The id under which what the page holds is kept."""
-    found: str = kept_views.keep(data.engine(), PAGE, asdict(current()))
-    return found
+    return link_of(current())
+
+
+def link_of(question: Question) -> str:
+    """The id under which this question is kept."""
+    return kept_views.keep(data.engine(), PAGE, asdict(question))
+
+
+def kept(view_id: str) -> Question | None:
+    """What is kept under this id."""
+    state = kept_views.recall(data.engine(), PAGE, view_id)
+    return None if state is None else _question(state)
 
 
 def changed() -> None:
@@ -62,8 +72,8 @@ def ask(question: Question) -> None:
 
 def recall(view_id: str) -> None:
     """Ask what is kept under this id."""
-    if (state := kept_views.recall(data.engine(), PAGE, view_id)) is not None:
-        ask(_question(state))
+    if (question := kept(view_id)) is not None:
+        ask(question)
 
 
 def draw(drawn: Drawn) -> None:

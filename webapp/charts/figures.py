@@ -21,8 +21,8 @@ Panel = tuple[str, alt.Chart | alt.LayerChart]
 class Figure:
     """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
 
-    `key` names it among the figures of its page. Without `styles` the charts have legends of their own. A panel that
-    would be narrower than `least_width` pixels goes to the next row.
+    `key` names it among the figures of its page. Without `styles` the charts have legends of their own, without
+    `panels` it is a table of its rows. A panel that would be narrower than `least_width` px goes to the next row.
     """
 
     key: str

@@ -1,0 +1,63 @@
+"""The figures of the SQL page, from its link's parameters alone: the chart of an answer, and the answer as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from lab.errors import QueryError
+from warehouse import kept_views
+from warehouse.sandbox import as_frame
+from webapp import data, sql_data, sql_state
+from webapp.charts import free
+from webapp.charts.figures import Figure
+from webapp.charts.free import Drawn
+from webapp.charts.theme import Mode
+from webapp.params import QUERY
+from webapp.sql_examples import EXAMPLES
+from webapp.text import count
+
+CHART, TABLE = "chart", "table"
+_COMMENT = "--"
+_MOST_TITLE_LETTERS = 80
+
+
+def drawn(parameters: Mapping[str, Sequence[str]], _mode: Mode) -> list[Figure]:
+    """The chart, where the question says how it is drawn, and the table.
+
+    Raises QueryError for a question that is not kept or not answered, UserError without a warehouse.
+    """
+    (view_id,) = parameters[QUERY]
+    question = sql_state.kept(view_id)
+    if question is None:
+        raise QueryError(f"the query {view_id} is not here (any more)")
+    answer = sql_data.answered(question.sql)
+    frame, title = as_frame(answer.table), title_of(question.sql, view_id)
+    first = "the first " if answer.left_out else ""
+    table = Figure(TABLE, title, f"{first}{count(len(frame), 'row')}", (), (), frame)
+    return [table] if question.drawn is None else [chart(frame, question.drawn, title), table]
+
+
+def chart(frame: pd.DataFrame, how: Drawn, title: str) -> Figure:
+    """Without a panel, and with a note that says why, where a column is not there (any more) or there is no row."""
+    drawable = free.drawable(frame)
+    if lost := [column for column in how.columns if column not in drawable]:
+        note = f"the chart asks for {', '.join(lost)}, which the answer has not (any more)"
+        return Figure(CHART, title, note, (), (), frame)
+    if frame.empty:
+        return Figure(CHART, title, "the answer has no rows", (), (), frame)
+    note = f"{how.y} by {how.x}" if how.colour is None else f"{how.y} by {how.x}, for each {how.colour}"
+    if len(frame) > free.MOST_ROWS:
+        note += f"; the first {count(free.MOST_ROWS, 'row')}"
+    return Figure(CHART, title, note, (), (("", free.chart(frame, how)),), frame)
+
+
+def title_of(sql: str, view_id: str) -> str:
+    """The name that somebody gave it, the example's that it is, the comment it begins with, or the id of its link."""
+    named = [each.name for each in kept_views.names(data.engine(), sql_state.PAGE) if each.view_id == view_id]
+    if named := named or [each.title for each in EXAMPLES if each.sql == sql]:
+        return named[0]
+    begin = sql.strip().partition("\n")[0]
+    comment = begin.removeprefix(_COMMENT).strip()[:_MOST_TITLE_LETTERS] if begin.startswith(_COMMENT) else ""
+    return comment[:1].upper() + comment[1:] if comment else f"Query {view_id}"
