@@ -18,6 +18,14 @@ def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.fixture(scope="module")
+def shared(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """A home of a module, which fills it once and only reads it then."""
+    home = tmp_path_factory.mktemp("shared") / "home"
+    shutil.copytree(migrated_home, home)
+    return Settings(home=home)
+
+
 @pytest.fixture
 def settings(migrated_home: Path, tmp_path: Path) -> Settings:
     home = tmp_path / "home"

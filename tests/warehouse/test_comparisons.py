@@ -48,14 +48,14 @@ def write(settings: Settings, arm: str, repeat: int, factor: float, **changes: A
     write_bundle(settings.bundles, base.run.model_copy(update=values), requests, base.samples, None)
 
 
-@pytest.fixture
-def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Three repeats of a baseline, an arm twice as fast and an arm that is the same."""
     for arm, factors in SLOWER.items():
         for repeat, factor in enumerate(factors):
-            write(settings, arm, repeat, factor)
-    ingest_all(settings)
-    with open_warehouse(settings) as connection:
+            write(shared, arm, repeat, factor)
+    ingest_all(shared)
+    with open_warehouse(shared) as connection:
         yield connection
 
 

@@ -29,14 +29,21 @@ ORIGINALS = [SAMPLES / "vllm-bench" / f"spec-{name}-c4.json" for name in ("code-
 EVERYTHING = "select * from results where origin <> 'published' order by run_id"
 
 
-@pytest.fixture
-def filled(settings: Settings) -> Settings:
-    """A job of two measured runs."""
+@pytest.fixture(scope="module")
+def made(shared: Settings) -> Settings:
+    """A job of two measured runs, only to be copied."""
     after = counters(num_drafts=4, num_draft_tokens=12, num_accepted_tokens=6)
-    write_run(settings.bundles, counters_before=counters(), counters_after=after)
-    write_run(settings.bundles, (request(), failed_request(index=1)), run_id="run-2", repeat=1)
-    ingest_all(settings)
-    return settings
+    write_run(shared.bundles, counters_before=counters(), counters_after=after)
+    write_run(shared.bundles, (request(), failed_request(index=1)), run_id="run-2", repeat=1)
+    ingest_all(shared)
+    return shared
+
+
+@pytest.fixture
+def filled(made: Settings, tmp_path: Path) -> Settings:
+    """A job of two measured runs."""
+    shutil.copytree(made.home, tmp_path / "home")
+    return Settings(home=tmp_path / "home")
 
 
 @pytest.fixture

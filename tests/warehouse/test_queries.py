@@ -48,8 +48,8 @@ def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **chan
     )
 
 
-@pytest.fixture
-def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
     after = {
         "generation_tokens": 60,
@@ -65,14 +65,14 @@ def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
         "num_drafts": 30,
         "num_accepted_tokens_per_position": (15, 9, 6),
     }
-    write(settings, "base", 0, 40)
-    write(settings, "base", 1, 50)
-    write(settings, "draft", 0, 60, counters_before=counters(), counters_after=counters(**after))
-    write(settings, "draft", 1, 50, counters_before=counters(), counters_after=counters(**later))
-    write(settings, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
-    write(settings, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
-    ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    write(shared, "base", 0, 40)
+    write(shared, "base", 1, 50)
+    write(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**after))
+    write(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**later))
+    write(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
+    write(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
+    ingest_all(shared)
+    with open_warehouse(shared) as connection:
         yield connection
 
 

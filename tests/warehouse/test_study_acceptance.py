@@ -32,14 +32,14 @@ _BY_PROMPT = """
 """
 
 
-@pytest.fixture
-def con(settings: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+@pytest.fixture(scope="module")
+def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of an arm that drafts, beside one that does not."""
     for repeat, pace in enumerate((1.0, 1.01)):
-        write(settings, Made("plain", repeat, pace))
-        write(settings, Made("drafted", repeat, pace, ROUNDS))
-    ingest_all(settings)
-    with open_warehouse(settings) as connection:
+        write(shared, Made("plain", repeat, pace))
+        write(shared, Made("drafted", repeat, pace, ROUNDS))
+    ingest_all(shared)
+    with open_warehouse(shared) as connection:
         yield connection
 
 
