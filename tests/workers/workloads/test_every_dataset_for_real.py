@@ -23,7 +23,7 @@ PROMPTS = 4
 OWN = {"own_output_lengths": True, "output_tokens": 24}
 WORKLOADS: list[dict[str, Any]] = [
     {"dataset": "reference", "output_tokens": 8},
-    {"dataset": "random", "input_tokens": 200, "output_tokens": 8},
+    {"dataset": "random", "input_tokens": 100, "output_tokens": 8},
     {"dataset": "prefix_repetition", "prefix_tokens": 64, "num_prefixes": 2, "input_tokens": 16, "output_tokens": 8},
     {"dataset": "story", "output_tokens": 8},
     {"dataset": "summarisation_sample", "output_tokens": 8},
@@ -33,7 +33,13 @@ WORKLOADS: list[dict[str, Any]] = [
     {"dataset": "swe_bench_sample", **OWN},
     {"dataset": "mlperf_summarisation_sample", **OWN},
 ]
-FLAGS = {"enforce_eager": True, "max_model_len": 1024, "max_num_seqs": 4, "enable_prefix_caching": False}
+FLAGS = {
+    "enforce_eager": True,
+    "dtype": "float32",
+    "max_model_len": 1024,
+    "max_num_seqs": 4,
+    "enable_prefix_caching": False,
+}
 
 
 @pytest.fixture
