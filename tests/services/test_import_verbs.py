@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.migrated import copy_migrated
 from tests.services.homes import REPOSITORY, Home, new_home
 
 SAMPLES = REPOSITORY / "tests" / "warehouse" / "importers" / "samples"
@@ -16,7 +17,7 @@ APPENDED = SAMPLES / "vllm-bench" / "spec-code-append-c4.json"
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = new_home(tmp_path / "home")
-    made.ask("migrate")
+    copy_migrated(made.folder)
     return made
 
 

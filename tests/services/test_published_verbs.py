@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.migrated import copy_migrated
 from tests.services.homes import Home, new_home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     made = new_home(tmp_path / "home")
-    made.ask("migrate")
+    copy_migrated(made.folder)
     return made
 
 
