@@ -20,7 +20,7 @@ from warehouse.database import app_engine
 from workers import queue
 from workers.queue import Job
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.browser
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
