@@ -8,7 +8,7 @@ from dataclasses import fields
 import duckdb
 
 from lab.advise import Failed, Figures, Measured
-from warehouse.comparisons import Pair, StudyComparison, compare_study
+from warehouse.comparisons import Pair, StudyComparison
 from warehouse.samples import Row, dicts
 
 _POOLED = """
@@ -34,13 +34,8 @@ _FAILED = """
 """
 
 
-def measured(con: duckdb.DuckDBPyConnection, study: str) -> list[Measured]:
-    """Of valid runs. Raises QueryError for a study that is not there, or has no valid baseline."""
-    return measured_of(con, compare_study(con, study))
-
-
 def measured_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
-    """Of a comparison by throughput."""
+    """The speculating arms of a comparison by throughput, at each place; of valid runs, as the comparison is."""
     pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
     return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 

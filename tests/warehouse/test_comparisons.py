@@ -21,7 +21,7 @@ from warehouse.database import open_warehouse
 from warehouse.ingest import ingest_all
 from warehouse.rebuild import rebuild
 from warehouse.settings import Settings
-from warehouse.study_advice import failed_of, measured, measured_of
+from warehouse.study_advice import failed_of, measured_of
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
 SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}
@@ -135,7 +135,7 @@ def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None
 
 
 def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
-    (advice,) = advise(measured(con, "job-1"))
+    (advice,) = advise(measured_of(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
     assert set(advice.because[0].run_ids) >= {"drafted-0", "plain-0"}
     told = "\n".join(line.text for line in advice.because)
