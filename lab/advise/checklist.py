@@ -97,12 +97,12 @@ def _cache(one: Measured) -> str:
     ours, theirs = one.own.kv_cache_usage, one.baseline.kv_cache_usage
     if ours is None or theirs is None:
         return ""
-    return f"; its KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
+    return f"; {one.arm}'s KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
 
 
 def _runs(one: Measured) -> Line:
     """Engine support: whether it starts and answers with this draft."""
-    return Line(f"{one.own.engine or 'the engine'} runs {one.method} with k = {one.gamma}", "measured", one.run_ids)
+    return Line(f"{one.own.engine or 'the engine'} ran {one.method} with k = {one.gamma}", "measured", one.run_ids)
 
 
 def unsupported(failed: Sequence[Failed]) -> Iterator[Line]:

@@ -116,7 +116,7 @@ def test_interactive_use_is_judged_by_the_time_per_token_and_other_use_is_not() 
         (
             Figures(gpu_memory_bytes=70e9, kv_cache_usage=0.9),
             Figures(gpu_memory_bytes=70e9, kv_cache_usage=0.6),
-            "from the KV cache; its KV cache was at most 90% full, the baseline's 60%; 2 to 8 GB are usual",
+            "from the KV cache; draft k=3's KV cache was at most 90% full, the baseline's 60%; 2 to 8 GB are usual",
         ),
         (Figures(gpu_memory_bytes=70e9), Figures(), "was not measured"),
     ],
@@ -133,7 +133,7 @@ def test_engine_support_is_told_by_what_ran_and_by_what_failed_in_the_engines_wo
     failed = Failed("reference/code", 1, "other", "eagle3", 3, "ValueError: not\n supported", ("r7", "r8"))
     advice = only_of([replace(GOOD, own=Figures(engine="vllm 0.32.0"))], [failed])
     assert advice.action == "enable"
-    assert "vllm 0.32.0 runs draft_model with k = 3" in text(advice)
+    assert "vllm 0.32.0 ran draft_model with k = 3" in text(advice)
     assert advice.because[-1].text == "other (eagle3, k = 3) failed in 2 runs: ValueError: not supported"
     assert advice.because[-1].run_ids == ("r7", "r8")
 

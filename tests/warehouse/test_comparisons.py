@@ -141,7 +141,7 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     told = "\n".join(line.text for line in advice.because)
     assert "concurrency 4 is interactive use (up to 4), where the time per token is felt: a token takes drafted" in told
     assert "the draft's memory was not measured" in told
-    assert "runs draft_model with k = 3" in told
+    assert "ran draft_model with k = 3" in told
 
 
 def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
