@@ -19,6 +19,7 @@ from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from lab import histogram
+from lab.advise import Advice, advise
 from warehouse import published_questions, queries
 from warehouse.acceptance_drift import histories
 from warehouse.comparisons import StudyComparison, agreements, break_evens, compare_study
@@ -27,7 +28,7 @@ from warehouse.ratio_tables import arm_tables
 from warehouse.settings import Settings
 from warehouse.speculated_runs import speculated_runs
 from warehouse.study_acceptance import study_acceptance
-from warehouse.study_advice import measured, measured_of
+from warehouse.study_advice import failed_of, measured_of
 from warehouse.study_costs import study_costs
 
 AIM_MS = 200.0
@@ -112,12 +113,17 @@ def _judgements(asked: Asked) -> dict[str, Question]:
         "compare_study, break-even": lambda con: break_evens(compare_study(con, asked.job)),
         "ratio tables": lambda con: arm_tables(con, asked.compared),
         "agreement of a pair": lambda con: agreements(con, replace(asked.compared, pairs=asked.compared.pairs[:1])),
-        "advice": lambda con: measured(con, asked.job),
+        "advice": lambda con: _advice(con, asked.job),
         "predicted, measured": lambda con: (measured_of(con, asked.compared), speculated_runs(con, asked.compared)),
         "study_acceptance": lambda con: study_acceptance(con, asked.job),
         "acceptance over time": lambda con: histories(con, asked.job),
         "study_costs": lambda con: study_costs(con, asked.job, _PRICE_USD_PER_HOUR),
     }
+
+
+def _advice(con: duckdb.DuckDBPyConnection, job: str) -> list[Advice]:
+    found = compare_study(con, job)
+    return advise(measured_of(con, found), failed_of(con, found))
 
 
 def _percentiles(con: duckdb.DuckDBPyConnection, job: str) -> list[float | None]:

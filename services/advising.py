@@ -13,7 +13,7 @@ from warehouse.comparisons import compare_study
 from warehouse.database import open_warehouse
 from warehouse.settings import load_settings
 from warehouse.speculated_runs import speculated_runs
-from warehouse.study_advice import measured_of
+from warehouse.study_advice import failed_of, measured_of
 
 
 def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
@@ -22,7 +22,7 @@ def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
     with open_warehouse(load_settings()) as con:
         found = compare_study(con, study)
-        advice = advise(measured_of(con, found))
+        advice = advise(measured_of(con, found), failed_of(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)
     if as_json:
         print_json([asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice])

@@ -14,13 +14,15 @@ FAILED_SHARE = 0.05
 UNSENT_SHARE = 0.05
 #: Served over asked tokens, all together; below this the work was less than it seems.
 SERVED_SHARE = 0.95
+#: Of what an engine said at its end: its first lines are those that tell most.
+SHOWN_CHARACTERS = 300
 
 
 def _run_failed(seen: Evidence) -> Answer:
     if seen.run.status == "completed":
         return None
-    why = (seen.run.error or "no reason was recorded").split("\n")[0]
-    return Fired(f"The run failed: {why}")
+    why = " ".join((seen.run.error or "no reason was recorded").split())
+    return Fired(f"The run failed: {why[:SHOWN_CHARACTERS]}{'...' if len(why) > SHOWN_CHARACTERS else ''}")
 
 
 def _requests_failed(seen: Evidence) -> Answer:

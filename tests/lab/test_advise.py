@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.advise import Advice, Measured, Outcome, advise
+from lab.advise import Advice, Failed, Figures, Measured, Outcome, advise
 
 GOOD = Measured(
     workload="reference/code",
@@ -27,7 +28,11 @@ OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "no difference", "not enoug
 
 
 def only(*measured: Measured) -> Advice:
-    (advice,) = advise(measured)
+    return only_of(measured)
+
+
+def only_of(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> Advice:
+    (advice,) = advise(measured, failed)
     return advice
 
 
@@ -91,7 +96,52 @@ def test_rules_of_the_checklist_are_marked_as_such() -> None:
         "concurrency 1, under 10: a strong candidate",
         "answers of 12 tokens, under 20: marginal",
         "acceptance of 0.34 a token, under 0.55: seldom worth it",
+        "the draft's memory was not measured, because no GPU told it: expect 2 to 8 GB",
     }
+
+
+def test_interactive_use_is_judged_by_the_time_per_token_and_other_use_is_not() -> None:
+    felt = replace(GOOD, own=Figures(tpot_ms=6.1), baseline=Figures(tpot_ms=11.5))
+    assert "where the time per token is felt: a token takes draft k=3 6.1 ms, and the baseline 11.5 ms" in text(
+        only(felt)
+    )
+    assert "their time per token was not measured" in text(only(GOOD))
+    assert "concurrency 5 is no interactive use (up to 4)" in text(only(replace(felt, concurrency=5)))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said"),
+    [
+        (Figures(gpu_memory_bytes=70e9), Figures(gpu_memory_bytes=66e9), "3.7 GiB more GPU memory in use"),
+        (
+            Figures(gpu_memory_bytes=70e9, kv_cache_usage=0.9),
+            Figures(gpu_memory_bytes=70e9, kv_cache_usage=0.6),
+            "from the KV cache; draft k=3's KV cache was at most 90% full, the baseline's 60%; 2 to 8 GB are usual",
+        ),
+        (Figures(gpu_memory_bytes=70e9), Figures(), "was not measured"),
+    ],
+)
+def test_the_drafts_memory_is_told_by_what_both_arms_had_in_use(ours: Figures, theirs: Figures, said: str) -> None:
+    assert said in text(only(replace(GOOD, own=ours, baseline=theirs)))
+
+
+def test_an_arm_that_looks_its_drafts_up_needs_no_memory_for_a_model() -> None:
+    assert "drafts without a model" in text(only(replace(GOOD, method="ngram")))
+
+
+def test_engine_support_is_told_by_what_ran_and_by_what_failed_in_the_engines_words() -> None:
+    failed = Failed("reference/code", 1, "other", "eagle3", 3, "ValueError: not\n supported", ("r7", "r8"))
+    advice = only_of([replace(GOOD, own=Figures(engine="vllm 0.32.0"))], [failed])
+    assert advice.action == "enable"
+    assert "vllm 0.32.0 ran draft_model with k = 3" in text(advice)
+    assert advice.because[-1].text == "other (eagle3, k = 3) failed in 2 runs: ValueError: not supported"
+    assert advice.because[-1].run_ids == ("r7", "r8")
+
+
+def test_where_every_speculating_arm_failed_nothing_is_enabled_and_the_engine_says_why() -> None:
+    advice = only_of([], [Failed("reference/code", 1, "other", "eagle3", 3, "no kernel", ("r7",))])
+    assert (advice.action, advice.arm) == ("do not enable", None)
+    assert text(advice) == "other (eagle3, k = 3) failed in 1 run: no kernel"
 
 
 @given(

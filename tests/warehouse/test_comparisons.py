@@ -21,7 +21,7 @@ from warehouse.database import open_warehouse
 from warehouse.ingest import ingest_all
 from warehouse.rebuild import rebuild
 from warehouse.settings import Settings
-from warehouse.study_advice import measured
+from warehouse.study_advice import failed_of, measured_of
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
 SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}
@@ -135,9 +135,28 @@ def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None
 
 
 def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
-    (advice,) = advise(measured(con, "job-1"))
+    (advice,) = advise(measured_of(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
     assert set(advice.because[0].run_ids) >= {"drafted-0", "plain-0"}
+    told = "\n".join(line.text for line in advice.because)
+    assert "concurrency 4 is interactive use (up to 4), where the time per token is felt: a token takes drafted" in told
+    assert "the draft's memory was not measured" in told
+    assert "ran draft_model with k = 3" in told
+
+
+def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    for attempt, error in enumerate(("out of memory", "ValueError: no kernel for this GPU")):
+        about = {"run_id": f"drafted-0-{attempt}", "attempt": attempt, "status": "failed", "error": error}
+        write(settings, "drafted", 0, 1.0, **about)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        found = compare_study(con, "job-1")
+        (advice,) = advise(measured_of(con, found), failed_of(con, found))
+    assert advice.action == "do not enable"
+    (line,) = advice.because  # the last attempt counts
+    assert line.text == "drafted (draft_model, k = 3) failed in 1 run: ValueError: no kernel for this GPU"
+    assert line.run_ids == ("drafted-0-1",)
 
 
 def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBPyConnection) -> None:

@@ -47,7 +47,7 @@ def test_on_a_machine_without_a_gpu_nothing_is_said_of_gpus() -> None:
 
 def test_a_failed_run_says_that_it_failed_and_nothing_else() -> None:
     verdict = healthy().with_run(status="failed", error="the engine was killed\nand more").judged()
-    assert [finding.sentence for finding in verdict.findings] == ["The run failed: the engine was killed"]
+    assert [finding.sentence for finding in verdict.findings] == ["The run failed: the engine was killed and more"]
     assert not verdict.valid
     assert verdict.unjudged == ()
 
