@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import itertools
+from collections.abc import Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 import duckdb
 
-from lab.comparison.agreement import Agreement, Output, agreement
+from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.direction import better
@@ -34,7 +34,6 @@ SHORT_NAMES = {
     "energy": "energy_j_per_output_token",
 }
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
-_Outputs = Callable[[tuple[str, ...]], Mapping[str, Output]]
 _UNITS = {metric.name: metric.unit for metric in METRICS}
 
 
@@ -134,13 +133,20 @@ def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[t
     """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
     runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
-    outputs = functools.lru_cache(2)(functools.partial(samples.outputs, con))  # candidates at a place follow each other
-    return [(pair, _agreement(outputs, pair, sampled)) for pair in found.pairs]
+    places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.place)]
+    return [each for pairs in places for each in _agreements(con, pairs, sampled)]
 
 
-def _agreement(outputs: _Outputs, pair: Pair, sampled: AbstractSet[str]) -> Agreement:
-    ours, theirs = (tuple(run.run_id for run in arm.runs) for arm in (pair.baseline, pair.candidate))
-    return agreement(outputs(ours), outputs(theirs), greedy=sampled.isdisjoint((*ours, *theirs)))
+def _agreements(
+    con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], sampled: AbstractSet[str]
+) -> list[tuple[Pair, Agreement]]:
+    """Of the candidates at one place, whose outputs are read together."""
+    arms = [[run.run_id for run in arm.runs] for arm in (pairs[0].baseline, *(pair.candidate for pair in pairs))]
+    ours, *theirs = samples.outputs(con, arms)
+    return [
+        (pair, agreement(ours, outputs, greedy=sampled.isdisjoint((*arms[0], *runs))))
+        for pair, outputs, runs in zip(pairs, theirs, arms[1:], strict=True)
+    ]
 
 
 def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:

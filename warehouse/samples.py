@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any
 
 import duckdb
 
@@ -98,18 +98,19 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
     return [list(values) for (values,) in rows]
 
 
-def outputs(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]) -> Mapping[str, Output]:
-    """What each prompt got in these runs of one arm, by prompt_id: that of the first run; none of failed ones.
+def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
+    """What each prompt got in the runs of each arm, by prompt_id: that of the first run; none of failed ones.
 
     Tokens are known where the server told as many as its usage counts.
     """
-    table = con.execute(_OUTPUTS, [list(run_ids)]).to_arrow_table()
-    prompts, texts, counts = (cast("list[Any]", table[name].to_pylist()) for name in ("prompt_id", "text", "count"))
-    told = zip(prompts, texts, _token_ids(table["ids"].combine_chunks()), counts, strict=True)
-    return {
-        prompt: Output(text, ids if ids is not None and len(ids) == count else None, count)
-        for prompt, text, ids, count in told
-    }
+    numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
+    asked = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
+    table = con.execute(_OUTPUTS, asked).to_arrow_table()
+    columns = [list[Any](table[name].to_pylist()) for name in ("arm", "prompt_id", "text", "count")]
+    found: list[dict[str, Output]] = [{} for _ in arms]
+    for arm, prompt_id, text, count, ids in zip(*columns, _token_ids(table["ids"].combine_chunks()), strict=True):
+        found[arm][prompt_id] = Output(text, ids if ids is not None and len(ids) == count else None, count)
+    return found
 
 
 def _token_ids(lists: Any) -> list[array[int] | None]:
@@ -179,12 +180,13 @@ _HISTORY = (
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
     """
 )
+#: list_contains is asked once for each run of a block of rows, where a join or IN is asked for each row.
 _OUTPUTS = """
-    SELECT prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
-        SELECT prompt_id, min("index") AS place, arg_min(struct_pack(
+    SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
+        SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(
             text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
-        FROM request_records
-        WHERE run_id IN (SELECT unnest(?)) AND is_completed AND prompt_id IS NOT NULL
-        GROUP BY prompt_id
-    ) ORDER BY place
+        FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
+        WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL
+        GROUP BY arm, prompt_id
+    ) ORDER BY arm, place
 """

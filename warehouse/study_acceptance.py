@@ -11,6 +11,7 @@ from typing import Literal
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
 from lab.comparison.acceptance import (
     Acceptance,
@@ -63,7 +64,9 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
     if not cells:
         raise QueryError(f"no valid run of {study!r} speculates, so there is no acceptance to show")
     numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
-    told, found = _by_category(con, numbered), _against(con, numbered)
+    table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
+    told = _by_category(table.filter(table["of_category"]))
+    found = _against(table.filter(table["of_prompt"]))
     return [_arm_acceptance(rows, told.get(cell, {}), found.get(cell, {})) for cell, rows in enumerate(cells.values())]
 
 
@@ -99,20 +102,17 @@ def _counts(row: Row) -> Counts:
     return Counts(drafts, drafted, accepted, None if positions is None else tuple(positions))
 
 
-def _by_category(con: duckdb.DuckDBPyConnection, cells: Sequence[Sequence[str]]) -> dict[int, dict[str | None, Counts]]:
+def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
     """By the number of the cell and the kind of text, which is None where it is unknown."""
     found: dict[int, dict[str | None, Counts]] = {}
-    for row in dicts(con, _CATEGORIES, _numbered(cells)):
+    for row in table.to_pylist():
         found.setdefault(row["cell"], {})[row["category"]] = _counts(row)
     return found
 
 
-def _against(
-    con: duckdb.DuckDBPyConnection, cells: Sequence[Sequence[str]]
-) -> dict[int, dict[str, RankCorrelation | None]]:
+def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
     """By the number of the cell and the name of the latency."""
-    table = con.execute(_PROMPTS, _numbered(cells)).to_arrow_table()
-    column = {name: table[name].to_numpy().astype(np.float64) for name in table.column_names}
+    column = {name: table[name].to_numpy().astype(np.float64) for name in ("cell", "length", *LATENCIES)}
     begins = np.flatnonzero(np.diff(column["cell"], prepend=-1.0))
     parts = {name: np.split(column[name], begins[1:]) for name in ("length", *LATENCIES)}
     return {
@@ -147,17 +147,15 @@ _RUNS = (
 _TOLD = """
     SELECT cell, category, prompt_id, spec_drafts, spec_draft_tokens, spec_accepted_tokens, tpot_ms, e2e_ms
     FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
-    WHERE run_id IN (SELECT unnest($1::TEXT[]))
-        AND is_completed AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
+    WHERE list_contains($1::TEXT[], run_id) AND is_completed
+        AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
 """
-_CATEGORIES = f"""
-    SELECT cell, category, sum(spec_drafts)::BIGINT AS num_drafts,
+#: By kind of text and by prompt at once: finding the requests takes longer than all else.
+_SUMS = f"""
+    SELECT cell, category, grouping(prompt_id) = 1 AS of_category, grouping(category) = 1 AS of_prompt,
+        sum(spec_drafts)::BIGINT AS num_drafts,
         CASE WHEN count(spec_draft_tokens) = count(*) THEN sum(spec_draft_tokens)::BIGINT END AS num_draft_tokens,
-        sum(spec_accepted_tokens)::BIGINT AS num_accepted_tokens
-    FROM ({_TOLD}) GROUP BY ALL ORDER BY ALL
+        sum(spec_accepted_tokens)::BIGINT AS num_accepted_tokens,
+        1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms, avg(e2e_ms) AS e2e_ms
+    FROM ({_TOLD}) GROUP BY GROUPING SETS ((cell, category), (cell, prompt_id)) ORDER BY cell, category
 """  # noqa: S608 - no user's text is in it
-_PROMPTS = f"""
-    SELECT cell, 1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms,
-        avg(e2e_ms) AS e2e_ms
-    FROM ({_TOLD}) GROUP BY cell, prompt_id ORDER BY cell
-"""  # noqa: S608 - likewise

@@ -40,7 +40,7 @@ def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object])
     answer.text.encode()
     assert all(isinstance(count, int | None) for count in (answer.prompt_tokens, answer.completion_tokens))
     assert answer.chunk_tokens is None or min(answer.chunk_tokens) >= 0
-    assert all(0 <= each < 2**31 for each in answer.token_ids or ())
+    assert all(-(2**31) <= each < 2**31 for each in answer.token_ids or ())
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))
@@ -98,4 +98,16 @@ def test_tokens_are_kept_as_they_were_told_and_what_is_none_is_an_error() -> Non
 
     answer = answered(telling(5, 151_643), telling(), telling(7), DONE)
     assert (answer.token_ids, answer.completion_tokens) == ((5, 151_643, 7), 3)
-    assert answered(telling("5")).error is not None
+    assert all(answered(telling(wrong)).error is not None for wrong in ("5", 5.0, None, 2**31))
+
+
+def test_the_tokens_of_the_prompt_are_not_read_and_a_text_that_speaks_of_them_is_kept() -> None:
+    def event(prompt_token_ids: list[int] | None, text: str) -> bytes:
+        choice = {"prompt_token_ids": prompt_token_ids, "text": text, "token_ids": [9]}
+        return json.dumps({"choices": [choice], "usage": usage(1)}, separators=(",", ":")).encode()
+
+    speaks = 'a ] and {"prompt_token_ids":[1,2]}'
+    for prompt in ([], list(range(8000)), None):
+        answer = answered(event(prompt, speaks))
+        assert (answer.error, answer.text, answer.token_ids) == (None, speaks, (9,))
+    assert answered(b'{"choices":[{"prompt_token_ids":[1').error is not None
