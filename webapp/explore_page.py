@@ -24,6 +24,12 @@ def begin() -> pd.DataFrame:
     options = explore_data.options()
     if options.empty:
         results_page.show_empty_state()
+    if data.studies_with_results().empty:
+        st.info(
+            "Nothing has been measured here yet: below is what others published. Your own runs appear here seconds "
+            "after they end.",
+            icon=":material/groups:",
+        )
     return options
 
 

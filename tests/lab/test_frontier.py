@@ -9,9 +9,9 @@ from lab import frontier
 _NUMBER = st.integers(0, 5).map(float) | st.just(float("nan"))
 
 
-@given(st.lists(st.tuples(_NUMBER, _NUMBER), max_size=12), st.booleans(), st.booleans())
+@given(points=st.lists(st.tuples(_NUMBER, _NUMBER), max_size=12), higher_x=st.booleans(), higher_y=st.booleans())
 def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
-    points: list[tuple[float, float]], higher_x: bool, higher_y: bool
+    points: list[tuple[float, float]], *, higher_x: bool, higher_y: bool
 ) -> None:
     x, y = (np.array([point[place] for point in points]) for place in (0, 1))
     found = frontier.best(x, y, higher_x=higher_x, higher_y=higher_y)
