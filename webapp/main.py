@@ -48,6 +48,12 @@ _SECTIONS = {
             help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
         ),
         st.Page(
+            "views/advice.py",
+            title="Advice",
+            icon=":material/lightbulb:",
+            help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
+        ),
+        st.Page(
             "views/run.py",
             title="Run",
             icon=":material/timeline:",

@@ -77,6 +77,14 @@ def _load(start: Start) -> None:
     st.query_params.from_dict({} if start == Start("preset", offers.DEMO) else start.query)
 
 
+def begin_with(study: Study, job_id: str) -> None:
+    """Fill the form with a study that another page made of the job's."""
+    study_editor.begin(study)
+    toml_editor.forget()
+    st.session_state.pop(_MISSING, None)
+    st.session_state[_START] = Start(FROM_JOB, job_id)
+
+
 def _study(start: Start) -> Study:
     study = queue.preset(start.name) if start.kind == "preset" else queue.job(data.engine(), start.name).study
     return reference_version(study) if start.reference else study
