@@ -18,8 +18,8 @@ def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measur
 
     With as many repeats in all as they are said to need. Raises nothing: what the study does not know is left out.
     """
-    open_ = {(one.workload, one.pattern) for one in advice if one.action == "measure this next"}
-    there = [one for one in measured if (one.workload, one.pattern) in open_ and one.outcome == "not enough data"]
+    open_ = {(one.workload, one.pattern, one.arm) for one in advice if one.action == "measure this next"}
+    there = [one for one in measured if (one.workload, one.pattern, one.arm) in open_]
     arms = {one.arm for one in there}
     kept = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
     workloads = tuple(each for each in study.workloads if each.name in {one.workload for one in there})

@@ -54,9 +54,9 @@ def _figure(publication: data.Publication, job_id: str, cost: float | None, mode
     runs = data.results(job_id)
     about = pd.DataFrame({"arm": runs["arm"], "is_baseline": runs["is_baseline"].eq(other=True)})
     styles = figures.styles_of(about, mode, data.arms(job_id))
-    there = arms_drawn(rows, [style.arm for style in styles])
-    shown = tuple(style for style in styles if style.arm in there)
     parts = [(title, advice_rows.against(rows, *columns)) for *columns, title in _PANELS]
+    there = arms_drawn(pd.concat([part for _, part in parts]), [style.arm for style in styles])
+    shown = tuple(style for style in styles if style.arm in there)
     panels: tuple[Panel, ...] = tuple(
         (title.split(" (")[0], predicted.panel(part, title, shown, mode)) for title, part in parts if not part.empty
     )

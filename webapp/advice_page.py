@@ -24,6 +24,8 @@ _ICONS = {
 }
 _COLOURS = {"measured": "green", "expected": "blue", "rule of thumb": "gray"}
 _MOST_RUNS = 8
+#: Cards of workloads beside each other, and pixels that one needs.
+_MOST_COLUMNS, _LEAST_WIDTH = 3, 400
 
 
 def choose() -> dict[str, Sequence[str]]:
@@ -81,19 +83,21 @@ def show_verdicts(found: Found, job_id: str) -> None:
         "**Measured** lines stand on this study's valid runs, **expected** ones on theory, **rules of thumb** on "
         "published practice. Rules never overrule a measurement."
     )
-    for workload, places in groupby(found.advice, key=lambda each: each.workload):
-        with st.container(border=True, gap="xsmall"):
-            st.markdown(f"**{literal(workload)}**")
-            for each in places:
-                with st.expander(_title(each)):
-                    for line in each.because:
-                        st.markdown(_line(line, job_id))
+    with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH, gap="small"):
+        for workload, places in groupby(found.advice, key=lambda each: each.workload):
+            with st.container(border=True, gap="xsmall", height="stretch"):
+                st.markdown(f"**{literal(workload)}**")
+                for each in places:
+                    with st.expander(_title(each), expanded=each is found.advice[0]):
+                        for line in each.because:
+                            st.markdown(_line(line, job_id))
 
 
 def _title(each: Advice) -> str:
-    which = f" {literal(each.arm)} with k = {each.gamma}" if each.arm else ""
-    where = f"{literal(each.pattern)}, concurrency {each.concurrency}"
-    return f"{_ICONS[each.action]} **{each.action}{which}** :gray[({where})]"
+    """`c4-n8: enable draft with k = 3`."""
+    which = f": {literal(each.arm)} with k = {each.gamma}" if each.arm else ""
+    where = f"{literal(each.pattern)} :gray[(concurrency {each.concurrency})]"
+    return f"{_ICONS[each.action]} {where} **{each.action}{which}**"
 
 
 def _line(line: Line, job_id: str) -> str:

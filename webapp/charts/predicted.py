@@ -17,20 +17,20 @@ _ROOM = 0.08
 def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
     """`frame` has arm, workload, pattern, concurrency, predicted, measured, run_id; `about`: what is predicted."""
     ink, ends = INKS[mode], _ends(frame)
-    scale = alt.Scale(domain=list(ends), nice=False, zero=False)
+    scale, axis = alt.Scale(domain=list(ends), nice=False, zero=False), alt.Axis(tickCount=5)
     diagonal = alt.Chart(pd.DataFrame({"x": list(ends), "y": list(ends)})).mark_line(
         color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]
     )
     marks = alt.Chart(frame).mark_point(filled=True, size=75, opacity=0.85)
     points = marks.encode(
-        x=alt.X("predicted:Q", title=f"{about}, predicted", scale=scale),
-        y=alt.Y("measured:Q", title=f"{about}, measured", scale=scale),
+        x=alt.X("predicted:Q", title=f"{about}, predicted", scale=scale, axis=axis),
+        y=alt.Y("measured:Q", title=f"{about}, measured", scale=scale, axis=axis),
         color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
         shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
         tooltip=_tooltip(about),
     )
     words = alt.Chart(pd.DataFrame({"x": [ends[1]], "y": [ends[1]]})).mark_text(
-        text="as predicted", align="right", dx=-4, dy=14, fontSize=11, fontStyle="italic", color=ink.muted
+        text="as predicted", align="right", dx=-36, dy=4, fontSize=11, fontStyle="italic", color=ink.muted
     )
     x, y = alt.X("x:Q"), alt.Y("y:Q")
     return alt.LayerChart(layer=[diagonal.encode(x=x, y=y), words.encode(x=x, y=y), points]).properties(
