@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import streamlit as st
 
 from lab.advise import Advice, Measured, advise
+from lab.next_study import next_study
 from lab.prediction import Prediction, SpeculatedRun, predictions
+from lab.study import Study
 from warehouse.comparisons import StudyComparison
 from warehouse.database import open_warehouse
 from warehouse.speculated_runs import speculated_runs
@@ -32,6 +34,12 @@ def found(job_id: str, draft_cost: float | None) -> Found:
     """Raises QueryError where no valid run of the baseline is there."""
     measured, runs = _read(data.publication(), job_id, data.compared(job_id, THROUGHPUT))
     return Found(tuple(measured), tuple(advise(measured)), tuple(predictions(runs, draft_cost)))
+
+
+def next_study_of(study: Study, job_id: str) -> Study | None:
+    """What would decide the verdicts that the job of this study left open; None where none is, or none can be told."""
+    told = found(job_id, None)
+    return next_study(study, told.advice, told.measured)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)

@@ -9,11 +9,11 @@ import streamlit as st
 
 from lab.advise import FIRST_GAMMA, Advice, Line
 from lab.errors import UserError
-from lab.next_study import next_study
-from webapp import advice_figures, advice_rows, advice_tables, data, drawing, params, results_page, study_start
+from webapp import advice_data, advice_figures, advice_rows, advice_tables, data, drawing, params, results_page
 from webapp.about import View
 from webapp.advice_data import Found
 from webapp.headline import Card
+from webapp.study_start import FROM_JOB, Start
 from webapp.text import count, literal, span, times
 from workers import queue
 
@@ -120,7 +120,7 @@ def show_next(found: Found, job_id: str) -> None:
     except UserError:
         st.caption(f"{count(len(open_), 'verdict is', 'verdicts are')} open. This study was submitted elsewhere.")
         return
-    proposed = next_study(study, found.advice, found.measured)
+    proposed = advice_data.next_study_of(study, job_id)
     if proposed is None:
         st.caption(f"{count(len(open_), 'verdict is', 'verdicts are')} open; the study names its parts otherwise now.")
         return
@@ -132,9 +132,12 @@ def show_next(found: Found, job_id: str) -> None:
         f"{count(proposed.repeats, 'repeat')} would probably decide: {count(takes.runs, 'run')}. "
         "How many it takes is an even chance, not a promise."
     )
-    if st.button("Fill in the Submit page with this study", type="primary", icon=":material/experiment:"):
-        study_start.begin_with(proposed, job_id)
-        st.switch_page("views/submit.py")
+    st.page_link(
+        "views/submit.py",
+        label="Fill in the Submit page with this study",
+        icon=":material/experiment:",
+        query_params=Start(FROM_JOB, job_id, decides=True).query,
+    )
 
 
 def show_tables(found: Found, view: View) -> None:
