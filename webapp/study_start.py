@@ -1,8 +1,9 @@
 """Where the form's study begins: a preset, the same preset scaled down to the reference pair, or a study of before.
 
 A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?from_job=` with a
-job's id, with `&decide=true` for what its verdicts left open, or `?study=` with the beginning of a study's digest. It is
-not the `?job=` of the other pages: that one belongs to their selectbox, and Streamlit takes it out of the link with it.
+job's id, with `&decide=true` for what its verdicts left open, or `?study=` with the beginning of a study's digest. It
+is not the `?job=` of the other pages: that one belongs to their selectbox, and Streamlit takes it out of the link with
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id where `kind` is `FROM_JOB`. `decides`: of that only what its verdicts left open."""
+    """A preset's name, or a job's id where `kind` is `FROM_JOB`. `decides`: only what its verdicts left open."""
 
     kind: str
     name: str
