@@ -17,7 +17,8 @@ MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
 _WARM = (
     *("webapp.home_page", "webapp.results_page", "webapp.submit_page", "webapp.jobs_page", "webapp.job_detail"),
-    *("webapp.compare_page", "webapp.outputs_page", "webapp.explore_page", "webapp.dashboards_page"),
+    *("webapp.compare_page", "webapp.outputs_page", "webapp.explore_page", "webapp.advice_page"),
+    "webapp.dashboards_page",
 )
 
 

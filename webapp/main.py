@@ -54,6 +54,12 @@ _SECTIONS = {
             help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
         ),
         st.Page(
+            "views/advice.py",
+            title="Advice",
+            icon=":material/lightbulb:",
+            help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
+        ),
+        st.Page(
             "views/run.py",
             title="Run",
             icon=":material/timeline:",

@@ -40,8 +40,8 @@ AT_WORKLOAD = Param("at_workload", "Workload", "workload")
 AT_LOAD = Param("at_load", "Load", "load")
 AGAINST = Param("against", "Outputs of", "arm")
 PROMPTS = Param("prompts", "Prompts", "page of prompts")
-#: A toggle, so no `Param`.
-ALL_OUTPUTS = "all_outputs"
+#: Bound to other widgets: a toggle, and a number.
+ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 #: How the Explore page draws.
 MARK = Param("mark", "Mark", "mark")
 X = Param("x", "x", "x axis")

@@ -1,8 +1,9 @@
 """Where the form's study begins: a preset, the same preset scaled down to the reference pair, or a study of before.
 
 A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?from_job=` with a
-job's id, or `?study=` with the beginning of a study's digest. It is not the `?job=` of the other pages: that one
-belongs to their selectbox, and Streamlit takes it out of the link with it.
+job's id, with `&decide=true` for what its verdicts left open, or `?study=` with the beginning of a study's digest. It
+is not the `?job=` of the other pages: that one belongs to their selectbox, and Streamlit takes it out of the link with
+it.
 """
 
 from __future__ import annotations
@@ -14,28 +15,31 @@ import streamlit as st
 from lab.errors import UserError
 from lab.reference import reference_version
 from lab.study import Study
-from webapp import data, offers, params, study_editor, toml_editor
+from webapp import advice_data, data, offers, params, study_editor, toml_editor
 from webapp.said import said_here
 from webapp.text import literal
 from workers import queue
 from workers.queue import Job
 
-FROM_JOB = "from_job"
+FROM_JOB, DECIDE = "from_job", "decide"
+_YES = ("true", "1", "yes")
 _MOST_JOBS = 50
 _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "submit-reference", "submit-missing"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id where `kind` is `FROM_JOB`."""
+    """A preset's name, or a job's id where `kind` is `FROM_JOB`. `decides`: only what its verdicts left open."""
 
     kind: str
     name: str
     reference: bool = False
+    decides: bool = False
 
     @property
     def query(self) -> dict[str, str]:
-        return {self.kind: self.name} | ({"reference": "true"} if self.reference else {})
+        asked = {"reference": self.reference, DECIDE: self.decides}
+        return {self.kind: self.name} | {name: "true" for name, wanted in asked.items() if wanted}
 
 
 def ensure() -> None:
@@ -56,11 +60,11 @@ def _try(start: Start) -> None:
 
 def _asked() -> Start | None:
     link = st.query_params
-    reference = link.get("reference", "").casefold() in ("true", "1", "yes")
+    reference, decides = (link.get(name, "").casefold() in _YES for name in ("reference", DECIDE))
     if preset := link.get("preset"):
         return Start("preset", preset, reference)
     if job := link.get(FROM_JOB):
-        return Start(FROM_JOB, params.job_id_of(job), reference)
+        return Start(FROM_JOB, params.job_id_of(job), reference, decides)
     if digest := link.get("study"):
         found = next((job for job in _jobs() if job.study_id.startswith(digest)), None)
         return Start(FROM_JOB, found.job_id if found else digest, reference)
@@ -79,6 +83,8 @@ def _load(start: Start) -> None:
 
 def _study(start: Start) -> Study:
     study = queue.preset(start.name) if start.kind == "preset" else queue.job(data.engine(), start.name).study
+    if start.decides:
+        study = advice_data.next_study_of(study, start.name) or study
     return reference_version(study) if start.reference else study
 
 

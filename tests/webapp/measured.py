@@ -82,7 +82,7 @@ def write_run(
         error="EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$" if failed else None,
         started_at=(START + timedelta(minutes=launch_index)).isoformat(),
         duration_s=None if failed else max(made.end_s or 0.0 for made in requests),
-        counters_before=counters(num_accepted_tokens_per_position=(0.0,) * max(3, len(accepted))),
+        counters_before=counters(num_accepted_tokens_per_position=(0.0,) * (len(accepted) or 3)),
         counters_after=counters(
             generation_tokens=float(len(requests) * run.workload.output_tokens * (2 if miscounted else 1)),
             num_drafts=float(drafts),

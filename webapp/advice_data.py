@@ -1,0 +1,51 @@
+"""What the Advice page reads: a study's speculating arms beside the baseline, and each of their runs."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+
+import streamlit as st
+
+from lab.advise import Advice, Measured, advise
+from lab.next_study import next_study
+from lab.prediction import Prediction, SpeculatedRun, predictions
+from lab.study import Study
+from warehouse.comparisons import StudyComparison
+from warehouse.database import open_warehouse
+from warehouse.speculated_runs import speculated_runs
+from warehouse.study_advice import measured_of
+from webapp import data
+
+THROUGHPUT = "output_tok_per_s"
+_MOST_KEPT = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """`advice` of each place; `runs` each beside its own prediction at the page's cost of drafting."""
+
+    measured: tuple[Measured, ...]
+    advice: tuple[Advice, ...]
+    runs: tuple[Prediction, ...]
+
+
+def found(job_id: str, draft_cost: float | None) -> Found:
+    """Raises QueryError where no valid run of the baseline is there."""
+    measured, runs = _read(data.publication(), job_id, data.compared(job_id, THROUGHPUT))
+    return Found(tuple(measured), tuple(advise(measured)), tuple(predictions(runs, draft_cost)))
+
+
+def next_study_of(study: Study, job_id: str) -> Study | None:
+    """What would decide the verdicts that the job of this study left open; None where none is, or none can be told."""
+    told = found(job_id, None)
+    return next_study(study, told.advice, told.measured)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _read(
+    publication: data.Publication, job_id: str, _compared: StudyComparison
+) -> tuple[list[Measured], list[SpeculatedRun]]:
+    del publication, job_id
+    with closing(open_warehouse(data.settings())) as connection:
+        return measured_of(connection, _compared), speculated_runs(connection, _compared)

@@ -1,0 +1,58 @@
+"""What theory predicts for a run against what was measured: on the diagonal both are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+#: Room beside the outermost points, as a share of the axis.
+_ROOM = 0.08
+
+
+def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
+    """`frame` has arm, workload, pattern, concurrency, predicted, measured, run_id; `about`: what is predicted."""
+    ink, ends = INKS[mode], _ends(frame)
+    scale, axis = alt.Scale(domain=list(ends), nice=False, zero=False), alt.Axis(tickCount=5)
+    diagonal = alt.Chart(pd.DataFrame({"x": list(ends), "y": list(ends)})).mark_line(
+        color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]
+    )
+    marks = alt.Chart(frame).mark_point(filled=True, size=75, opacity=0.85)
+    points = marks.encode(
+        x=alt.X("predicted:Q", title=f"{about}, predicted", scale=scale, axis=axis),
+        y=alt.Y("measured:Q", title=f"{about}, measured", scale=scale, axis=axis),
+        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+        shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
+        tooltip=_tooltip(about),
+    )
+    words = alt.Chart(pd.DataFrame({"x": [ends[1]], "y": [ends[1]]})).mark_text(
+        text="as predicted", align="right", dx=-36, dy=4, fontSize=11, fontStyle="italic", color=ink.muted
+    )
+    x, y = alt.X("x:Q"), alt.Y("y:Q")
+    return alt.LayerChart(layer=[diagonal.encode(x=x, y=y), words.encode(x=x, y=y), points]).properties(
+        height=PANEL_HEIGHT + 40
+    )
+
+
+def _ends(frame: pd.DataFrame) -> tuple[float, float]:
+    """Of both axes alike, with 1 among them: neither slower nor faster, or one token a round."""
+    values = pd.concat([frame["predicted"], frame["measured"], pd.Series([1.0])])
+    low, high = float(values.min()), float(values.max())
+    room = _ROOM * max(high - low, 0.1)
+    return low - room, high + room
+
+
+def _tooltip(about: str) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("workload:N", title="Workload"),
+        alt.Tooltip("pattern:N", title="Load"),
+        alt.Tooltip("concurrency:Q", title="Concurrency"),
+        alt.Tooltip("predicted:Q", title=f"{about}, predicted", format=".2f"),
+        alt.Tooltip("measured:Q", title=f"{about}, measured", format=".2f"),
+        alt.Tooltip("run_id:N", title="Run"),
+    ]
