@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, date, datetime
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -67,7 +68,7 @@ def costs(choice: Choice) -> list[ArmCost]:
     except UnknownPriceError as error:
         st.info(
             f"Nobody knows what an hour of {literal(error.hardware)} cost on {error.day or 'an unknown day'}. Write "
-            "its price above, for this view alone, or add it to the price book below, for all studies.",
+            "its price above, for this view alone, or add it to the price book below, from that day or an earlier one.",
             icon=":material/payments:",
         )
         st.stop()
@@ -116,8 +117,9 @@ def follow(published: data.Publication) -> None:
         st.rerun()
 
 
-def hardware() -> str | None:
-    """Of the newest study: what somebody who adds a price may mean."""
+def newest() -> tuple[str, date]:
+    """Hardware and day of the newest study: what somebody who adds a price may mean. Else nothing, and today."""
     if data.publication() is None or (studies := data.studies_with_results()).empty:
-        return None
-    return str(studies["hardware"].iloc[0] or "") or None
+        return "", datetime.now(UTC).date()
+    study = studies.iloc[0]
+    return str(study["hardware"] or "").partition(", ")[0], study["submitted_at"].date()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, TypedDict
 
 import pandas as pd
@@ -28,8 +29,8 @@ class Said(TypedDict):
     undo_add: Price | None
 
 
-def show(hardware: str | None) -> None:
-    """`hardware`: what the form begins with."""
+def show(hardware: str, day: date) -> None:
+    """`hardware` and `day`: what the form begins with."""
     st.subheader("Price book", anchor=False)
     entries = cost_data.entries()
     counting = [entry for entry in entries if entry.withdrawn_at is None]
@@ -43,7 +44,7 @@ def show(hardware: str | None) -> None:
         st.caption("The price book is empty: add what your hardware costs, from which day on, and where that stands.")
     _show_said()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _show_form(hardware)
+        _show_form(hardware, day)
         if counting:
             _show_withdraw(counting)
 
@@ -99,13 +100,13 @@ def _show_said() -> None:
             st.button("Undo", icon=":material/undo:", on_click=_undo, args=(said,), key="price-undo")
 
 
-def _show_form(hardware: str | None) -> None:
+def _show_form(hardware: str, day: date) -> None:
     problems: dict[str, str] = st.session_state.get(_PROBLEMS, {})
     with st.expander("Add an entry", icon=":material/add:", expanded=bool(problems), key="price-form"):
         kind = st.segmented_control("Hardware is", [RENTED, BOUGHT], default=RENTED, required=True, key="price-kind")
         with st.grid(4, gap="small", min_column_width=170):
             with st.container(gap="xxsmall"):
-                st.text_input("Hardware", hardware or "", key="price-hardware", help="Part of its name is enough")
+                st.text_input("Hardware", hardware, key="price-hardware", help="Part of its name is enough")
                 _say(problems, "hardware")
             if kind == BOUGHT:
                 _amount("Purchase price", "purchase_price", problems)
@@ -117,7 +118,7 @@ def _show_form(hardware: str | None) -> None:
                 st.text_input("Currency", "USD", key="price-currency", max_chars=3)
                 _say(problems, "currency")
             with st.container(gap="xxsmall"):
-                st.date_input("From", key="price-valid_from", help="The first day it counts")
+                st.date_input("From", day, key="price-valid_from", help="The first day it counts")
                 _say(problems, "valid_from")
             _amount("Electricity per kWh", "electricity_per_kwh", problems, "Only where the price is without it")
             with st.container(gap="xxsmall"):

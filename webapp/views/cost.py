@@ -13,7 +13,7 @@ st.title("Cost")
 published = data.publication()
 above, below = st.container(), st.container()
 with below, said_here():
-    price_book_panel.show(cost_page.hardware())
+    price_book_panel.show(*cost_page.newest())
     cost_page.follow(published)
 with above:
     results_page.show_empty_state()
