@@ -24,6 +24,7 @@ from warehouse import published_questions, queries
 from warehouse.acceptance_drift import histories
 from warehouse.comparisons import StudyComparison, agreements, break_evens, compare_study
 from warehouse.database import open_warehouse
+from warehouse.headlines import headlines
 from warehouse.ratio_tables import arm_tables
 from warehouse.settings import Settings
 from warehouse.speculated_runs import speculated_runs
@@ -85,6 +86,7 @@ def _questions(asked: Asked) -> dict[str, Question]:
 def _queries(asked: Asked) -> dict[str, Question]:
     return {
         "jobs_with_results": queries.jobs_with_results,
+        "headlines of targets": headlines,
         "results of a job": lambda con: queries.results(con, asked.job),
         "speedup": lambda con: queries.speedup(con, asked.job),
         "acceptance_per_position": lambda con: queries.acceptance_per_position(con, asked.job),

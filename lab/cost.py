@@ -57,6 +57,15 @@ class Price(Frozen):
             "(purchase_price, lifetime_years, utilisation)"
         )
 
+    def at(self, utilisation: float) -> Price:
+        """What a working hour costs where the hardware works in this share (0 to 1) of the hours that are paid for.
+
+        A rented hour is paid for whether it is used or not; of bought hardware this share replaces the entry's own.
+        """
+        if self.owned is not None:
+            return self.model_copy(update={"owned": self.owned.model_copy(update={"utilisation": utilisation})})
+        return self.model_copy(update={"rented_per_hour": self.per_hour / utilisation})
+
 
 def price_on(book: Iterable[Price], hardware: str, day: date) -> Price | None:
     """What counted for this hardware on that day: of the entries whose name fits best the latest one; of two for the

@@ -1,5 +1,9 @@
 """The exception tree: what a user can mend, and everything else."""
 
+from __future__ import annotations
+
+from datetime import date
+
 
 class DrafthouseError(Exception):
     """Anything Drafthouse raises on purpose."""
@@ -42,6 +46,17 @@ class ForeignFileError(UserError):
 
 class QueryError(UserError):
     """A question to the warehouse that it cannot answer; DuckDB's own words are in the text."""
+
+
+class UnknownPriceError(QueryError):
+    """Nobody knows what an hour of `hardware` cost on `day` (None: the day is unknown too)."""
+
+    def __init__(self, hardware: str, day: date | None) -> None:
+        self.hardware, self.day = hardware, day
+        super().__init__(
+            f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
+            "`drafthouse prices add`, or say it with --price-per-hour"
+        )
 
 
 class CancelledError(DrafthouseError):

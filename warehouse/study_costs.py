@@ -28,7 +28,9 @@ _RUNS = (
         avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
         avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
-        list(duration_s) AS durations_s, list(completion_tokens) AS tokens
+        CASE WHEN count(goodput_request_per_s) = count(*) THEN sum(goodput_request_per_s * duration_s) END AS good,
+        sum(requests_completed + requests_failed) AS sent, list(duration_s) AS durations_s,
+        list(completion_tokens) AS tokens
     FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
     """
@@ -41,6 +43,7 @@ class ArmCost:
 
     place: Place
     arm: str
+    is_baseline: bool
     hardware: str
     price_per_hour: float
     currency: str
@@ -55,15 +58,22 @@ class ArmCost:
     saving: float | None = None  # share of the baseline's cost
     saving_low: float | None = None
     saving_high: float | None = None
+    within_slo: float | None = None  # share of the requests that kept the study's SLO; failed ones did not
 
 
-def study_costs(con: duckdb.DuckDBPyConnection, study: str, price_usd_per_hour: float | None = None) -> list[ArmCost]:
-    """Of valid runs, beside the study's baseline. `price_usd_per_hour` replaces every other price, and is for all arms.
+def study_costs(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    price_usd_per_hour: float | None = None,
+    utilisation: float | None = None,
+) -> list[ArmCost]:
+    """Of valid runs, beside the study's baseline. `price_usd_per_hour` replaces every other price, and is for all arms;
+    `utilisation` is the share of the hours paid for in which the hardware works.
 
-    Raises QueryError for a study that is not there, and for hardware whose price nobody knows.
+    Raises QueryError for a study that is not there, UnknownPriceError for hardware whose price nobody knows.
     """
     jobs = jobs_of(con, study)
-    priced = prices(con, price_usd_per_hour)
+    priced = prices(con, price_usd_per_hour, utilisation)
     found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
     compared = compare_study(con, study)
     base = {each.place: each for each in found if each.arm == compared.baseline}
@@ -77,6 +87,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
     return ArmCost(
         place=Place(row["workload"], row["pattern"], row["concurrency"]),
         arm=row["arm"],
+        is_baseline=bool(row["is_baseline"]),
         hardware=row["hardware"],
         price_per_hour=per_hour,
         currency=price.currency,
@@ -87,6 +98,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
         with_start_up=cost.per_million_with_start_up(per_hour, row["start_s"], windows),
         kwh_per_million_output_tokens=cost.kwh_per_million_tokens(energy_j),
         electricity_per_million_output_tokens=cost.electricity_per_million_tokens(energy_j, price.electricity_per_kwh),
+        within_slo=row["good"] / row["sent"] if row["good"] is not None and row["sent"] else None,
     )
 
 

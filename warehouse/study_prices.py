@@ -10,7 +10,7 @@ import duckdb
 
 from lab import cost
 from lab.cost import Price
-from lab.errors import QueryError
+from lab.errors import UnknownPriceError
 from warehouse.price_book import price_from
 from warehouse.samples import Row, dicts
 
@@ -27,28 +27,33 @@ class Prices:
     asked: float | None
     by_study: Mapping[str, float]
     book: Sequence[Price]
+    utilisation: float | None = None  # share of the hours in which the hardware works; None: as the price says
 
     def of(self, row: Row) -> Price:
-        """Of runs by their hardware, study_id and day. Raises QueryError for hardware whose price nobody knows."""
+        """Of runs by their hardware, study_id and day. Raises UnknownPriceError where nobody knows it."""
+        price = self._known(row)
+        return price if self.utilisation is None else price.at(self.utilisation)
+
+    def _known(self, row: Row) -> Price:
         hardware, day = row["hardware"], row["day"]
         if self.asked is not None:
             return _in_usd(row, self.asked, "as asked for")
         if row["study_id"] in self.by_study:
             return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
         if day is None or (price := cost.price_on(self.book, hardware, day)) is None:
-            raise QueryError(
-                f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
-                "`drafthouse prices add`, or say it with --price-per-hour"
-            )
+            raise UnknownPriceError(hardware, day)
         return price
 
 
-def prices(con: duckdb.DuckDBPyConnection, price_usd_per_hour: float | None = None) -> Prices:
-    """`price_usd_per_hour` replaces every other price, and is for all arms."""
+def prices(
+    con: duckdb.DuckDBPyConnection, price_usd_per_hour: float | None = None, utilisation: float | None = None
+) -> Prices:
+    """`price_usd_per_hour` replaces every other price, and is for all arms; `utilisation` as `Price.at` takes it."""
     return Prices(
         price_usd_per_hour,
         {row["study_id"]: row["price"] for row in dicts(con, _STUDY_PRICES)},
         [price_from(row) for row in dicts(con, _BOOK)],
+        utilisation,
     )
 
 

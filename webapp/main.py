@@ -42,16 +42,22 @@ _SECTIONS = {
             help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
         ),
         st.Page(
+            "views/explore.py",
+            title="Explore",
+            icon=":material/query_stats:",
+            help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+        ),
+        st.Page(
             "views/compare.py",
             title="Compare",
             icon=":material/compare_arrows:",
             help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
         ),
         st.Page(
-            "views/explore.py",
-            title="Explore",
-            icon=":material/query_stats:",
-            help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+            "views/cost.py",
+            title="Cost",
+            icon=":material/payments:",
+            help="What a million tokens cost with each arm, what it saves, and the price book behind it.",
         ),
         st.Page(
             "views/advice.py",

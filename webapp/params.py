@@ -42,6 +42,11 @@ AGAINST = Param("against", "Outputs of", "arm")
 PROMPTS = Param("prompts", "Prompts", "page of prompts")
 #: Bound to other widgets: a toggle, and a number.
 ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
+PER = Param("per", "Cost", "kind of cost")
+KEPT = Param("kept", "Keeps the SLO with", "share of requests")
+#: Written, not chosen.
+PRICE = Param("price", "Price of an hour (USD)", "price")
+UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")
 #: How the Explore page draws.
 MARK = Param("mark", "Mark", "mark")
 X = Param("x", "x", "x axis")
@@ -76,6 +81,7 @@ ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
+    *(PER, KEPT, PRICE, UTILISATION),
 )
 
 _SEPARATOR = " · "
@@ -184,6 +190,13 @@ def reset(values: Mapping[Param, Any]) -> None:
         forget_missing(param)
         if param.key in st.session_state:
             st.session_state[param.key] = value
+
+
+def write(param: Param, *, placeholder: str, help_text: str) -> str:
+    """What the reader has written, which the link carries; empty for nothing."""
+    return st.text_input(
+        param.label, key=param.key, bind="query-params", placeholder=placeholder, help=help_text
+    ).strip()
 
 
 def say_missing(*params: Param) -> None:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from webapp import advice_figures, compare_figures, explore_figures, results_figures, run_figures, sql_figures
+from webapp import (
+    advice_figures,
+    compare_figures,
+    cost_figures,
+    explore_figures,
+    results_figures,
+    run_figures,
+    sql_figures,
+)
 from webapp.charts.figures import Figure
 from webapp.charts.theme import Mode
 
@@ -14,6 +22,7 @@ FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] 
     "compare": compare_figures.drawn,
     "advice": advice_figures.drawn,
     "explore": explore_figures.drawn,
+    "cost": cost_figures.drawn,
     "run": run_figures.drawn,
     "sql": sql_figures.drawn,
 }

@@ -90,3 +90,10 @@ def test_the_price_of_a_day_is_the_latest_before_it_of_the_best_fitting_name() -
 def test_energy_becomes_kilowatt_hours_and_money() -> None:
     assert cost.kwh_per_million_tokens(3.6) == pytest.approx(1.0)
     assert cost.electricity_per_million_tokens(3.6, 0.3) == pytest.approx(0.3)
+
+
+def test_hours_in_which_nothing_runs_are_paid_for_too() -> None:
+    assert RENTED.at(0.5).per_hour == pytest.approx(7.0)
+    owned = newer(rented_per_hour=None, owned=Owned(purchase_price=8766.0, lifetime_years=1, utilisation=0.25))
+    assert owned.per_hour == pytest.approx(4.0)
+    assert owned.at(1.0).per_hour == pytest.approx(1.0)

@@ -76,6 +76,7 @@ def write_run(
         is_baseline=run.arm == study.baseline,
         workload=run.workload,
         load=run.load,
+        slo=study.slo,
         repeat=run.repeat,
         launch_index=launch_index,
         status="failed" if failed else "completed",

@@ -1,0 +1,120 @@
+"""Cost by load, a line an arm, and the share of the baseline's cost that an arm saves. Pure."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
+from webapp.charts.theme import INKS, colour_scale, shape_scale
+
+#: Steps of a logarithmic axis that read well.
+_STEPS = (1, 1.5, 2, 3, 4, 5, 7)
+_MOST_TICKS = 7
+#: A saving of less than this share above zero still leaves room to see the zero line.
+_LEAST_REACH = 0.05
+
+
+def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
+    """One panel of rows with `cost`, `arm`, `kept` and the loads; hollow where the SLO is not kept."""
+    base = _base(frame, setting)
+    y = alt.Y(
+        "cost:Q",
+        title=title,
+        scale=alt.Scale(type="log", domain=list(domain), nice=False),
+        axis=alt.Axis(values=ticks(domain), format="~g", labelOverlap=False),
+    )
+    colours = colour_scale(setting.styles)
+    points = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
+        y=y,
+        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
+        stroke=alt.Stroke("arm:N", scale=colours, legend=None),
+        fill=alt.Fill("arm:N", scale=colours, legend=None),
+        fillOpacity=alt.condition("datum.kept === 'no'", alt.value(0), alt.value(1)),
+        tooltip=[*_where(setting.axis), alt.Tooltip("cost:Q", title=title, format=",.4~g"), *_TOLD],
+    )
+    return alt.LayerChart(layer=[_lines(base, setting, y), points]).properties(height=PANEL_HEIGHT)
+
+
+def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
+    """One panel of rows with `saving`, `saving_low`, `saving_high` (shares)."""
+    base, ink = _base(frame, setting), INKS[setting.mode]
+    y = alt.Y(
+        "saving:Q",
+        title="Saving against the baseline (%)",
+        scale=alt.Scale(domain=list(domain), nice=False),
+        axis=alt.Axis(format=".0%", tickCount=6),
+    )
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+        y=y,
+        color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
+        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
+        tooltip=[*_where(setting.axis), *(alt.Tooltip(f"{name}:Q", title=said, format=".1%") for name, said in _SAVED)],
+    )
+    sides = alt.Chart(pd.DataFrame({"zero": [0.0], "low": [domain[0]]}))
+    layers: list[Any] = [
+        sides.mark_rect(color=ink.loss, opacity=0.09).encode(y=alt.Y("zero:Q"), y2="low:Q"),
+        sides.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="zero:Q"),
+        _lines(base, setting, y),
+    ]
+    if frame["saving_low"].notna().any():
+        whiskers = base.mark_rule(strokeWidth=1.5, opacity=0.75).transform_filter("isValid(datum.saving_low)")
+        layers.append(
+            whiskers.encode(
+                y="saving_low:Q",
+                y2="saving_high:Q",
+                color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
+            )
+        )
+    return alt.LayerChart(layer=[*layers, points]).properties(height=PANEL_HEIGHT)
+
+
+def domain(frame: pd.DataFrame) -> tuple[float, float]:
+    """The common y range of costs, with some room."""
+    return float(frame["cost"].min()) / 1.12, float(frame["cost"].max()) * 1.12
+
+
+def saving_domain(frame: pd.DataFrame) -> tuple[float, float]:
+    """The common y range of savings: every interval, and zero well inside."""
+    ends = frame[["saving", "saving_low", "saving_high"]].astype(float)
+    low, high = min(0.0, float(ends.min().min())), max(0.0, float(ends.max().max()))
+    room = max(_LEAST_REACH, 0.08 * (high - low))
+    return low - room, high + room
+
+
+def ticks(domain: tuple[float, float]) -> list[float]:
+    """A few round figures within the range, as many as leave room for each other."""
+    powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
+    for steps in (_STEPS, (1, 2, 3, 5), (1, 3), (1,)):
+        found = [step * 10.0**power for power in powers for step in steps]
+        within = [float(f"{tick:.6g}") for tick in found if domain[0] <= tick <= domain[1]]
+        if len(within) <= _MOST_TICKS:
+            break
+    return within
+
+
+def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
+    return alt.Chart(with_load(frame)).encode(x=setting.axis.encoding(padding=0.35))
+
+
+def _lines(base: alt.Chart, setting: Setting, y: alt.Y) -> alt.Chart:
+    made: alt.Chart = base.mark_line(strokeWidth=2).encode(
+        y=y, color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
+    )
+    return made
+
+
+def _where(axis: LoadAxis) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("category:N", title="Workload"),
+        alt.Tooltip(f"{axis.column}:N", title=axis.title),
+    ]
+
+
+_TOLD = [alt.Tooltip("saving:Q", title="Saving against the baseline", format=".1%")]
+_TOLD += [alt.Tooltip("kept:N", title="Keeps the SLO"), alt.Tooltip("price_source:N", title="Price from")]
+_SAVED = (("saving", "Saving"), ("saving_low", "95 % from"), ("saving_high", "95 % to"))

@@ -1,0 +1,57 @@
+"""What the Cost page reads, and what it writes: the price book."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import streamlit as st
+
+from lab.cost import Price
+from lab.study import Slo
+from warehouse import price_book, slo_costs, study_costs
+from warehouse.database import open_warehouse
+from warehouse.price_book import Entry
+from warehouse.study_costs import ArmCost
+from webapp import data
+
+_MOST_KEPT = 64
+
+
+def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | None) -> list[ArmCost]:
+    """Raises QueryError as `study_costs` does."""
+    return _costs(data.publication(), job_id, price_usd_per_hour, utilisation)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _costs(publication: data.Publication, job_id: str, price: float | None, utilisation: float | None) -> list[ArmCost]:
+    del publication
+    with closing(open_warehouse(data.settings())) as connection:
+        return study_costs.study_costs(connection, job_id, price, utilisation)
+
+
+def slo(job_id: str) -> Slo | None:
+    return _slo(data.publication(), job_id)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _slo(publication: data.Publication, job_id: str) -> Slo | None:
+    del publication
+    with closing(open_warehouse(data.settings())) as connection:
+        return slo_costs.slo_of(connection, job_id)
+
+
+def entries() -> list[Entry]:
+    """The price book, withdrawn entries too."""
+    return price_book.entries(data.engine())
+
+
+def add(price: Price) -> tuple[int, bool]:
+    """The entry's number, and whether it is new: what counts already is not added again."""
+    known = {entry.price_id for entry in entries()}
+    number = price_book.add(data.engine(), price)
+    return number, number not in known
+
+
+def withdraw(price_id: int) -> None:
+    """Raises UserError where it does not count."""
+    price_book.withdraw(data.engine(), price_id)
