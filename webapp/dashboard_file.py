@@ -62,7 +62,7 @@ def _card(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     told = sheet.about
     note = f' <span class="note">({escape(told.note)})</span>' if told.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
-    wide = " wide" if sheet.light is not None and len(sheet.light.panels) > 1 else ""
+    wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
     return (
         f'<article class="card{wide}"><h2>{escape(told.title)}{note}</h2>{caption}{_body(sheet, plans, rows)}'
         f"<footer>{escape(told.source)}, data of {escape(moment(told.as_of))} · {_link(told.link)}</footer></article>"
