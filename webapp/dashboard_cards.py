@@ -26,12 +26,12 @@ SAID = "dashboards-said"
 
 
 def show(drawn: Sequence[Drawn], mode: Mode, *, is_edited: bool) -> None:
-    """Two beside each other; a figure of several panels has a row of its own."""
+    """Two beside each other, unless a figure needs the place of both."""
     if not drawn:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
         for place, each in enumerate(drawn):
-            is_wide = each.figure is not None and len(each.figure.panels) > 1
+            is_wide = each.figure is not None and each.figure.is_wide
             with grid.cell(column_span="all" if is_wide else 1):
                 _show_card(each, mode)
                 if is_edited:

@@ -23,6 +23,8 @@ from webapp.text import count, moment
 
 #: Of a table; a browser shows more, but nobody reads them there.
 MOST_ROWS = 1_000
+#: A longer value of a table stands in several lines.
+_LONG_LETTERS = 60
 _PAGE = Path(__file__).parent / "static" / "dashboard.html"
 #: What Vega-Lite gives no width of its own.
 _WITHOUT_WIDTH = ("hconcat", "vconcat", "concat", "facet", "repeat")
@@ -60,7 +62,7 @@ def _card(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     told = sheet.about
     note = f' <span class="note">({escape(told.note)})</span>' if told.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
-    wide = " wide" if sheet.light is not None and len(sheet.light.panels) > 1 else ""
+    wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
     return (
         f'<article class="card{wide}"><h2>{escape(told.title)}{note}</h2>{caption}{_body(sheet, plans, rows)}'
         f"<footer>{escape(told.source)}, data of {escape(moment(told.as_of))} · {_link(told.link)}</footer></article>"
@@ -114,7 +116,8 @@ def _table(rows: pd.DataFrame) -> str:
 def _cell(value: Any, *, is_number: bool) -> str:
     is_unknown = pd.api.types.is_scalar(value) and pd.isna(value)
     text = "" if is_unknown else f"{value:.6g}" if isinstance(value, float) else str(value)
-    return f'<td class="number">{escape(text)}</td>' if is_number else f"<td>{escape(text)}</td>"
+    kind = "number" if is_number else "long" if len(text) > _LONG_LETTERS else "text"
+    return f'<td class="{kind}">{escape(text)}</td>'
 
 
 def _legend(styles: Sequence[ArmStyle]) -> str:

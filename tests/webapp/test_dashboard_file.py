@@ -82,4 +82,4 @@ def test_a_table_has_empty_cells_for_what_is_unknown_and_says_what_it_leaves_out
     text = made(sheet(figure(pd.DataFrame({"a": [None, *range(MOST_ROWS + 1)], "b": [["x"]] * (MOST_ROWS + 2)}))))
     assert '<td class="number"></td>' in text
     assert "The first 1,000 of 1,002 rows." in text
-    assert "<td>[&#x27;x&#x27;]</td>" in text
+    assert '<td class="text">[&#x27;x&#x27;]</td>' in text

@@ -16,6 +16,9 @@ from webapp.charts.theme import ArmStyle, Mode, arm_styles
 #: A title, empty where the figure's own says it all, and what is drawn.
 Panel = tuple[str, alt.Chart | alt.LayerChart]
 
+#: Of a window of 1280 pixels, beside the list of pages.
+_HALF_WIDTH = 420
+
 
 @dataclass(frozen=True, eq=False)
 class Figure:
@@ -32,6 +35,11 @@ class Figure:
     panels: tuple[Panel, ...]
     rows: pd.DataFrame
     least_width: int = 380
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs the place of two where figures stand beside each other."""
+        return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 
 def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
