@@ -23,8 +23,8 @@ _HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200
 _PATIENCE_MS = 120_000
 #: Charts grow into their place after the page has settled.
 _GROWING_MS = 1_000
-#: Those of a closed tab are drawn when it is opened.
-_NO_CHART_WAITS = """() => Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
+#: Charts of a closed tab are drawn when it is opened.
+_NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]') && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
     .filter(chart => chart.offsetParent !== null)
     .every(chart => chart.querySelector('canvas, svg'))"""
 
@@ -85,7 +85,7 @@ def _take(page: Page, link: str, width_px: int, file: Path) -> None:
 def _settle(page: Page) -> None:
     idle = page.locator("[data-testid=stApp][data-test-script-state=notRunning]")
     expect(idle).to_be_visible(timeout=_PATIENCE_MS)
-    page.wait_for_function(_NO_CHART_WAITS)
+    page.wait_for_function(_NOTHING_WAITS)
 
 
 @contextmanager
