@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import re
+import shutil
 
+import pytest
 from streamlit.testing.v1 import AppTest
 
 from lab.plan import plan
@@ -9,7 +11,7 @@ from lab.study import Study
 from tests.lab.studies import study
 from tests.warehouse.test_importing import SAMPLES
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import running_job
+from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
 from warehouse.database import app_engine
 from warehouse.importing import import_paths
@@ -34,6 +36,22 @@ def three_arms(**changes: object) -> Study:
             **changes,
         }
     )
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Three arms, only to be copied."""
+    made = make_home(tmp_path_factory.mktemp("measured"))
+    measure_study(made, three_arms())
+    return made
+
+
+@pytest.fixture
+def measured(measured_once: Settings, settings: Settings) -> Settings:
+    """This test's home, in which three arms were measured."""
+    shutil.rmtree(settings.home)
+    shutil.copytree(measured_once.home, settings.home)
+    return settings
 
 
 def words(app: AppTest) -> str:
@@ -68,22 +86,19 @@ def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settin
     assert charts(app) == 6  # three figures of two categories
 
 
-def test_arms_stand_in_the_studys_order(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_arms_stand_in_the_studys_order(measured: Settings, open_page: OpenPage) -> None:
     legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
     assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
 
 
-def test_a_category_narrows_cards_charts_and_tables(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_a_category_narrows_cards_charts_and_tables(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results", category="code")
     assert app.selectbox(key="category").value == "code"
     assert charts(app) == 3
     assert set(app.dataframe[0].value["category"]) == {"code"}
 
 
-def test_a_latency_is_compared_with_its_own_words(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results", metric="Time per output token p50")
     shown = words(app)
     assert "Time per output token p50 against the baseline" in shown
@@ -91,8 +106,7 @@ def test_a_latency_is_compared_with_its_own_words(open_page: OpenPage, settings:
     assert "Stops paying" not in shown
 
 
-def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results", category="poetry", metric="Charm")
     said = [warning.value.replace("\\", "") for warning in app.warning]
     assert len(said) == 2
@@ -150,26 +164,23 @@ def test_while_a_study_runs_what_is_measured_so_far_is_shown(open_page: OpenPage
     assert "1 of 12" in words(app)
 
 
-def test_the_tables_carry_units_and_no_long_numbers(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
+def test_the_tables_carry_units_and_no_long_numbers(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results")
     config = app.dataframe[0].proto.columns
     assert "Output throughput (tok/s)" in config
     assert "%,.1f" in config
 
 
-def test_a_job_table_that_is_away_leaves_the_results_readable(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
-    engine = app_engine(settings)
+def test_a_job_table_that_is_away_leaves_the_results_readable(measured: Settings, open_page: OpenPage) -> None:
+    engine = app_engine(measured)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     engine.dispose()
     assert charts(open_page("results")) == 6
 
 
-def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:
-    measure_study(settings, three_arms())
-    settings.warehouse_file.write_bytes(b"this is no database")
+def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(measured: Settings, open_page: OpenPage) -> None:
+    measured.warehouse_file.write_bytes(b"this is no database")
     app = open_page("results")
     assert app.warning or app.error
 
