@@ -80,7 +80,7 @@ def sliced(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def everything(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     found = slices.runs(con, Filters(validity="any"), ())
-    return list(found.to_dict("records"))
+    return [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
 
 
 @st.composite

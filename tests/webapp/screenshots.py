@@ -24,7 +24,8 @@ _PATIENCE_MS = 120_000
 #: Charts grow into their place after the page has settled.
 _GROWING_MS = 1_000
 #: Charts of a closed tab are drawn when it is opened.
-_NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]') && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
+_NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
+    && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
     .filter(chart => chart.offsetParent !== null)
     .every(chart => chart.querySelector('canvas, svg'))"""
 

@@ -21,13 +21,13 @@ def styles(mode: Mode = "light") -> tuple[theme.ArmStyle, ...]:
     return figures.styles_of(frames.speedup(), mode)
 
 
-def encodings(chart: alt.LayerChart, channel: str) -> list[dict[str, Any]]:
+def encodings(chart: alt.Chart | alt.LayerChart, channel: str) -> list[dict[str, Any]]:
     """The channel of every layer that has it, outer encodings included."""
     spec = chart.to_dict()
     return [layer["encoding"][channel] for layer in spec["layer"] if channel in layer.get("encoding", {})]
 
 
-def titles(chart: alt.LayerChart, channel: str) -> set[str]:
+def titles(chart: alt.Chart | alt.LayerChart, channel: str) -> set[str]:
     return {found["title"] for found in encodings(chart, channel) if "title" in found}
 
 

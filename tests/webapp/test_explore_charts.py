@@ -74,7 +74,7 @@ def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so()
 
 
 def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
-    few = rows()[lambda frame: frame["arm"] == "n-gram"]
+    few = rows().query("arm == 'n-gram'")
     for found in (rows(), few):
         looks = explore_series.styles(explore_series.with_series(found, ARM), ARM, ORDER, "light")
         (style,) = [look for look in looks if look.arm == "n-gram"]

@@ -99,7 +99,7 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     job_id = measure_study(settings, three_arms(repeats=2))
     label = params.job_label(three_arms().name, job_id)
     for mark in MARKS:
-        parameters = {"mark": [mark], "study": [label]}
+        parameters = {"mark": [str(mark)], "study": [label]}
         (figure,) = explore_figures.drawn(parameters, "light")
         shown = explore_figures.shown(asked(parameters), "light")
         arms = ["no draft", "draft", "a first by name"]

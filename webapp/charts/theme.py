@@ -13,7 +13,9 @@ from typing import Any, Literal, TypeVar
 import altair as alt
 
 Mode = Literal["light", "dark"]
-AnyChart = TypeVar("AnyChart", alt.Chart, alt.LayerChart, alt.HConcatChart, alt.VConcatChart)
+AnyChart = TypeVar(
+    "AnyChart", alt.Chart, alt.LayerChart, alt.HConcatChart, alt.VConcatChart, alt.Chart | alt.LayerChart
+)
 
 FONT = "'Source Sans', 'Source Sans 3', 'Liberation Sans', sans-serif"
 
