@@ -56,8 +56,10 @@ class Filters:
         """The same without one of the filters that `active` names."""
         if name == "validity":
             return replace(self, validity="any")
-        if name in ("from", "to"):
-            return replace(self, **{f"begun_{name}": None})
+        if name == "from":
+            return replace(self, begun_from=None)
+        if name == "to":
+            return replace(self, begun_to=None)
         return replace(self, chosen=tuple(pair for pair in self.chosen if pair[0] != name))
 
     @property

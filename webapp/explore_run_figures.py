@@ -108,7 +108,8 @@ def _best(rows: pd.DataFrame, view: Asked) -> pd.Series:
         )
         for _, part in parts(rows, view.facet)
     ]
-    return pd.concat(found)
+    together: pd.Series = pd.concat(found)
+    return together
 
 
 def _note(view: Asked, rows: pd.DataFrame, y: Axis) -> str:

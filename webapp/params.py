@@ -35,6 +35,8 @@ SOURCE = Param("source", "Source", "source")
 #: How the Explore page draws.
 MARK = Param("mark", "Mark", "mark")
 X = Param("x", "x", "x axis")
+#: The x axis of a scatter, which may be any number too.
+AGAINST = Param("against", "x", "x axis")
 COLOUR = Param("colour", "Colour", "colour")
 FACET = Param("facet", "Panels", "way to part the panels")
 LATENCY = Param("latency", "Latency", "latency")
@@ -61,7 +63,7 @@ BEGUN_TO = Param("to", "Begun on or before", "last day")
 #: No widget: the id of a kept question.
 QUERY = "query"
 ALL = (
-    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, AGAINST, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
 )
 
