@@ -36,7 +36,7 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
 
     `view`: where their files say that they stand. `choose`: what hears of the run whose point is clicked.
     """
-    alone = all(len(figure.panels) == 1 for figure in drawn)
+    alone = len(drawn) > 1 and all(len(figure.panels) == 1 for figure in drawn)
     with st.grid(_MOST_COLUMNS, min_column_width=_LEAST_WIDTH) if alone else st.container():
         for figure in drawn:
             _show(figure, mode, view, choose)
