@@ -23,12 +23,12 @@ def choose_drawing() -> Chosen:
     """The mark, and the choices that this mark has."""
     columns = st.columns(5)
     with columns[0]:
-        chosen = params.choose(params.MARK, choices(params.MARK, "Line"))
+        chosen = params.choose(params.MARK, choices(params.MARK))
     mark: Mark = next(each for each in MARKS if each == chosen)
     found: Chosen = {params.MARK.key: [mark]}
     for column, param in zip(columns[1:], USES[mark], strict=False):
         with column:
-            found[param.key] = [params.choose(param, choices(param, mark))]
+            found[param.key] = [params.choose(param, choices(param))]
     return found
 
 
@@ -38,7 +38,7 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     with studies:
         found: Chosen = {params.SLICED["study"].key: _choose_studies(options)}
     with validity:
-        found[params.VALIDITY.key] = [params.choose(params.VALIDITY, choices(params.VALIDITY, "Line"))]
+        found[params.VALIDITY.key] = [params.choose(params.VALIDITY, choices(params.VALIDITY))]
     with reset_:
         st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
     with (
@@ -60,7 +60,7 @@ def reset() -> None:
     """Every choice as it is when the page is opened without any."""
     values: dict[params.Param, object] = {param: [] for param in params.SLICED.values()}
     values |= {params.SLICED["study"]: [_newest()], params.BEGUN_FROM: None, params.BEGUN_TO: None}
-    values |= {param: choices(param, "Line")[0] for param in (params.MARK, params.VALIDITY, *_drawn_by())}
+    values |= {param: choices(param)[0] for param in (params.MARK, params.VALIDITY, *_drawn_by())}
     params.reset(values)
 
 

@@ -19,7 +19,7 @@ from webapp.explore_slice import Asked
 from webapp.text import count
 
 #: Instead of throughput per GPU where a run does not tell how many there were.
-PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s; GPUs unknown")
+PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s")
 _DRAWN = {
     "Line": explore_runs.line,
     "Bar": explore_runs.bar,
@@ -108,8 +108,8 @@ def _best(rows: pd.DataFrame, view: Asked) -> pd.Series:
         )
         for _, part in parts(rows, view.facet)
     ]
-    best: pd.Series[bool] = pd.concat(found)
-    return best
+    together: pd.Series = pd.concat(found)
+    return together
 
 
 def _note(view: Asked, rows: pd.DataFrame, y: Axis) -> str:

@@ -44,7 +44,7 @@ _FRONTIERS = {each.label: each for each in FRONTIERS}
 USES: dict[Mark, tuple[params.Param, ...]] = {
     "Line": (params.METRIC, params.X, params.COLOUR, params.FACET),
     "Bar": (params.METRIC, params.X, params.COLOUR, params.FACET),
-    "Scatter": (params.METRIC, params.X, params.COLOUR, params.FACET),
+    "Scatter": (params.METRIC, params.AGAINST, params.COLOUR, params.FACET),
     "ECDF": (params.LATENCY, params.COLOUR, params.FACET),
     "Pareto": (params.FRONTIER, params.COLOUR, params.FACET),
     "Percentile bands": (params.LATENCY, params.X, params.COLOUR, params.FACET),
@@ -79,22 +79,21 @@ class Asked:
         return tuple(dict.fromkeys(axis.column for axis in own if axis.kind == "number"))
 
 
-def x_axes(mark: Mark) -> tuple[Axis, ...]:
-    """What may lie on the x axis of a mark, its default first."""
-    if mark == "Scatter":
-        first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
-        return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
-    if mark == "Line":
-        return (*DIMENSIONS, BEGUN, _BY_COLUMN["acceptance_length"], _BY_COLUMN["acceptance_rate"])
-    return DIMENSIONS
+def _against() -> tuple[Axis, ...]:
+    first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
+    return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
 
 
-def choices(param: params.Param, mark: Mark) -> list[str]:
-    """The values of a parameter that says how is drawn, its default first."""
+_AGAINST = {axis.label: axis for axis in _against()}
+
+
+def choices(param: params.Param) -> list[str]:
+    """The values of a parameter that is no filter, its default first."""
     found: dict[params.Param, Sequence[str]] = {
         params.MARK: MARKS,
         params.METRIC: list(_NUMBERS),
-        params.X: [axis.label for axis in x_axes(mark)],
+        params.X: list(_DIMENSIONS),
+        params.AGAINST: list(_AGAINST),
         params.COLOUR: ["Arm", *(label for label in _DIMENSIONS if label != "Arm")],
         params.FACET: ["Category", NO_FACET, *(label for label in _DIMENSIONS if label != "Category")],
         params.LATENCY: list(_LATENCIES),
@@ -106,17 +105,18 @@ def choices(param: params.Param, mark: Mark) -> list[str]:
 
 def asked(parameters: Mapping[str, Sequence[str]]) -> Asked:
     """Raises KeyError for what names nothing, ValueError for a date that is none."""
-    mark = _chosen(parameters, params.MARK, {name: name for name in MARKS}, "Line")
+    mark: Mark = _chosen(parameters, params.MARK, {name: name for name in MARKS})
+    x = params.AGAINST if mark == "Scatter" else params.X
     facet = _first(parameters, params.FACET) or "Category"
     return Asked(
         filters=_filters(parameters),
         mark=mark,
-        metric=_chosen(parameters, params.METRIC, _NUMBERS, "Line"),
-        x=_chosen(parameters, params.X, {axis.label: axis for axis in x_axes(mark)}, mark),
+        metric=_chosen(parameters, params.METRIC, _NUMBERS),
+        x=_chosen(parameters, x, _AGAINST if mark == "Scatter" else _DIMENSIONS),
         colour=_DIMENSIONS[_first(parameters, params.COLOUR) or "Arm"],
         facet=None if facet == NO_FACET else _DIMENSIONS[facet],
-        latency=_chosen(parameters, params.LATENCY, _LATENCIES, mark),
-        frontier=_chosen(parameters, params.FRONTIER, _FRONTIERS, mark),
+        latency=_chosen(parameters, params.LATENCY, _LATENCIES),
+        frontier=_chosen(parameters, params.FRONTIER, _FRONTIERS),
     )
 
 
@@ -126,7 +126,7 @@ def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
     beside = tuple(BESIDE[name] for name in studies if name in BESIDE)
     if EVERY_STUDY in studies:
         del values["study"]
-    validity: Validity = _chosen(parameters, params.VALIDITY, {name: name for name in VALIDITIES}, "Line")
+    validity: Validity = _chosen(parameters, params.VALIDITY, {name: name for name in VALIDITIES})
     return Filters(
         tuple((name, chosen) for name, chosen in values.items() if chosen),
         () if EVERY_STUDY in studies else beside,
@@ -136,8 +136,8 @@ def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
     )
 
 
-def _chosen(parameters: Mapping[str, Sequence[str]], param: params.Param, known: Mapping[str, T], mark: Mark) -> T:
-    return known[_first(parameters, param) or choices(param, mark)[0]]
+def _chosen(parameters: Mapping[str, Sequence[str]], param: params.Param, known: Mapping[str, T]) -> T:
+    return known[_first(parameters, param) or choices(param)[0]]
 
 
 def _first(parameters: Mapping[str, Sequence[str]], param: params.Param) -> str | None:

@@ -133,7 +133,7 @@ def _colour(scene: Scene) -> alt.Color:
 
 def _x(scene: Scene, *, banded: bool = False) -> alt.X:
     if scene.x.kind == "time":
-        return alt.X("x:T", title=scene.x.title)
+        return alt.X("x:T", title=scene.x.title, scale=alt.Scale(type="utc"))
     if scene.x.kind == "number":
         return alt.X("x:Q", title=scene.x.title, scale=_scale(scene.x_domain))
     scale = alt.Scale() if banded else alt.Scale(type="point", padding=0.35)
@@ -159,7 +159,9 @@ def _place(scene: Scene) -> list[alt.Tooltip]:
 def _tip(axis: Axis, field: str) -> alt.Tooltip:
     if axis.kind == "number":
         return alt.Tooltip(f"{field}:Q", title=axis.title, format=",.4~g")
-    return alt.Tooltip(f"{field}:{'T' if axis.kind == 'time' else 'N'}", title=axis.title)
+    if axis.kind == "time":
+        return alt.Tooltip(f"{field}:T", timeUnit="utcyearmonthdatehoursminutes", title=axis.title)
+    return alt.Tooltip(f"{field}:N", title=axis.title)
 
 
 def _about(scene: Scene) -> list[alt.Tooltip]:
