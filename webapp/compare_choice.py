@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from warehouse.comparisons import Pair, StudyComparison
-from webapp import compare_measures, data, params, several
+from webapp import compare_measures, data, params
 from webapp.charts import figures
 from webapp.charts.measures import Measure
 from webapp.params import Param
@@ -44,7 +44,9 @@ def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
     job_id = params.job_id_of(parameters[params.JOB.key][0])
     measure = compare_measures.BY_LABEL[_one(parameters, params.METRIC, list(compare_measures.BY_LABEL))]
     found = data.compared(job_id, measure.column, _one(parameters, params.BASELINE, baselines(job_id)))
-    there = several.of(parameters, params.CANDIDATES, candidates(found))
+    named = parameters.get(params.CANDIDATES.key, ())
+    every = candidates(found)
+    there = [arm for arm in every if arm in named] or every
     workload = _one(parameters, params.AT_WORKLOAD, workloads(found, there))
     load = _one(parameters, params.AT_LOAD, loads(found, there, workload))
     rows = _one(parameters, params.HEAT_ROWS, list(HEAT_ROWS))

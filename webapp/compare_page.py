@@ -18,7 +18,6 @@ from webapp import (
     drawing,
     params,
     results_page,
-    several,
     verdict_tables,
 )
 from webapp.about import View
@@ -46,16 +45,15 @@ def choose() -> dict[str, Sequence[str]]:
     found = data.compared(job_id, compare_measures.BY_LABEL[measure].column, base)
     candidates, rows = st.columns([3.8, 1.4])
     with candidates:
-        arms = several.choose_several(params.CANDIDATES, compare_choice.candidates(found))
+        chosen = params.choose_many(params.CANDIDATES, compare_choice.candidates(found), placeholder="All")
     with rows:
         heat_rows = params.choose(params.HEAT_ROWS, list(compare_choice.HEAT_ROWS))
-    params.say_missing(params.JOB, params.BASELINE, params.METRIC, params.HEAT_ROWS)
-    several.say_missing(params.CANDIDATES)
+    params.say_missing(params.JOB, params.BASELINE, params.METRIC, params.CANDIDATES, params.HEAT_ROWS)
     keys = (params.JOB, params.BASELINE, params.METRIC, params.HEAT_ROWS)
     asked: dict[str, Sequence[str]] = dict(
         zip((param.key for param in keys), ((job_id,), (base,), (measure,), (heat_rows,)), strict=True)
     )
-    return asked | {params.CANDIDATES.key: tuple(arms)}
+    return asked | ({params.CANDIDATES.key: chosen} if chosen else {})
 
 
 def show_figures(keys: Sequence[str], asked: Parameters, view: View) -> None:

@@ -33,7 +33,7 @@ RUN = Param("run", "Run", "run", always_in_url=True)
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
 BASELINE = Param("baseline", "Baseline", "arm")
-#: Of several: `webapp.several`.
+#: A list (`choose_many`).
 CANDIDATES = Param("candidate", "Candidates", "arm")
 HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
 AT_WORKLOAD = Param("at_workload", "Workload", "workload")

@@ -39,8 +39,16 @@ def _outputs(agreed: Agreement) -> dict[str, object]:
     same, degenerate = agreed.same_share, agreed.candidate_degenerate_share
     return {
         "same": None if same is None else 100 * same.value,
+        "differs": _first_difference(agreed),
         "degenerate": None if degenerate is None else 100 * degenerate,
     }
+
+
+def _first_difference(agreed: Agreement) -> str:
+    """Where the outputs that differ begin to, as people count; empty where none does, or it is unknown."""
+    exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
+    place = exact if exact is not None else estimated
+    return "" if place is None else f"{'' if exact is not None else 'about '}token {place + 1:.0f}"
 
 
 def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
@@ -76,6 +84,9 @@ def verdict_config() -> dict[str, Any]:
         "basis": text("Interval from", width="large"),
         "same": number(
             "Same output", format="%.0f %%", help="Of the prompts, as the baseline; of greedy sampling only"
+        ),
+        "differs": text(
+            "Else from", help="Median over the prompts with another output; about: estimated from the text"
         ),
         "degenerate": number("Degenerate", format="%.0f %%", help="Of the arm's outputs that are long enough to tell"),
     }

@@ -42,6 +42,9 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     assert set(verdicts["arm"]) == {"draft", "n-gram"}
     same = verdicts[verdicts["concurrency"] == 1].set_index("arm")["same"]
     assert same.to_dict() == {"draft": 100.0, "n-gram": 50.0}
+    differs = verdicts[verdicts["concurrency"] == 1].set_index("arm")["differs"]
+    assert differs["draft"] == ""
+    assert re.fullmatch(r"(about )?token \d+", differs["n-gram"])
 
     app = open_page("compare", job=job_id, candidate="n-gram", against="n-gram")
     assert charts(app) == 1 + 1 + 3 + 3

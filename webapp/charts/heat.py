@@ -22,7 +22,7 @@ _LEAST_REACH = 0.25
 #: A row with two lines; of the whole, what the column names above take.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Of a letter of a name, about, and what a column of figures needs. Longer names are cut, and whole in the tooltip.
-_LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.6, 72, 220
+_LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
 _HALF_BRIGHT = 128
 
 
