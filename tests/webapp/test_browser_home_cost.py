@@ -20,7 +20,7 @@ def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_re
     server: Server, page: Page
 ) -> None:
     complaints: list[str] = []
-    listen(page, complaints, server.url)
+    listen(page, server.url, complaints)
     page.goto(server.url)
     heading(page, "Home")
     expect(page.get_by_text("Begin here: nothing has been measured yet")).to_be_visible()
@@ -40,7 +40,7 @@ def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_re
 
 def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Page) -> None:
     complaints: list[str] = []
-    listen(page, complaints, server.url)
+    listen(page, server.url, complaints)
     job_id = measure_study(server.settings, study(name="priced", repeats=2))
     page.goto(f"{server.url}/cost?job={job_id}")
     heading(page, "Cost")
