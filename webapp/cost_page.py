@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from lab.errors import UnknownPriceError, UserError
 from warehouse.slo_costs import cheapest
@@ -17,9 +16,9 @@ from webapp.cost_choice import Choice
 from webapp.text import literal
 
 
-def choose() -> tuple[dict[str, Sequence[str]], DeltaGenerator]:
-    """Study, kind of cost, price, utilisation, and how many requests must keep the SLO; and the place beside the price.
-    Says what is no number beside its field and ends the page there.
+def choose() -> dict[str, Sequence[str]]:
+    """Study, kind of cost, price, utilisation, and how many requests must keep the SLO. Says what is no number beside
+    its field and ends the page there.
     """
     study, per, kept = st.columns([2.4, 2, 1.4])
     with study:
@@ -28,7 +27,7 @@ def choose() -> tuple[dict[str, Sequence[str]], DeltaGenerator]:
         measure = params.choose(params.PER, list(cost_choice.BY_LABEL))
     with kept:
         share = params.choose(params.KEPT, list(cost_choice.KEPT))
-    price_column, used_column, beside = st.columns([1.2, 1.2, 3.4], vertical_alignment="bottom")
+    price_column, used_column, _ = st.columns([1.2, 1.2, 3.4])
     with price_column:
         price = params.write(
             params.PRICE,
@@ -49,7 +48,7 @@ def choose() -> tuple[dict[str, Sequence[str]], DeltaGenerator]:
         st.stop()
     keys = (params.JOB, params.PER, params.KEPT, params.PRICE, params.UTILISATION)
     asked = zip(keys, (params.job_id_of(label), measure, share, price, used), strict=True)
-    return {param.key: (value,) for param, value in asked if value}, beside
+    return {param.key: (value,) for param, value in asked if value}
 
 
 def _checked(read: Callable[[], object]) -> bool:

@@ -43,7 +43,7 @@ def show(hardware: str, day: date) -> None:
     else:
         st.caption("The price book is empty: add what your hardware costs, from which day on, and where that stands.")
     _show_said()
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="top"):
         _show_form(hardware, day)
         if counting:
             _show_withdraw(counting)

@@ -97,7 +97,8 @@ def ticks(domain: tuple[float, float]) -> list[float]:
 
 
 def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
-    return alt.Chart(with_load(frame)).encode(x=setting.axis.encoding(padding=0.35))
+    shown = with_load(frame)
+    return alt.Chart(shown[[name for name in _DRAWN if name in shown]]).encode(x=setting.axis.encoding(padding=0.35))
 
 
 def _lines(base: alt.Chart, setting: Setting, y: alt.Y) -> alt.Chart:
@@ -115,6 +116,7 @@ def _where(axis: LoadAxis) -> list[alt.Tooltip]:
     ]
 
 
+_DRAWN = ("arm", "category", "pattern", "load", "cost", "saving", "saving_low", "saving_high", "kept", "price_source")
 _TOLD = [alt.Tooltip("saving:Q", title="Saving against the baseline", format=".1%")]
 _TOLD += [alt.Tooltip("kept:N", title="Keeps the SLO"), alt.Tooltip("price_source:N", title="Price from")]
 _SAVED = (("saving", "Saving"), ("saving_low", "95 % from"), ("saving_high", "95 % to"))

@@ -18,10 +18,10 @@ with below, said_here():
 with above:
     results_page.show_empty_state()
     with said_here():
-        asked, beside_price = cost_page.choose()
+        asked = cost_page.choose()
         choice = cost_choice.of(asked)
         found = cost_page.costs(choice)
-        beside_price.caption(literal(cost_cards.price_words(found, choice.utilisation)))
+        st.caption(literal(cost_cards.price_words(found, choice.utilisation)))
         view = View("cost", asked)
         cost_page.show_cards(choice, found)
         cost_page.show_figures(asked, view)
