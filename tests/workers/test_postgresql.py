@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -20,7 +21,7 @@ from lab.cost import Price
 from lab.errors import RevisionError
 from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
 from tests.workers.test_queue import GREEDY
-from warehouse import price_book, revisions
+from warehouse import dashboards, pins, price_book, revisions
 from warehouse.app_schema import APP
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
@@ -81,6 +82,23 @@ def test_prices_are_added_once_and_withdrawn(home: Home) -> None:
     assert price_book.book(home.database) == [price]
     price_book.withdraw(home.database, number)
     assert price_book.book(home.database) == []
+
+
+def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> None:
+    def pin(person: int) -> None:
+        board = dashboards.create(home.database, "shared")
+        for number in range(5):
+            shown = pins.Pinned("results", {"job": (f"{person}-{number}",)}, "speedup", datetime.now(UTC))
+            pins.move(home.database, pins.add(home.database, board, shown, f"by {person}"), None)
+
+    threads = [threading.Thread(target=pin, args=(person,)) for person in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (board,) = dashboards.listed(home.database)
+    found = {pin.shown.parameters_json for pin in pins.listed(home.database, board.dashboard_id)}
+    assert len(found) == board.pins == 20
 
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
