@@ -29,13 +29,14 @@ NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.0}
 #: Servers that run already, each named after what it does.
 THEIRS = (
-    "counts_wrongly", "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
+    "hangs_up", "keeps_answers", "one_token", "forgets", "truncates", "holds_back", "warm_cache",
     "ends_early", "is_shared", "preempts", "reads_twice", "refuses_warm_up",
 )  # fmt: skip
 #: Engines that Drafthouse starts, and whose log it reads.
 OURS: dict[str, dict[str, Any]] = {
     "healthy": {"baseline": True},
     "healthy draft": {"speculation": NGRAM},
+    "counts_wrongly": {"flags": {"trap": "counts_wrongly"}},
     "compiles_late": {"flags": {"trap": "compiles_late"}},
     "own_sampling": {"flags": {"trap": "own_sampling"}},
     "counts_positions": {"flags": {"trap": "counts_positions"}, "speculation": NGRAM},
