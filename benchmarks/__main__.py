@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from benchmarks import client, presets, progress, questions, sweep
+from benchmarks import client, pages, presets, progress, questions, sweep
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
@@ -19,6 +19,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "sweep": sweep.run,
     "presets": presets.run,
     "questions": questions.run,
+    "pages": pages.run,
 }
 
 
@@ -27,12 +28,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
     parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in parts client and progress")
-    parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in part questions")
-    parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in part questions")
+    parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in parts questions, pages")
+    parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # or the folders and the engine would stay
     try:
-        sized = {"questions": partial(questions.run, size=Size(options.jobs, options.requests))}
+        size = Size(options.jobs, options.requests)
+        sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
         for name in options.parts or _PARTS:
             (_PARTS | sized)[name](load_settings(), options.repeats)
     except DrafthouseError as error:

@@ -18,7 +18,8 @@ MAIN = Path(__file__).with_name("main.py")
 _WARM = (
     *("webapp.home_page", "webapp.results_page", "webapp.submit_page", "webapp.jobs_page", "webapp.job_detail"),
     *("webapp.compare_page", "webapp.outputs_page", "webapp.explore_page", "webapp.advice_page"),
-    *("webapp.cost_page", "webapp.dashboards_page"),
+    *("webapp.cost_page", "webapp.dashboards_page", "webapp.run_page", "webapp.run_details"),
+    *("webapp.sql_page", "webapp.sql_answer", "webapp.others_page"),
 )
 
 

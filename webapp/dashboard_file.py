@@ -16,7 +16,7 @@ import vl_convert
 
 from webapp.about import About
 from webapp.charts.figures import Figure
-from webapp.charts.specs import inlined
+from webapp.charts.specs import plain
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.figure_files import VEGA_LITE
 from webapp.text import count, moment
@@ -89,7 +89,7 @@ def _body(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str,
 
 def _plan(chart: Any, mode: Mode, rows: dict[str, Any]) -> dict[str, Any]:
     """What Vega-Lite draws, as wide as its panel. Its rows go to `rows`, which both modes and all charts share."""
-    plan: dict[str, Any] = inlined(themed(chart, mode)).to_dict(validate=False)
+    plan: dict[str, Any] = plain(themed(chart, mode))
     rows.update(plan.get("datasets", {}))
     plan["datasets"] = sorted(plan.get("datasets", {}))
     facets = {"row", "column", "facet"} & plan.get("encoding", {}).keys()

@@ -12,7 +12,7 @@ import vl_convert
 
 from webapp.about import About
 from webapp.charts.figures import Figure
-from webapp.charts.specs import inlined
+from webapp.charts.specs import plain
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 
 _MOST_COLUMNS = 3
@@ -66,7 +66,7 @@ def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerCha
 
 
 def _text(figure: Figure, about: About, mode: Mode) -> str:
-    return json.dumps(inlined(themed(whole(figure, about, mode), mode, ground=True)).to_dict())
+    return json.dumps(plain(themed(whole(figure, about, mode), mode, ground=True)))
 
 
 def _title(about: About, mode: Mode) -> alt.TitleParams:

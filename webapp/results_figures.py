@@ -11,10 +11,12 @@ from webapp.charts import figures
 from webapp.charts.figures import Figure
 from webapp.charts.measures import BY_LABEL, MEASURES, Measure
 from webapp.charts.theme import Mode
+from webapp.kept_figures import kept
 
 ALL_CATEGORIES = "all"
 
 
+@kept
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Speed-up, then the metric itself, then acceptance: each only where there is something to draw.
 

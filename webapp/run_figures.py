@@ -10,9 +10,11 @@ from webapp import data, params
 from webapp.charts import timeline
 from webapp.charts.figures import Figure
 from webapp.charts.theme import Mode
+from webapp.kept_figures import kept
 from webapp.text import count
 
 
+@kept
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """When each request was answered, then what was seen each second: each only where it is known.
 

@@ -47,7 +47,7 @@ def cells(*ratios: float | None) -> pd.DataFrame:
 
 def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
     """With each layer's rows in it."""
-    spec = specs.inlined(theme.themed(chart, "light")).to_dict()
+    spec = specs.plain(theme.themed(chart, "light"))
     shared = spec.get("data", {}).get("name")
     found = [{**layer, "rows": spec["datasets"][layer.get("data", {}).get("name", shared)]} for layer in spec["layer"]]
     assert "<svg" in vl_convert.vegalite_to_svg(json.dumps(spec))

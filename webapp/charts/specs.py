@@ -7,6 +7,8 @@ visitor. So the rows are put into the specification here, and neither hears of t
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -31,21 +33,29 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
 
 
 def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:
-    """Not validated: that takes as long again, and tests do it."""
     titled = chart.properties(title=title) if title else chart
-    spec: dict[str, Any] = inlined(themed(titled, mode)).to_dict(validate=False)
+    spec = plain(themed(titled, mode))
     for default in ("continuousWidth", "continuousHeight"):
         spec["config"]["view"].pop(default, None)  # a page's chart is as wide as its place
     return spec
 
 
-def inlined(chart: Any) -> Any:
-    """The chart with the rows of its data frames in it."""
+def plain(chart: Any) -> dict[str, Any]:
+    """The specification with the rows of its data frames in it. Not validated: that takes long, and tests do it."""
+    rows: dict[str, list[Any]] = {}
+    spec: dict[str, Any] = _without_rows(chart, rows).to_dict(validate=False)
+    return spec | {"datasets": rows} if rows else spec
+
+
+def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
+    """The chart with the name of its rows in place of its data frames: Altair would look at each value again."""
     made = chart.copy(deep=False)
     if isinstance(made.data, pd.DataFrame):
-        rows: list[Any] = sanitize_pandas_dataframe(made.data).to_dict(orient="records")
-        made.data = alt.InlineData(values=rows)
-    for name in _PARTS:
-        if isinstance(parts := getattr(made, name, None), list):
-            setattr(made, name, [inlined(part) for part in parts])
+        found: list[Any] = sanitize_pandas_dataframe(made.data).to_dict(orient="records")
+        name = f"data-{hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]}"
+        rows[name] = found
+        made.data = alt.NamedData(name=name)
+    for part_name in _PARTS:
+        if isinstance(parts := getattr(made, part_name, None), list):
+            setattr(made, part_name, [_without_rows(part, rows) for part in parts])
     return made

@@ -1,0 +1,117 @@
+"""Part pages: how long a reader waits for each page on a warehouse of ten million requests, and what a visitor costs.
+
+`python -m webapp` serves such a home. Three things are measured, each warm (every page was opened before):
+
+- page to chart: Debian's chromium opens each page by its link, its cache filled; timed from the navigation to the first
+  chart that can be seen (a table or the heading on a page without). Streamlit's own start in the browser is part of it.
+- new visitors at once: so many websockets that speak Streamlit's protocol ask for a page in the same moment; timed for
+  each from opening the websocket to the end of the page's script. No browser draws, so it is the server's time.
+- memory a visitor: how much the server's resident memory grows by visitors who have seen every page and stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import psutil
+
+from benchmarks import visitors
+from benchmarks.browsing import page_to_chart
+from benchmarks.filling import Size, fill
+from benchmarks.processes import own_home
+from benchmarks.table import Row, show
+from lab.errors import EngineError
+from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+
+AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
+AT_ONCE, STAYING = 20, 40
+_START_S = 300.0
+
+
+def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
+    """Make the warehouse in a home of its own, serve it, visit, and print."""
+    with own_home(settings) as own:
+        fill(own, size or Size())
+        visit(own, max(repeats, 3))
+
+
+def visit(settings: Settings, repeats: int) -> None:
+    with _served(settings) as (url, server):
+        _measure(url, server, repeats)
+
+
+def _measure(url: str, server: psutil.Process, repeats: int) -> None:
+    pages = asyncio.run(_warmed(url))
+    print(f"pages: {', '.join(page or 'home' for page in pages)}", file=sys.stderr)
+    times = page_to_chart(url, pages, repeats)
+    _show("Page to chart", "s", AIM_CHART_S, times)
+    at_once = {f"{AT_ONCE} visitors, {page or 'home'}": _at_once(url, page, repeats) for page in pages}
+    _show(f"{AT_ONCE} new visitors at once, the median one", "s", AIM_VISITORS_S, at_once)
+    _show("Memory", "MB", AIM_VISITOR_MB, {"a visitor": [asyncio.run(_megabytes_a_visitor(url, pages, server))]})
+
+
+def _show(title: str, unit: str, aim: float, measured: Mapping[str, Sequence[float]]) -> None:
+    rows = [Row(f"{name} {unit}", values, [aim] * len(values), "1 at most") for name, values in measured.items()]
+    show(title, "aim", rows)
+
+
+async def _warmed(url: str) -> tuple[str, ...]:
+    """Every page of the app, as it tells its visitors, each opened once."""
+    async with visitors.new_session() as session, visitors.visitor(session, url) as websocket:
+        first = await visitors.open_page(websocket, "")
+        for page in first.pages:
+            await visitors.open_page(websocket, page)
+    return first.pages
+
+
+def _at_once(url: str, page: str, repeats: int) -> list[float]:
+    return [statistics.median(asyncio.run(visitors.all_at_once(url, page, AT_ONCE))) for _ in range(repeats)]
+
+
+async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Process) -> float:
+    """The first ones fill pools that the server keeps: only the growth after them counts."""
+    async with visitors.staying(url, pages, AT_ONCE):
+        before = server.memory_info().rss
+        async with visitors.staying(url, pages, STAYING):
+            return (server.memory_info().rss - before) / STAYING / 1e6
+
+
+@contextmanager
+def _served(settings: Settings) -> Iterator[tuple[str, psutil.Process]]:
+    """`python -m webapp` on a free port."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    extra = {"HOME": str(settings.home.absolute()), "WEB_PORT": str(port)}
+    environment = os.environ | {ENVIRONMENT_PREFIX + name: value for name, value in extra.items()}
+    with subprocess.Popen((sys.executable, "-m", "webapp"), env=environment) as process:
+        try:
+            _wait_until_healthy(port, process)
+            yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
+        finally:
+            process.terminate()
+
+
+def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
+    deadline_s = time.monotonic() + _START_S
+    while True:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_S)
+        try:
+            connection.request("GET", "/healthz")
+            connection.getresponse().read()
+        except ConnectionError:
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise EngineError("the page did not start") from None
+            time.sleep(0.1)
+        else:
+            return
+        finally:
+            connection.close()

@@ -1,0 +1,103 @@
+"""Visitors without a browser: Streamlit's own messages over a websocket, as its script in the browser sends them.
+
+What is timed so is the server's work and the way of the bytes, without what a browser needs to draw.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from lab.errors import EngineError
+
+#: The longest that anybody waits for one page.
+_PATIENCE_S = 300.0
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One page, from the question to the end of the script; `pages` are the paths of all pages of the app."""
+
+    seconds: float
+    kilobytes: float
+    pages: tuple[str, ...]
+    charts: int
+
+
+def new_session() -> aiohttp.ClientSession:
+    """As many websockets at once as are asked for."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+
+
+@asynccontextmanager
+async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """A websocket as a browser opens it for a new visitor."""
+    address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
+    async with session.ws_connect(address, protocols=("streamlit",), max_msg_size=0) as websocket:
+        yield websocket
+
+
+async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Opened:
+    """Ask for a page and read until its script has ended. Raises EngineError when it ends otherwise."""
+    start_s = time.perf_counter()
+    await websocket.send_bytes(_asking_for(page).SerializeToString())
+    size, charts, pages = 0, 0, ()
+    async with asyncio.timeout(_PATIENCE_S):
+        async for message in websocket:
+            size += len(message.data)
+            forwarded = ForwardMsg.FromString(message.data)
+            kind = forwarded.WhichOneof("type")
+            if kind == "navigation":
+                pages = tuple(each.url_pathname for each in forwarded.navigation.app_pages)
+            elif kind == "delta":
+                _refuse_exception(forwarded, page)
+                charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"
+            elif kind == "script_finished":
+                return Opened(time.perf_counter() - start_s, size / 1000, pages, charts)
+    raise EngineError(f"the page {page!r} broke off before its end")
+
+
+async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
+    """Seconds until each of so many new visitors has the page, the opening of the websocket included."""
+
+    async def one(session: aiohttp.ClientSession) -> float:
+        start_s = time.perf_counter()
+        async with visitor(session, url) as websocket:
+            await open_page(websocket, page)
+            return time.perf_counter() - start_s
+
+    async with new_session() as session:
+        return list(await asyncio.gather(*(one(session) for _ in range(visitors))))
+
+
+@asynccontextmanager
+async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterator[None]:
+    """So many visitors, one after the other, each with all these pages seen and the last one open."""
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(new_session())
+        for _ in range(visitors):
+            websocket = await stack.enter_async_context(visitor(session, url))
+            for page in pages:
+                await open_page(websocket, page)
+        yield
+
+
+def _asking_for(page: str) -> BackMsg:
+    asking = BackMsg()
+    asking.rerun_script.page_name = page
+    asking.rerun_script.context_info.timezone = "UTC"
+    asking.rerun_script.context_info.locale = "en-US"
+    return asking
+
+
+def _refuse_exception(forwarded: ForwardMsg, page: str) -> None:
+    element = forwarded.delta.new_element
+    if element.WhichOneof("type") == "exception":
+        raise EngineError(f"the page {page!r} shows {element.exception.type}: {element.exception.message}")
