@@ -44,7 +44,7 @@ _FRONTIERS = {each.label: each for each in FRONTIERS}
 USES: dict[Mark, tuple[params.Param, ...]] = {
     "Line": (params.METRIC, params.X, params.COLOUR, params.FACET),
     "Bar": (params.METRIC, params.X, params.COLOUR, params.FACET),
-    "Scatter": (params.METRIC, params.AGAINST, params.COLOUR, params.FACET),
+    "Scatter": (params.METRIC, params.SCATTER_X, params.COLOUR, params.FACET),
     "ECDF": (params.LATENCY, params.COLOUR, params.FACET),
     "Pareto": (params.FRONTIER, params.COLOUR, params.FACET),
     "Percentile bands": (params.LATENCY, params.X, params.COLOUR, params.FACET),
@@ -79,12 +79,12 @@ class Asked:
         return tuple(dict.fromkeys(axis.column for axis in own if axis.kind == "number"))
 
 
-def _against() -> tuple[Axis, ...]:
+def _scatter_x() -> tuple[Axis, ...]:
     first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
     return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
 
 
-_AGAINST = {axis.label: axis for axis in _against()}
+_SCATTER_X = {axis.label: axis for axis in _scatter_x()}
 
 
 def choices(param: params.Param) -> list[str]:
@@ -93,7 +93,7 @@ def choices(param: params.Param) -> list[str]:
         params.MARK: MARKS,
         params.METRIC: list(_NUMBERS),
         params.X: list(_DIMENSIONS),
-        params.AGAINST: list(_AGAINST),
+        params.SCATTER_X: list(_SCATTER_X),
         params.COLOUR: ["Arm", *(label for label in _DIMENSIONS if label != "Arm")],
         params.FACET: ["Category", NO_FACET, *(label for label in _DIMENSIONS if label != "Category")],
         params.LATENCY: list(_LATENCIES),
@@ -106,13 +106,13 @@ def choices(param: params.Param) -> list[str]:
 def asked(parameters: Mapping[str, Sequence[str]]) -> Asked:
     """Raises KeyError for what names nothing, ValueError for a date that is none."""
     mark: Mark = _chosen(parameters, params.MARK, {name: name for name in MARKS})
-    x = params.AGAINST if mark == "Scatter" else params.X
+    x = params.SCATTER_X if mark == "Scatter" else params.X
     facet = _first(parameters, params.FACET) or "Category"
     return Asked(
         filters=_filters(parameters),
         mark=mark,
         metric=_chosen(parameters, params.METRIC, _NUMBERS),
-        x=_chosen(parameters, x, _AGAINST if mark == "Scatter" else _DIMENSIONS),
+        x=_chosen(parameters, x, _SCATTER_X if mark == "Scatter" else _DIMENSIONS),
         colour=_DIMENSIONS[_first(parameters, params.COLOUR) or "Arm"],
         facet=None if facet == NO_FACET else _DIMENSIONS[facet],
         latency=_chosen(parameters, params.LATENCY, _LATENCIES),

@@ -51,7 +51,7 @@ UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")
 MARK = Param("mark", "Mark", "mark")
 X = Param("x", "x", "x axis")
 #: The x axis of a scatter, which may be any number too.
-AGAINST = Param("against", "x", "x axis")
+SCATTER_X = Param("scatter_x", "x", "x axis")
 COLOUR = Param("colour", "Colour", "colour")
 FACET = Param("facet", "Panels", "way to part the panels")
 LATENCY = Param("latency", "Latency", "latency")
@@ -80,7 +80,8 @@ QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
 ALL = (
-    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, AGAINST, COLOUR, FACET, LATENCY, FRONTIER, *SLICED.values()),
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
+    *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
     *(PER, KEPT, PRICE, UTILISATION),

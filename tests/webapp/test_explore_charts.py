@@ -12,6 +12,7 @@ import pytest
 from lab.histogram import histogram
 from warehouse.queries import COMPARABLE
 from warehouse.slices import NUMBERS
+from webapp import params
 from webapp.charts import explore_axes, explore_pooled, explore_runs, explore_series
 from webapp.charts.explore_axes import Axis, natural
 from webapp.charts.explore_runs import Scene
@@ -169,3 +170,8 @@ def test_bands_of_a_single_place_are_drawn_all_the_same() -> None:
     chart = explore_pooled.bands(groups, scene.styles[0], scene)
     assert isinstance(chart, alt.LayerChart)
     assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]].count("rule") == 3
+
+
+def test_no_two_parameters_of_a_link_share_a_name() -> None:
+    keys = [param.key for param in params.ALL]
+    assert len(set(keys)) == len(keys)
