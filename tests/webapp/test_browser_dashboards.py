@@ -18,8 +18,8 @@ from warehouse.database import app_engine
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-#: As a page says it: invisible letters keep some others from being replaced.
-NAME = re.compile(r"^<script>document\.title='owned'</script> \$x\$ :smile: \*b\* \[a\]\(http:")
+#: The beginning of it: invisible letters keep the rest of it from being replaced.
+NAME = HOSTILE[:50]
 CHART = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
 
 
