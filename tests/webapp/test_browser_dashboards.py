@@ -18,8 +18,8 @@ from warehouse.database import app_engine
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-#: As a page says it: invisible letters keep some others from being replaced.
-NAME = re.compile(r"^<script>document\.title='owned'</script> \$x\$ :smile: \*b\* \[a\]\(http:")
+#: The beginning of it: invisible letters keep the rest of it from being replaced.
+NAME = HOSTILE[:50]
 CHART = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
 
 
@@ -110,6 +110,12 @@ def opens_on_its_own(browser: Browser, file: Path) -> None:
     context.close()
 
 
+def key(page: Page, name: str) -> None:
+    """Once nothing is drawn any more: until then the button may be there twice, as it was and as it will be."""
+    settled(page)
+    page.locator(f".st-key-{name}").get_by_role("button").first.press("Enter")
+
+
 def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
     engine = app_engine(server.settings)
@@ -123,12 +129,11 @@ def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(ser
     expect(page.locator(CHART)).to_have_count(2)
     settled(page)
     page.get_by_role("switch", name="Edit").or_(page.get_by_role("checkbox", name="Edit")).first.press("Space")
-    button = page.locator(f".st-key-down-{first}").get_by_role("button")
-    button.press("Enter")
-    expect(page.locator(f".st-key-up-{second}").get_by_role("button")).to_be_disabled()
-    page.locator(f".st-key-remove-{second}").get_by_role("button").press("Enter")
+    key(page, f"down-{first}")
+    expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
+    key(page, f"remove-{second}")
     expect(page.get_by_text("was removed")).to_be_visible()
     page.get_by_role("button", name="Undo").press("Enter")
-    expect(page.locator(f".st-key-card-{second}")).to_be_visible()
+    expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
     assert [pin.pin_id for pin in pins.listed(engine, board)] == [second, first]
     engine.dispose()
