@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from lab.advise import Advice, Measured, advise
+from lab.advise import Advice, Failed, Measured, advise
 from lab.next_study import next_study
 from lab.prediction import Prediction, SpeculatedRun, predictions
 from lab.study import Study
 from warehouse.comparisons import StudyComparison
 from warehouse.database import open_warehouse
 from warehouse.speculated_runs import speculated_runs
-from warehouse.study_advice import measured_of
+from warehouse.study_advice import failed_of, measured_of
 from webapp import data
 
 THROUGHPUT = "output_tok_per_s"
@@ -32,8 +32,8 @@ class Found:
 
 def found(job_id: str, draft_cost: float | None) -> Found:
     """Raises QueryError where no valid run of the baseline is there."""
-    measured, runs = _read(data.publication(), job_id, data.compared(job_id, THROUGHPUT))
-    return Found(tuple(measured), tuple(advise(measured)), tuple(predictions(runs, draft_cost)))
+    measured, failed, runs = _read(data.publication(), job_id, data.compared(job_id, THROUGHPUT))
+    return Found(tuple(measured), tuple(advise(measured, failed)), tuple(predictions(runs, draft_cost)))
 
 
 def next_study_of(study: Study, job_id: str) -> Study | None:
@@ -45,7 +45,8 @@ def next_study_of(study: Study, job_id: str) -> Study | None:
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
 def _read(
     publication: data.Publication, job_id: str, _compared: StudyComparison
-) -> tuple[list[Measured], list[SpeculatedRun]]:
+) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
     del publication, job_id
     with closing(open_warehouse(data.settings())) as connection:
-        return measured_of(connection, _compared), speculated_runs(connection, _compared)
+        measured, failed = measured_of(connection, _compared), failed_of(connection, _compared)
+        return measured, failed, speculated_runs(connection, _compared)

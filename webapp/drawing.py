@@ -34,10 +34,11 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
 
     `view`: where their files say that they stand. `choose`: what hears of the run whose point is clicked.
     """
+    if not drawn:
+        return
     alone = all(len(figure.panels) == 1 for figure in drawn)
-    columns = min(len(drawn), _MOST_COLUMNS)
-    width = max((figure.least_width for figure in drawn), default=0)
-    with st.grid(columns, min_column_width=width) if alone and drawn else st.container():
+    columns, width = min(len(drawn), _MOST_COLUMNS), max(figure.least_width for figure in drawn)
+    with st.grid(columns, min_column_width=width) if alone else st.container():
         for figure in drawn:
             _show(figure, mode, view, choose)
 

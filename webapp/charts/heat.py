@@ -56,8 +56,12 @@ def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mo
         tooltip=_tooltip(rows.title, columns.title),
     )
     ink = alt.ColorValue("#10161d", condition={"test": "datum.is_dark", "value": "#ffffff"})
+    above, alone = (base.transform_filter(f"datum.interval {sign} ''") for sign in ("!=", "=="))
     lines = [
-        base.mark_text(dy=-_LINE, fontSize=13, fontWeight=600).encode(text=alt.Text("figure:N"), color=ink),
+        *(
+            part.mark_text(dy=dy, fontSize=13, fontWeight=600).encode(text=alt.Text("figure:N"), color=ink)
+            for part, dy in ((above, -_LINE), (alone, 0))
+        ),
         base.mark_text(dy=_LINE, fontSize=10).encode(text=alt.Text("interval:N"), color=ink),
     ]
     return alt.LayerChart(layer=[cells, *lines]).properties(height=_HEAD_HEIGHT + _ROW_HEIGHT * len(rows.order))
