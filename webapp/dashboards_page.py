@@ -16,8 +16,6 @@ from webapp.dashboard_cards import SAID
 from webapp.params import DASHBOARD
 from webapp.text import count, literal, moment
 
-_LOOK_EVERY = "5s"
-
 
 def show(dashboard_id: str) -> None:
     st.page_link(dashboard_list.PAGE, label="All dashboards", icon=":material/arrow_back:")
@@ -64,9 +62,8 @@ def _show_there(found: Dashboard) -> None:
             "answer: choose this dashboard there.",
             icon=":material/keep:",
         )
+    # It looks for new data when it is opened: a part that runs by itself takes away the file that is being downloaded.
     _show_cards(there, is_edited=is_edited)
-    if not is_edited:
-        _watch(data.publication(), found)
 
 
 def _show_cards(there: list[Pin], *, is_edited: bool) -> None:
@@ -126,10 +123,3 @@ def _remove(found: Dashboard) -> None:
     dashboards.remove(data.engine(), found.dashboard_id)
     undo.remember("dashboard", found.dashboard_id, found.name)
     del st.query_params[DASHBOARD]
-
-
-@st.fragment(run_every=_LOOK_EVERY)
-def _watch(seen: data.Publication, found: Dashboard) -> None:
-    """What is pinned as of now follows new data, and everybody sees what somebody else changed."""
-    if data.publication() != seen or dashboards.find(data.engine(), found.dashboard_id) != found:
-        st.rerun()
