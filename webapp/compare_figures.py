@@ -82,7 +82,7 @@ def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | N
         (str(arm), heat.panel(part, sides[0], sides[1], reach, mode, higher=higher))
         for arm, part in rows.groupby("arm", sort=False)
     )
-    note = f"{choice.measure.label} over {choice.found.baseline} = 1×; blue is better, orange worse; {_MARKS}, at 95 %"
+    note = f"over {choice.found.baseline}; blue is better; {_MARKS}"
     title = f"{compare_measures.ratio_name(choice.measure)} by {choice.heat_rows} and load"
     return Figure("heat", title, note, (), panels, rows, heat.width(*sides))
 
