@@ -65,7 +65,7 @@ def _show_chart(frame: pd.DataFrame, question: Question) -> None:
     begun = drawn or Drawn("bar", columns[0], columns[-1])
     chosen = _choose(columns, begun)
     link = sql_state.link_of(Question(question.sql, chosen))
-    figure = sql_figures.chart(frame, chosen, sql_figures.title_of(question.sql, link))
+    figure = sql_figures.chart(frame, chosen, sql_figures.title_of(question.sql, link), drawing.mode())
     drawing.show_figures([figure], drawing.mode(), View(sql_state.PAGE, {QUERY: (link,)}))
     if chosen != begun:
         sql_state.draw(chosen)

@@ -10,20 +10,21 @@ from lab.errors import QueryError
 from warehouse import kept_views
 from warehouse.sandbox import as_frame
 from webapp import data, sql_data, sql_state
-from webapp.charts import free
+from webapp.charts import figures, free
 from webapp.charts.figures import Figure
 from webapp.charts.free import Drawn
-from webapp.charts.theme import Mode
+from webapp.charts.theme import ArmStyle, Mode
 from webapp.params import QUERY
 from webapp.sql_examples import EXAMPLES
 from webapp.text import count
 
 CHART, TABLE = "chart", "table"
+_ARM = "arm"
 _COMMENT = "--"
 _MOST_TITLE_LETTERS = 80
 
 
-def drawn(parameters: Mapping[str, Sequence[str]], _mode: Mode) -> list[Figure]:
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """The chart, where the question says how it is drawn, and the table.
 
     Raises QueryError for a question that is not kept or not answered, UserError without a warehouse.
@@ -36,10 +37,10 @@ def drawn(parameters: Mapping[str, Sequence[str]], _mode: Mode) -> list[Figure]:
     frame, title = as_frame(answer.table), title_of(question.sql, view_id)
     first = "the first " if answer.left_out else ""
     table = Figure(TABLE, title, f"{first}{count(len(frame), 'row')}", (), (), frame)
-    return [table] if question.drawn is None else [chart(frame, question.drawn, title), table]
+    return [table] if question.drawn is None else [chart(frame, question.drawn, title, mode), table]
 
 
-def chart(frame: pd.DataFrame, how: Drawn, title: str) -> Figure:
+def chart(frame: pd.DataFrame, how: Drawn, title: str, mode: Mode) -> Figure:
     """Without a panel, and with a note that says why, where a column is not there (any more) or there is no row."""
     drawable = free.drawable(frame)
     if lost := [column for column in how.columns if column not in drawable]:
@@ -50,7 +51,19 @@ def chart(frame: pd.DataFrame, how: Drawn, title: str) -> Figure:
     note = f"{how.y} by {how.x}" if how.colour is None else f"{how.y} by {how.x}, for each {how.colour}"
     if len(frame) > free.MOST_ROWS:
         note += f"; the first {count(free.MOST_ROWS, 'row')}"
-    return Figure(CHART, title, note, (), (("", free.chart(frame, how)),), frame)
+    return Figure(CHART, title, note, (), (("", free.chart(frame, how, _arm_styles(frame, how, mode))),), frame)
+
+
+def _arm_styles(frame: pd.DataFrame, how: Drawn, mode: Mode) -> tuple[ArmStyle, ...]:
+    """The looks that the arms have on other pages; none where the colours tell no arms of the newest study apart."""
+    studies = data.studies_with_results()
+    if how.colour != _ARM or studies.empty:
+        return ()
+    job_id, names = str(studies["job_id"].iloc[0]), set(frame[_ARM])
+    runs = data.results(job_id)
+    known = figures.styles_of(runs.assign(is_baseline=runs["is_baseline"].eq(True)), mode, data.arms(job_id))
+    found = tuple(style for style in known if style.arm in names)
+    return found if len(found) == len(names) else ()
 
 
 def title_of(sql: str, view_id: str) -> str:

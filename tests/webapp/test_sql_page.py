@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -15,7 +16,9 @@ from warehouse.database import app_engine
 from warehouse.ingest import ingest_all
 from warehouse.sandbox import run_sql
 from warehouse.settings import Settings
+from webapp import data, sql_figures
 from webapp.charts import free
+from webapp.charts.theme import INKS
 from webapp.sql_examples import EXAMPLES
 
 
@@ -50,6 +53,18 @@ def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart(open_page:
     assert list(answer.value.columns) == ["arm", "concurrency", "output_tok_per_s", "runs"]
     assert app.get("vega_lite_chart")
     assert "query" not in app.query_params
+
+
+def test_arms_have_the_colours_that_they_have_on_other_pages(settings: Settings) -> None:
+    job_id = measure_study(settings, study())
+    how = free.Drawn("bar", "arm", "runs", "arm")
+    scales = []
+    for names in (["draft", "no draft"], ["draft", "of another study"]):
+        figure = sql_figures.chart(pd.DataFrame({"arm": names, "runs": [1, 2]}), how, "Runs", "light")
+        scales.append(figure.panels[0][1].to_dict()["encoding"]["color"].get("scale"))
+    baseline = INKS["light"].baseline
+    assert data.arms(job_id) == ["no draft", "draft"]
+    assert scales == [{"domain": ["no draft", "draft"], "range": [baseline, INKS["light"].arms[0]]}, None]
 
 
 def test_what_is_typed_is_answered_and_has_a_link_that_shows_it_again(open_page: OpenPage, settings: Settings) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -9,6 +10,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 from pandas.api import types
+
+from webapp.charts.theme import ArmStyle, colour_scale
 
 Mark = Literal["line", "bar", "point", "area"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
@@ -31,8 +34,11 @@ class Drawn:
         return tuple(column for column in (self.x, self.y, self.colour) if column is not None)
 
 
-def chart(frame: pd.DataFrame, drawn: Drawn) -> alt.Chart:
-    """Of the first MOST_ROWS rows; every column of a mark stands in its tooltip. Raises KeyError for a missing one."""
+def chart(frame: pd.DataFrame, drawn: Drawn, styles: Sequence[ArmStyle] = ()) -> alt.Chart:
+    """Of the first MOST_ROWS rows; every column of a mark stands in its tooltip. Raises KeyError for a missing one.
+
+    `styles`: of the arms that the colour tells apart, so that they look as on other pages.
+    """
     x, y, colour = drawn.x, drawn.y, drawn.colour
     used = list(dict.fromkeys(drawn.columns))
     # Names of columns may have dots and brackets, which Vega-Lite would take for paths.
@@ -45,7 +51,8 @@ def chart(frame: pd.DataFrame, drawn: Drawn) -> alt.Chart:
         "tooltip": [alt.Tooltip(f"{field[column]}:{kinds[column]}", title=column) for column in used],
     }
     if colour is not None:
-        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour)
+        scale = colour_scale(styles) if styles else alt.Undefined
+        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour, scale=scale)
     base = alt.Chart(rows, height=_HEIGHT)
     made: alt.Chart = {
         "line": base.mark_line(point=True),
