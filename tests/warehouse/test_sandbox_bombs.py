@@ -92,7 +92,7 @@ def test_an_answer_of_a_gigabyte_is_cut_and_that_is_said(walled: Walled) -> None
 
 
 def test_a_row_that_is_too_large_is_refused(walled: Walled) -> None:
-    said = walled.said("select repeat('x', 40000000)")
+    said = walled.said("select repeat('x', 40000000)", sql_memory_mib=512)
     assert said == "refused: one row is larger than 32 MiB, the most that is given: ask for less of it"
 
 
