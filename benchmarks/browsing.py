@@ -16,6 +16,8 @@ _FLAGS = (
     "--no-first-run",
 )
 _PATIENCE_MS = 300_000.0
+#: A page that has ended its script may have charts that are not drawn yet.
+_DRAWING_MS = 5_000.0
 #: A chart with something drawn in it; else a table; else what every page begins with.
 _CHART = '[data-testid="stVegaLiteChart"] :is(canvas, svg)'
 _SHOWN = (_CHART, '[data-testid="stDataFrame"] canvas', "h1")
@@ -41,6 +43,7 @@ def _shown_on(page: Page, link: str) -> str:
     page.goto(link)
     page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
     page.locator("h1").first.wait_for()
+    page.wait_for_timeout(_DRAWING_MS)
     return next(each for each in _SHOWN if page.locator(each).first.is_visible())
 
 
