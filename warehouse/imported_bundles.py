@@ -26,8 +26,6 @@ from warehouse.bundles import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundl
 from warehouse.importers.imported import ImportedRequest, ImportedRun, SourceFile
 
 SOURCE_FOLDER = "source"
-#: The version of this format, which has nothing to do with that of measured bundles.
-FORMAT_VERSION = 1
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -57,7 +55,7 @@ class ImportedRecord(Frozen):
     """
 
     origin: Literal["imported"] = "imported"
-    format_version: Literal[1] = 1
+    format_version: Literal[1] = 1  # of this format, which has nothing to do with that of measured bundles
     job_id: str
     study_id: str
     study_name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -33,9 +34,9 @@ def keep(engine: sa.Engine, page: str, state: Mapping[str, Any]) -> str:
     if len(text) > MOST_LETTERS:
         raise UserError(f"this is {len(text):,} letters long, and a link stands for {MOST_LETTERS:,} at most")
     view_id = hashlib.sha256(f"{page}\n{text}".encode()).hexdigest()[:_ID_LETTERS]
-    with engine.begin() as connection:
-        if connection.scalar(sa.select(kept_views.c.view_id).where(kept_views.c.view_id == view_id)) is None:
-            row = {"view_id": view_id, "page": page, "state_json": text, "kept_at": datetime.now(UTC)}
+    row = {"view_id": view_id, "page": page, "state_json": text, "kept_at": datetime.now(UTC)}
+    if recall(engine, page, view_id) is None:
+        with contextlib.suppress(sa.exc.IntegrityError), engine.begin() as connection:  # another visitor was first
             connection.execute(kept_views.insert().values(**row))
     return view_id
 
