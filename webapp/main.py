@@ -1,4 +1,4 @@
-"""The page list and what all pages share. Run by Streamlit for every visitor and interaction."""
+"""What all pages share. Run by Streamlit for every visitor and interaction."""
 
 from __future__ import annotations
 
@@ -6,92 +6,12 @@ from pathlib import Path
 
 import streamlit as st
 
+from webapp.sections import sections
+from webapp.turns import PAGES
+
 STATIC = Path(__file__).parent / "static"
 
-st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
-st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
-
-#: In the order of a reader's day: measure, understand what was measured, then take it further.
-_SECTIONS = {
-    "Measure": [
-        st.Page(
-            "views/home.py",
-            title="Home",
-            icon=":material/home:",
-            default=True,
-            help="What runs now, what finished last, where speculation pays for each target, and who can work.",
-        ),
-        st.Page(
-            "views/submit.py",
-            title="Submit",
-            icon=":material/add_circle:",
-            help="Describe a study, see how long it will take, and put it in the queue.",
-        ),
-        st.Page(
-            "views/jobs.py",
-            title="Jobs",
-            icon=":material/list_alt:",
-            help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
-        ),
-    ],
-    "Understand": [
-        st.Page(
-            "views/results.py",
-            title="Results",
-            icon=":material/monitoring:",
-            help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
-        ),
-        st.Page(
-            "views/explore.py",
-            title="Explore",
-            icon=":material/query_stats:",
-            help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
-        ),
-        st.Page(
-            "views/compare.py",
-            title="Compare",
-            icon=":material/compare_arrows:",
-            help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
-        ),
-        st.Page(
-            "views/cost.py",
-            title="Cost",
-            icon=":material/payments:",
-            help="What a million tokens cost with each arm, what it saves, and the price book behind it.",
-        ),
-        st.Page(
-            "views/advice.py",
-            title="Advice",
-            icon=":material/lightbulb:",
-            help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
-        ),
-        st.Page(
-            "views/run.py",
-            title="Run",
-            icon=":material/timeline:",
-            help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
-        ),
-    ],
-    "Share": [
-        st.Page(
-            "views/sql.py",
-            title="SQL",
-            icon=":material/database:",
-            help="Ask the warehouse anything, draw the answer, and send its link.",
-        ),
-        st.Page(
-            "views/dashboards.py",
-            title="Dashboards",
-            icon=":material/dashboard:",
-            help="Figures and queries that somebody pinned side by side, each with a link and as one file.",
-        ),
-        st.Page(
-            "views/others.py",
-            title="Others",
-            icon=":material/groups:",
-            help="Import result files of other tools, and see published figures beside what was measured here.",
-        ),
-    ],
-}
-
-st.navigation(_SECTIONS).run()
+with PAGES.turn():
+    st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
+    st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
+    st.navigation(sections()).run()

@@ -1,0 +1,91 @@
+"""The list of pages. Streamlit makes pages only while it runs a script, so this is a function."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+
+def sections() -> dict[str, list[StreamlitPage]]:
+    """In the order of a reader's day: measure, understand what was measured, then take it further."""
+    return {
+        "Measure": [
+            st.Page(
+                "views/home.py",
+                title="Home",
+                icon=":material/home:",
+                default=True,
+                help="What runs now, what finished last, where speculation pays for each target, and who can work.",
+            ),
+            st.Page(
+                "views/submit.py",
+                title="Submit",
+                icon=":material/add_circle:",
+                help="Describe a study, see how long it will take, and put it in the queue.",
+            ),
+            st.Page(
+                "views/jobs.py",
+                title="Jobs",
+                icon=":material/list_alt:",
+                help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
+            ),
+        ],
+        "Understand": [
+            st.Page(
+                "views/results.py",
+                title="Results",
+                icon=":material/monitoring:",
+                help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
+            ),
+            st.Page(
+                "views/explore.py",
+                title="Explore",
+                icon=":material/query_stats:",
+                help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+            ),
+            st.Page(
+                "views/compare.py",
+                title="Compare",
+                icon=":material/compare_arrows:",
+                help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+            ),
+            st.Page(
+                "views/cost.py",
+                title="Cost",
+                icon=":material/payments:",
+                help="What a million tokens cost with each arm, what it saves, and the price book behind it.",
+            ),
+            st.Page(
+                "views/advice.py",
+                title="Advice",
+                icon=":material/lightbulb:",
+                help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
+            ),
+            st.Page(
+                "views/run.py",
+                title="Run",
+                icon=":material/timeline:",
+                help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
+            ),
+        ],
+        "Share": [
+            st.Page(
+                "views/sql.py",
+                title="SQL",
+                icon=":material/database:",
+                help="Ask the warehouse anything, draw the answer, and send its link.",
+            ),
+            st.Page(
+                "views/dashboards.py",
+                title="Dashboards",
+                icon=":material/dashboard:",
+                help="Figures and queries that somebody pinned side by side, each with a link and as one file.",
+            ),
+            st.Page(
+                "views/others.py",
+                title="Others",
+                icon=":material/groups:",
+                help="Import result files of other tools, and see published figures beside what was measured here.",
+            ),
+        ],
+    }
