@@ -9,7 +9,17 @@ import streamlit as st
 
 from lab.advise import FIRST_GAMMA, Advice, Line
 from lab.errors import UserError
-from webapp import advice_data, advice_figures, advice_rows, advice_tables, data, drawing, params, results_page
+from webapp import (
+    advice_data,
+    advice_figures,
+    advice_rows,
+    advice_tables,
+    data,
+    drawing,
+    open_tabs,
+    params,
+    results_page,
+)
 from webapp.about import View
 from webapp.advice_data import Found
 from webapp.headline import Card
@@ -141,19 +151,25 @@ def show_next(found: Found, job_id: str) -> None:
 
 
 def show_tables(found: Found, view: View) -> None:
-    verdicts, runs, checklist = st.tabs(["Verdicts", "Predicted and measured", "Practice checklist"])
-    with verdicts:
+    def show_verdicts() -> None:
         rows = advice_tables.verdicts(advice_rows.verdicts(found.advice, found.measured))
         drawing.show_table(rows, advice_tables.VERDICTS, "The verdict of each workload and load", view, "advice")
-    with runs:
+
+    def show_runs() -> None:
         title = "Each run beside its prediction"
         drawing.show_table(advice_rows.runs(found.runs), advice_tables.RUNS, title, view, "predictions")
-    with checklist:
+
+    def show_checklist() -> None:
         rows = advice_rows.checklist(found.advice)
         if rows.empty:
             st.caption("No rule of thumb says anything about these runs.")
         else:
             drawing.show_table(rows, advice_tables.CHECKLIST, "Rules of thumb", view, "checklist")
+
+    open_tabs.show(
+        params.ADVICE_TAB,
+        {"Verdicts": show_verdicts, "Predicted and measured": show_runs, "Practice checklist": show_checklist},
+    )
 
 
 def show_figure(asked: Mapping[str, Sequence[str]], view: View) -> None:

@@ -16,6 +16,7 @@ from warehouse.comparisons import Pair, StudyComparison
 from warehouse.database import open_warehouse
 from warehouse.ratio_tables import ArmTable
 from webapp import data
+from webapp.kept_frames import kept_frame
 
 #: Those of which a histogram is drawn, by what they are called.
 LATENCIES = {"ttft": "Time to first token", "tpot": "Time per output token", "e2e": "Request latency"}
@@ -62,7 +63,7 @@ def _tables(
         return ratio_tables.arm_tables(connection, _found, rows, "load")
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+@kept_frame(_MOST_KEPT)
 def _histograms(publication: data.Publication, runs: Runs) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(data.settings())) as connection:
@@ -83,7 +84,7 @@ def _agreement(publication: data.Publication, runs: Runs, _found: StudyCompariso
         return comparisons.agreements(connection, _found)[0][1]
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+@kept_frame(_MOST_KEPT)
 def _texts(publication: data.Publication, runs: Runs, prompt_ids: tuple[str, ...]) -> pd.DataFrame:
     del publication
     (_, baseline), (_, candidate) = runs

@@ -16,6 +16,7 @@ from webapp import (
     compare_tables,
     data,
     drawing,
+    open_tabs,
     params,
     results_page,
     verdict_tables,
@@ -126,30 +127,42 @@ def say_what_is_missing(choice: Choice) -> None:
         )
 
 
-def show_tables(choice: Choice, agreed: Sequence[Agreement] | None, view: View) -> None:
-    verdicts, crossings, percentiles = st.tabs(["Verdicts", "Break-even", "Percentiles"])
-    with verdicts:
-        shown = verdict_tables.verdicts(choice.found, agreed, None)
-        chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
-        drawing.show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
-    with crossings:
-        rows = compare_rows.crossings(compare_figures.evens(choice))
-        if rows.empty:
-            st.caption("Break-even needs one load at each of several concurrencies.")
-        else:
-            drawing.show_table(
-                compare_tables.crossings(rows), compare_tables.CROSSINGS, "Where each arm pays", view, "crossings"
-            )
-    with percentiles:
-        rows = compare_rows.percentiles(compare_data.histograms(compare_data.runs_at(choice.here)))
-        if rows.empty:
-            st.caption("These runs have no histograms of latencies.")
-        else:
-            title = f"Latency percentiles, {choice.workload}, {choice.load}"
-            drawing.show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
+def show_tables(choice: Choice, view: View) -> None:
+    open_tabs.show(
+        params.COMPARE_TAB,
+        {
+            "Verdicts": lambda: _show_verdicts(choice, view),
+            "Break-even": lambda: _show_crossings(choice, view),
+            "Percentiles": lambda: _show_percentiles(choice, view),
+        },
+    )
 
 
-def agreements(choice: Choice) -> list[Agreement] | None:
+def _show_verdicts(choice: Choice, view: View) -> None:
+    shown = verdict_tables.verdicts(choice.found, _agreements(choice), None)
+    chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
+    drawing.show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+
+
+def _show_crossings(choice: Choice, view: View) -> None:
+    rows = compare_rows.crossings(compare_figures.evens(choice))
+    if rows.empty:
+        st.caption("Break-even needs one load at each of several concurrencies.")
+    else:
+        shown = compare_tables.crossings(rows)
+        drawing.show_table(shown, compare_tables.CROSSINGS, "Where each arm pays", view, "crossings")
+
+
+def _show_percentiles(choice: Choice, view: View) -> None:
+    rows = compare_rows.percentiles(compare_data.histograms(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        st.caption("These runs have no histograms of latencies.")
+    else:
+        title = f"Latency percentiles, {choice.workload}, {choice.load}"
+        drawing.show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
+
+
+def _agreements(choice: Choice) -> list[Agreement] | None:
     """At once where they are few, else when the reader asks for them."""
     found = data.agreements(choice.job_id, choice.measure.column, choice.found)
     if found is not None:

@@ -10,7 +10,18 @@ import streamlit as st
 from lab.errors import UnknownPriceError, UserError
 from warehouse.slo_costs import cheapest
 from warehouse.study_costs import ArmCost
-from webapp import cost_cards, cost_choice, cost_data, cost_figures, cost_rows, data, drawing, params, results_page
+from webapp import (
+    cost_cards,
+    cost_choice,
+    cost_data,
+    cost_figures,
+    cost_rows,
+    data,
+    drawing,
+    open_tabs,
+    params,
+    results_page,
+)
 from webapp.about import View
 from webapp.cost_choice import Choice
 from webapp.text import literal
@@ -94,19 +105,22 @@ def show_tables(choice: Choice, found: Sequence[ArmCost], view: View) -> None:
     frame, slo = cost_rows.rows(found, choice.least_share), cost_data.slo(choice.job_id)
     currency = "/".join(cost_rows.currencies(found))
     config = cost_rows.table_config(currency)
-    costs_tab, slo_tab = st.tabs(["Costs", "Cheapest that keeps the SLO"])
-    with costs_tab:
+
+    def show_costs() -> None:
         shown = cost_rows.table(frame, has_slo=slo is not None)
         drawing.show_table(shown, config, f"What tokens cost ({currency})", view, "costs")
         if frame["kwh_per_million_output_tokens"].isna().all():
             st.caption("Energy: not measured, no power of a GPU was seen in these runs.")
-    with slo_tab:
+
+    def show_cheapest() -> None:
         if slo is None:
             st.caption("This study gives no SLO, so nothing can keep one: bound TTFT, TPOT or E2E latency on Submit.")
         else:
             st.caption(f"SLO of this study: {cost_rows.slo_words(slo)}. Of the arms and loads that keep it:")
             best = cost_rows.cheapest(cheapest(found, choice.least_share))
             drawing.show_table(best, config, f"Cheapest arm that keeps the SLO ({currency})", view, "cheapest")
+
+    open_tabs.show(params.COST_TAB, {"Costs": show_costs, "Cheapest that keeps the SLO": show_cheapest})
 
 
 @st.fragment(run_every="2s")

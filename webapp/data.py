@@ -23,6 +23,7 @@ from warehouse.as_of import as_of, seen_as_of
 from warehouse.comparisons import StudyComparison, compare_study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
+from webapp.kept_frames import kept_frame
 from workers import queue
 
 #: (path, inode, mtime in ns, size) of the published file, and as of which moment it is seen; None before the first one.
@@ -90,11 +91,8 @@ def arms(job_id: str) -> list[str]:
 
     The same as of any moment, so that an arm keeps its colour.
     """
-    try:
-        return [arm.name for arm in queue.job(engine(), job_id).study.arms]
-    except UserError:
-        with as_of(None):
-            return list(dict.fromkeys(results(job_id)["arm"].dropna()))
+    with as_of(None):
+        return list(_arms(publication(), job_id))
 
 
 def speedup(job_id: str, metric: str) -> pd.DataFrame:
@@ -161,7 +159,7 @@ def _frame(question: Callable[..., pd.DataFrame], *asked: str) -> pd.DataFrame:
     return _asked(publication(), question.__name__, asked, question)
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_FRAMES)
+@kept_frame(_MOST_FRAMES)
 def _asked(
     publication: Publication, name: str, asked: tuple[str, ...], _question: Callable[..., pd.DataFrame]
 ) -> pd.DataFrame:
@@ -170,13 +168,22 @@ def _asked(
         return _question(connection, *asked)
 
 
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _arms(publication: Publication, job_id: str) -> tuple[str, ...]:
+    del publication
+    try:
+        return tuple(arm.name for arm in queue.job(engine(), job_id).study.arms)
+    except UserError:
+        return tuple(dict.fromkeys(results(job_id)["arm"].dropna()))
+
+
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
 def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
     del publication, digest
     return queue.forecast(settings(), _study)
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_ANSWERS)
+@kept_frame(_MOST_ANSWERS)
 def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(settings())) as connection:

@@ -12,6 +12,7 @@ from warehouse.database import open_warehouse
 from warehouse.slice_filters import Filters
 from webapp import data
 from webapp.charts.explore_series import Order
+from webapp.kept_frames import kept_frame
 
 #: Each may have some thousand rows.
 _MOST_SLICES = 32
@@ -45,16 +46,15 @@ def order(job_id: str) -> Order:
     return Order(tuple(arms), None if baselines.empty else str(baselines.iloc[0]))
 
 
-@st.cache_data(show_spinner=False, max_entries=1)
+@kept_frame(1)
 def _options(publication: data.Publication) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(data.settings())) as connection:
         return slices.options(connection)
 
 
-@st.cache_resource(show_spinner=False, max_entries=_MOST_SLICES)
+@kept_frame(_MOST_SLICES)
 def _runs(publication: data.Publication, filters: Filters, numbers: tuple[str, ...]) -> pd.DataFrame:
-    """Shared by all visitors: nobody may change it."""
     del publication
     with closing(open_warehouse(data.settings())) as connection:
         return slices.runs(connection, filters, numbers)
@@ -72,7 +72,7 @@ def _pooled(
         )
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_SLICES)
+@kept_frame(_MOST_SLICES)
 def _arms(publication: data.Publication, job_id: str) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(data.settings())) as connection:

@@ -11,7 +11,8 @@ from webapp.charts.explore_series import Order
 from webapp.charts.figures import Figure
 from webapp.charts.theme import Mode
 from webapp.explore_parts import Shown
-from webapp.explore_slice import Asked, asked
+from webapp.explore_slice import asked
+from webapp.kept_figures import kept
 
 #: Of every run, for the table below any chart.
 ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
@@ -19,11 +20,14 @@ ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
 
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Raises KeyError for what names nothing, ValueError for a day that is none, UserError without a warehouse."""
-    figure = shown(asked(parameters), mode).figure
+    figure = shown(parameters, mode).figure
     return [] if figure is None else [figure]
 
 
-def shown(view: Asked, mode: Mode) -> Shown:
+@kept
+def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
+    """With all that the page says beside the figure; raises like `drawn`."""
+    view = asked(parameters)
     runs = explore_data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])))
     if runs.empty:
         return Shown(None, runs, None, ())

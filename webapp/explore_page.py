@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pandas as pd
 import streamlit as st
 
-from webapp import data, drawing, explore_data, explore_filters, explore_tables, params, results_page
+from webapp import data, drawing, explore_data, explore_filters, explore_tables, open_tabs, params, results_page
 from webapp.about import View
 from webapp.charts.explore_axes import DIMENSIONS
 from webapp.charts.explore_runs import MOST_POINTS
@@ -108,15 +110,16 @@ def _show_chosen(run: pd.Series) -> None:
 
 
 def show_tables(shown: Shown, asked: Asked, view: View) -> None:
-    runs = explore_tables.runs(shown.runs, asked)
-    config, title = explore_tables.run_config(asked), f"Runs ({len(runs):,})"
-    if shown.groups is None:
-        st.markdown(f"**{title}**")
-        drawing.show_table(runs, config, "Runs of this slice", view, "runs")
-        return
-    groups_tab, runs_tab = st.tabs([f"Groups ({len(shown.groups):,})", title])
-    with groups_tab:
-        groups = explore_tables.groups(shown.groups)
+    def show_runs() -> None:
+        runs = explore_tables.runs(shown.runs, asked)
+        drawing.show_table(runs, explore_tables.run_config(asked), "Runs of this slice", view, "runs")
+
+    def show_groups(found: pd.DataFrame) -> None:
+        groups = explore_tables.groups(found)
         drawing.show_table(groups, explore_tables.group_config(asked), "Percentiles of each group", view, "groups")
-    with runs_tab:
-        drawing.show_table(runs, config, "Runs of this slice", view, "runs")
+
+    if shown.groups is None:
+        st.markdown(f"**Runs ({len(shown.runs):,})**")
+        show_runs()
+    else:
+        open_tabs.show(params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})

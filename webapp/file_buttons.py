@@ -26,9 +26,20 @@ def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
         show_files(figure, about(figure.title, figure.note, view), mode)
 
 
+@st.fragment
 def show_files(figure: Figure, told: About, mode: Mode) -> None:
-    """`figure.key` names it among the tables and figures of its page."""
-    with st.popover("", icon=":material/download:", help=f"Files of “{figure.title}”", type="tertiary"):
+    """A menu, filled when it is opened. `figure.key` names it among the tables and figures of its page."""
+    menu = st.popover(
+        "",
+        icon=":material/download:",
+        help=f"Files of “{figure.title}”",
+        type="tertiary",
+        key=f"files-{figure.key}",
+        on_change="rerun",
+    )
+    if not menu.open:
+        return
+    with menu:
         if figure.panels:
             _button("PNG", lambda: figure_files.png(figure, told, mode), told, "image/png", figure.key)
             _button("SVG", lambda: figure_files.svg(figure, told, mode), told, "image/svg+xml", figure.key)

@@ -15,6 +15,7 @@ from warehouse.importers.reading import ForeignFile
 from warehouse.importing import Import, import_read
 from warehouse.published import book
 from webapp import data
+from webapp.kept_frames import kept_frame
 
 _MOST_KEPT = 64
 
@@ -28,7 +29,7 @@ def published_sources() -> pd.DataFrame:
     return _published_sources(data.publication())
 
 
-@st.cache_data(show_spinner=False, max_entries=1)
+@kept_frame(1)
 def _published_sources(publication: data.Publication) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(data.settings())) as connection:
@@ -40,7 +41,7 @@ def published_figures(source: str) -> pd.DataFrame:
     return _published_figures(data.publication(), source)
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
+@kept_frame(_MOST_KEPT)
 def _published_figures(publication: data.Publication, source: str) -> pd.DataFrame:
     del publication
     with closing(open_warehouse(data.settings())) as connection:

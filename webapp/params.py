@@ -75,6 +75,13 @@ SLICED: dict[str, Param] = {
 VALIDITY = Param("validity", "Validity", "validity")
 BEGUN_FROM = Param("from", "Begun on or after", "first day")
 BEGUN_TO = Param("to", "Begun on or before", "last day")
+#: Tabs (`webapp.open_tabs`), on each page those of its own.
+RESULTS_TAB = Param("results_tab", "Table", "table")
+COMPARE_TAB = Param("compare_tab", "Table", "table")
+COST_TAB = Param("cost_tab", "Table", "table")
+ADVICE_TAB = Param("advice_tab", "Table", "table")
+EXPLORE_TAB = Param("explore_tab", "Table", "table")
+RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
 #: No widget: the id of a kept question.
 QUERY = "query"
 #: No widget: the id of a dashboard.
@@ -85,6 +92,7 @@ ALL = (
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
     *(PER, KEPT, PRICE, UTILISATION),
+    *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
 
 _SEPARATOR = " · "
@@ -200,6 +208,12 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
     return st.text_input(
         param.label, key=param.key, bind="query-params", placeholder=placeholder, help=help_text
     ).strip()
+
+
+def note_missing(param: Param, options: Sequence[str]) -> None:
+    """Before its widget is made: whether the link asks for what is not among the options, for `say_missing`."""
+    if param.key not in st.session_state and _there(asked := st.query_params.get(param.key), options) is None and asked:
+        st.session_state[_missing_key(param)] = asked
 
 
 def say_missing(*params: Param) -> None:

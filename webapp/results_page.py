@@ -7,7 +7,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from lab.plan import plan
-from webapp import data, drawing, headline, params, results_figures, tables, verdict_tables
+from webapp import data, drawing, headline, open_tabs, params, results_figures, tables, verdict_tables
 from webapp.about import View
 from webapp.charts import figures
 from webapp.charts.measures import Measure
@@ -115,30 +115,23 @@ def show_figures(speedups: pd.DataFrame, measure: Measure, view: View) -> None:
     drawing.show_figures(results_figures.drawn(view.parameters, mode), mode, view)
 
 
-def show_tables(
-    speedups: pd.DataFrame, runs: pd.DataFrame, failed: pd.DataFrame, *, measure: Measure, view: View
-) -> None:
+def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Measure, view: View) -> None:
     (job_id,) = view.parameters[params.JOB.key]
-    findings = data.findings(job_id)
-    names = ["Cells", "Verdicts", f"Runs ({len(runs)})", f"Checks ({len(findings)})", f"Failed runs ({len(failed)})"]
-    cells_tab, verdicts_tab, runs_tab, checks_tab, failed_tab = st.tabs(names)
-    with cells_tab:
+
+    def show_cells() -> None:
         shown = tables.cells(speedups, figures.arms_of(speedups, data.arms(job_id)))
         drawing.show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
-    with verdicts_tab:
-        _show_verdicts(job_id, measure, runs, view)
-    with runs_tab:
-        shown = tables.runs(runs)
-        drawing.show_table(shown, tables.run_config(), "Each run", view, "runs")
-        if not tables.saw_gpu(runs):
-            st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
-    with checks_tab:
-        _show_findings(findings, view)
-    with failed_tab:
-        if failed.empty:
-            st.caption("No run of this study failed.")
-        else:
-            drawing.show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
+
+    open_tabs.show(
+        params.RESULTS_TAB,
+        {
+            "Cells": show_cells,
+            "Verdicts": lambda: _show_verdicts(job_id, measure, runs, view),
+            "Runs": lambda: _show_runs(runs, view),
+            "Checks": lambda: _show_findings(data.findings(job_id), view),
+            "Failed runs": lambda: _show_failed(data.failed_runs(job_id), view),
+        },
+    )
 
 
 def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame, view: View) -> None:
@@ -155,6 +148,19 @@ def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame, view: View
         st.caption("No pair of this category.")
     else:
         drawing.show_table(shown, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+
+
+def _show_runs(runs: pd.DataFrame, view: View) -> None:
+    drawing.show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+    if not tables.saw_gpu(runs):
+        st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
+
+
+def _show_failed(failed: pd.DataFrame, view: View) -> None:
+    if failed.empty:
+        st.caption("No run of this study failed.")
+    else:
+        drawing.show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
 
 
 def _show_findings(findings: pd.DataFrame, view: View) -> None:

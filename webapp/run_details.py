@@ -14,7 +14,7 @@ import streamlit as st
 from lab.errors import BundleError
 from lab.metrics import METRICS
 from warehouse.bundles import bundle_folder, read_log
-from webapp import data, drawing, file_buttons
+from webapp import data, drawing, file_buttons, open_tabs, params
 from webapp.about import View
 from webapp.said import said_here
 from webapp.text import count, literal, number
@@ -37,20 +37,26 @@ _STARTED = {
 }
 
 
-def show(run: pd.Series, findings: pd.DataFrame, requests: pd.DataFrame, view: View) -> None:
-    names = [f"Checks ({len(findings)})", f"Requests ({len(requests):,})", "Numbers", "How it was run", "Engine log"]
-    checks, rows, numbers, how, log = st.tabs(names)
-    with checks:
-        _show_checks(run, findings)
-    with rows:
+def show(run: pd.Series, view: View) -> None:
+    def show_requests() -> None:
+        requests = data.requests_of(run["run_id"])
         _show_requests(requests)
         file_buttons.show_table_buttons(requests, f"Requests of {run['run_id']}", view, "requests")
-    with numbers:
-        _show_numbers(run, view)
-    with how:
-        _show_how(run)
-    with log, said_here():
-        _show_log(run)
+
+    def show_log() -> None:
+        with said_here():
+            _show_log(run)
+
+    open_tabs.show(
+        params.RUN_TAB,
+        {
+            "Checks": lambda: _show_checks(run, data.run_findings(run["run_id"])),
+            "Requests": show_requests,
+            "Numbers": lambda: _show_numbers(run, view),
+            "How it was run": lambda: _show_how(run),
+            "Engine log": show_log,
+        },
+    )
     _show_download(run)
 
 

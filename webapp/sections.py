@@ -41,7 +41,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 "views/explore.py",
                 title="Explore",
                 icon=":material/query_stats:",
-                help="Slice every run by what was measured and draw it: lines, bars, scatter, ECDF, Pareto, percentiles.",
+                help="Slice every run by what was measured; draw it as lines, bars, points, ECDF, Pareto, percentiles.",
             ),
             st.Page(
                 "views/compare.py",

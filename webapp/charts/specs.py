@@ -6,7 +6,6 @@ visitor. So the rows are put into the specification here, and neither hears of t
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import json
 from typing import Any
@@ -15,21 +14,32 @@ from weakref import WeakKeyDictionary
 import altair as alt
 import pandas as pd
 from altair.utils import sanitize_pandas_dataframe
+from streamlit.dataframe_util import convert_anything_to_arrow_bytes
 
 from webapp.charts.figures import Figure
 from webapp.charts.theme import Mode, themed
 
-_MADE: WeakKeyDictionary[Figure, dict[Mode, list[dict[str, Any]]]] = WeakKeyDictionary()
+#: The text of a specification, and its rows as the browser reads them, by their name.
+_Made = tuple[str, dict[str, bytes]]
+_MADE: WeakKeyDictionary[Figure, dict[Mode, list[_Made]]] = WeakKeyDictionary()
 #: Of a chart, what may hold charts.
 _PARTS = ("layer", "concat", "hconcat", "vconcat")
 
 
 def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
-    """Each panel in the look of a mode; the caller's own to change. A figure that is kept keeps them."""
+    """Each panel in the look of a mode, for `st.vega_lite_chart`; the caller's own to change.
+
+    Its rows are Arrow already, which Streamlit passes on as they are. A figure that is kept keeps both.
+    """
     made = _MADE.setdefault(figure, {})
     if mode not in made:
-        made[mode] = [_spec(chart, title, mode) for title, chart in figure.panels]
-    return copy.deepcopy(made[mode])
+        made[mode] = [_made(_spec(chart, title, mode)) for title, chart in figure.panels]
+    return [json.loads(text) | ({"datasets": dict(rows)} if rows else {}) for text, rows in made[mode]]
+
+
+def _made(spec: dict[str, Any]) -> _Made:
+    rows = spec.pop("datasets", {})
+    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(found) for name, found in rows.items()}
 
 
 def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:

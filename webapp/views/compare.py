@@ -28,6 +28,6 @@ with said_here():
         compare_page.show_figures(compare_figures.OF_ALL, asked, view)
     with of_a_place:
         compare_page.show_figures(compare_figures.OF_A_PLACE, asked, view)
-    compare_page.show_tables(choice, compare_page.agreements(choice), view)
+    compare_page.show_tables(choice, view)
     outputs_page.show(choice)
 results_page.follow(results_page.job_state(choice.job_id))

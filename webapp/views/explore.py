@@ -15,7 +15,7 @@ with said_here():
     drawn = explore_filters.choose_drawing()
     view = View("explore", {**explore_filters.choose_runs(options), **drawn})
     slice_ = asked(view.parameters)
-    shown = explore_figures.shown(slice_, drawing.mode())
+    shown = explore_figures.shown(view.parameters, drawing.mode())
 
 explore_page.show_count(options, shown, slice_)
 if shown.runs.empty:

@@ -25,7 +25,6 @@ with said_here():
         measure = BY_LABEL[params.choose(params.METRIC, list(BY_LABEL))]
     params.say_missing(params.JOB, params.CATEGORY, params.METRIC)
     speedups = results_figures.of_category(data.speedup(job_id, measure.column), category)
-    failed = data.failed_runs(job_id)
     state = results_page.job_state(job_id)
 
 view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
@@ -33,5 +32,5 @@ results_page.show_circumstances(runs, state)
 results_page.show_cards(speedups, runs, measure, state)
 results_page.show_figures(speedups, measure, view)
 shown = results_figures.of_category(runs, category)
-results_page.show_tables(speedups, shown, failed, measure=measure, view=view)
+results_page.show_tables(speedups, shown, measure=measure, view=view)
 results_page.follow(state)

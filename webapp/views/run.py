@@ -20,10 +20,9 @@ with said_here():
         run_id = params.job_id_of(params.choose(params.RUN, run_page.labels(data.results(job_id))))
     params.say_missing(params.JOB, params.RUN)
     run = data.run(run_id).iloc[0]
-    findings, requests = data.run_findings(run_id), data.requests_of(run_id)
 
 run_page.show_head(run)
 run_page.show_cards(run)
 view = View("run", {"job": (job_id,), "run": (run_id,)})
 run_page.show_figures(view)
-run_details.show(run, findings, requests, view)
+run_details.show(run, view)
