@@ -2,8 +2,9 @@
 
 `python -m webapp` serves such a home. Three things are measured, each warm (every page was opened before):
 
-- page to chart: Debian's chromium opens each page by its link, its cache filled; timed from the navigation to the first
-  chart that can be seen (a table or the heading on a page without). Streamlit's own start in the browser is part of it.
+- page to chart: Debian's chromium, its cache filled, goes to each page; timed to the first chart that is there (a table
+  or the heading on a page without). Once by the page list of an app that is open, once by the page's link, which has
+  Streamlit's own start in the browser in it.
 - new visitors at once: so many websockets that speak Streamlit's protocol ask for a page in the same moment; timed for
   each from opening the websocket to the end of the page's script. No browser draws, so it is the server's time.
 - memory a visitor: how much the server's resident memory grows by visitors who have seen every page and stay.
@@ -25,7 +26,7 @@ from contextlib import contextmanager
 import psutil
 
 from benchmarks import visitors
-from benchmarks.browsing import page_to_chart
+from benchmarks.browsing import from_link, from_page_list
 from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
@@ -35,6 +36,8 @@ from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
 AT_ONCE, STAYING = 20, 40
 _START_S = 300.0
+#: What a link asks for beyond its page: costs need a price. And the page a reader comes from, which draws nothing.
+_QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
 
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
@@ -51,12 +54,18 @@ def visit(settings: Settings, repeats: int) -> None:
 
 def _measure(url: str, server: psutil.Process, repeats: int) -> None:
     pages = asyncio.run(_warmed(url))
-    print(f"pages: {', '.join(page or 'home' for page in pages)}", file=sys.stderr)
-    times = page_to_chart(url, pages, repeats)
-    _show("Page to chart", "s", AIM_CHART_S, times)
-    at_once = {f"{AT_ONCE} visitors, {page or 'home'}": _at_once(url, page, repeats) for page in pages}
+    print(f"pages: {', '.join(map(_name, pages))}", file=sys.stderr)
+    listed = {_name(page): page for page in pages if page != _BEFORE}
+    _show("Page to chart, by the page list", "s", AIM_CHART_S, from_page_list(url, listed, repeats, _BEFORE))
+    links = {_name(page): page + _QUERIES.get(page, "") for page in pages}
+    _show("Page to chart, by the page's link", "s", AIM_CHART_S, from_link(url, links, repeats))
+    at_once = {f"{AT_ONCE} visitors, {_name(page)}": _at_once(url, page, repeats) for page in pages}
     _show(f"{AT_ONCE} new visitors at once, the median one", "s", AIM_VISITORS_S, at_once)
     _show("Memory", "MB", AIM_VISITOR_MB, {"a visitor": [asyncio.run(_megabytes_a_visitor(url, pages, server))]})
+
+
+def _name(page: str) -> str:
+    return page or "home"
 
 
 def _show(title: str, unit: str, aim: float, measured: Mapping[str, Sequence[float]]) -> None:

@@ -15,6 +15,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from webapp import index
+
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
 _WARM = (
@@ -52,4 +54,4 @@ def _send_at_once() -> None:
                 listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-app = st.App(MAIN, routes=[Route("/healthz", _healthz)], lifespan=_lifespan)
+app = st.App(MAIN, routes=[Route("/healthz", _healthz), *index.routes()], lifespan=_lifespan)

@@ -105,12 +105,17 @@ def _forget(name: str) -> None:
     st.session_state[_NAMED] = None
 
 
+@st.fragment
 def show_schema() -> None:
-    """Every table with its columns, to read beside the editor."""
+    """Every table, with its columns once it is opened, to read beside the editor."""
     st.markdown("**Tables**")
     with said_here(), st.container(height=640, border=False, gap="xsmall"):
         for name, comment, columns in sql_data.described():
-            with st.expander(f"`{name}` :gray[{count(len(columns), 'column')}]"):
+            label = f"`{name}` :gray[{count(len(columns), 'column')}]"
+            table = st.expander(label, key=f"sql-table-{name}", on_change="rerun")
+            if not table.open:
+                continue
+            with table:
                 st.caption(literal(comment))
                 st.markdown(
                     "\n".join(f"- `{column}` :gray[{kind}]  \n  {literal(text)}" for column, kind, text in columns)

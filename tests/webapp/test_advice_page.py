@@ -11,7 +11,7 @@ from warehouse.settings import Settings
 
 def test_each_place_has_a_verdict_its_evidence_and_how_sure_that_is(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(arms=THREE, repeats=3))
-    app = open_page("advice", job=job_id)
+    app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
     labels = " ".join(expander.label for expander in app.expander)
     assert "**enable: draft with k \\= 3**" in labels or "**enable: draft with k = 3**" in labels
     shown = words(app)
@@ -23,7 +23,7 @@ def test_each_place_has_a_verdict_its_evidence_and_how_sure_that_is(open_page: O
     assert runs["run_id"].str.startswith(f"run?job={job_id}").all()
     assert charts(app) == 2
 
-    told = open_page("advice", job=job_id, draft_cost="0.2")
+    told = open_page("advice", job=job_id, draft_cost="0.2", advice_tab="Predicted and measured")
     runs = next(frame.value for frame in told.dataframe if "implied_draft_cost" in frame.value)
     assert set(runs["draft_cost"]) == {0.2}
     assert set(runs["draft_cost_from"]) == {"as told"}

@@ -101,23 +101,23 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     for mark in MARKS:
         parameters = {"mark": [str(mark)], "study": [label]}
         (figure,) = explore_figures.drawn(parameters, "light")
-        shown = explore_figures.shown(asked(parameters), "light")
+        shown = explore_figures.shown(parameters, "light")
         arms = ["no draft", "draft", "a first by name"]
         drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not
         assert [style.arm for style in figure.styles] == arms[drafting:]
         assert len(figure.rows) == (16 if drafting else len(shown.runs if shown.groups is None else shown.groups))
         assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
-    cost = explore_figures.shown(asked(priced), "dark")
+    cost = explore_figures.shown(priced, "dark")
     assert cost.figure is None
     assert "without cost of 10^6 output tokens cannot be drawn" in cost.said[0]
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:
     label = params.job_label(three_arms().name, measure_study(settings, three_arms()))
-    mixed = explore_figures.shown(asked({"study": [label], "facet": ["none"]}), "light")
+    mixed = explore_figures.shown({"study": [label], "facet": ["none"]}, "light")
     assert mixed.said == ("Some means are over runs that differ in category: part them by panels, colour or a filter.",)
-    assert explore_figures.shown(asked({"study": [label]}), "light").said == ()
+    assert explore_figures.shown({"study": [label]}, "light").said == ()
 
 
 def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:

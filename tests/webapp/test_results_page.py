@@ -120,8 +120,8 @@ def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
     open_page: OpenPage, settings: Settings
 ) -> None:
     measure_study(settings, three_arms(), failing="draft")
-    app = open_page("results")
-    failed = app.dataframe[-1].value
+    app = open_page("results", results_tab="Failed runs")
+    failed = app.dataframe[0].value
     assert len(failed) == 4
     assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
     assert "8 of 12" in words(app)
@@ -135,7 +135,7 @@ def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
     app = open_page("results")
     assert "4 runs of 12 cannot be believed and are left out of charts and comparisons" in words(app)
     assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
-    checks = app.dataframe[3].value
+    checks = open_page("results", results_tab="Checks").dataframe[0].value
     invalid = checks[checks["severity"] == "invalid"]
     assert set(invalid["arm"]) == {"draft"}
     assert invalid["sentence"].str.contains("counted").all()
@@ -143,7 +143,7 @@ def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
 
 def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(repeats=3))
-    verdicts = open_page("results").dataframe[1].value.to_dict("records")
+    verdicts = open_page("results", results_tab="Verdicts").dataframe[0].value.to_dict("records")
     place = {"arm": "draft", "workload": "reference/repeat/8", "pattern": "c1-n4"}
     (best,) = [row for row in verdicts if row.items() >= place.items()]
     assert best["verdict"] == "▲ faster"

@@ -37,12 +37,12 @@ def test_without_runs_the_page_says_how_to_get_some(open_page: OpenPage) -> None
 
 def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, study())
-    app = open_page("run")
-    shown = words(app)
+    shown = words(open_page("run", run_tab="How it was run"))
     assert "**no draft, " in shown
     assert "Output throughput" in shown
     assert "**Command**" in shown
     assert "**The arm, as the study asks for it**" in shown
+    app = open_page("run", run_tab="Numbers")
     numbers = next(frame.value for frame in app.dataframe if "formula" in frame.value)
     assert {"output_tok_per_s", "ttft_p50_ms", "acceptance_length"} <= set(numbers["name"])
     unknown = numbers[numbers["name"] == "gpu_power_mean_w"]["value"].item()
@@ -94,7 +94,7 @@ def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
 ) -> None:
     run, *_ = import_paths(settings, [SAMPLES / sample]).runs
     ingest_all(settings)
-    shown = words(open_page("run"))
+    shown = words(open_page("run", run_tab="Engine log"))
     assert f"Imported from a file of {run.tool}" in shown
     assert "an unknown hardware" in shown
     assert "its file has no log of an engine" in shown

@@ -132,7 +132,12 @@ def test_a_name_that_is_none_is_refused_with_a_sentence(open_page: OpenPage, set
 
 def test_the_tables_and_their_columns_stand_beside_the_editor(open_page: OpenPage, settings: Settings) -> None:
     ingest_all(settings)
-    shown = words(open_page("sql"))
+    app = open_page("sql")
+    labels = [table.label.partition(" ")[0] for table in app.expander]
+    assert {"`runs`", "`requests`", "`speedup`"} <= set(labels)
+    assert "- `output_tok_per_s` :gray[DOUBLE]" not in words(app)
+    app.session_state["sql-table-runs"] = app.session_state["sql-table-requests"] = True
+    shown = words(app.run())
     assert "- `output_tok_per_s` :gray[DOUBLE]" in shown
     assert "- `chunk_s` :gray[DOUBLE[]]" in shown
 

@@ -14,8 +14,8 @@ st.title("SQL")
 with said_here():
     sql_page.begin()
     editor, schema = st.columns([2.6, 1], gap="medium")
-    with schema:
-        sql_page.show_schema()
     with editor:
         sql_page.show_editor()
         sql_answer.show()
+    with schema:
+        sql_page.show_schema()
