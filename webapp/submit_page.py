@@ -33,6 +33,7 @@ class Receipt(TypedDict, total=False):
 
 def check_text() -> Study | None:
     """Draw the study as text. The study, or None while the text describes none."""
+    toml_editor.follow_form()
     study = toml_editor.edit()
     if study is not None:
         toml_editor.say_all(_refusal(study))

@@ -14,6 +14,8 @@ from webapp.study_problems import Problem
 
 FORM, TOML = "Form", "TOML"
 _MODE, _TEXT, _VERSION, _STUCK = "submit-mode", "submit-text", "submit-text-version", "submit-text-stuck"
+#: Whether the text is still to be written from the form.
+_UNREAD = "submit-text-unread"
 _LEAST_LINES, _MOST_LINES, _LINE_HEIGHT = 12, 34, 21
 
 
@@ -47,7 +49,7 @@ def show_switch() -> str:
 def _switched() -> None:
     """Text that is no study cannot become a form: it stays, and says why."""
     if st.session_state[_MODE] == TOML:
-        _write()
+        st.session_state[_UNREAD] = True
         return
     try:
         study = study_from_toml(_text())
@@ -56,6 +58,15 @@ def _switched() -> None:
         return
     if _text() != to_toml(study_editor.current()):
         study_editor.begin(study)
+
+
+def follow_form() -> None:
+    """After a switch, read the form once more: what was typed last may have come with the switch itself."""
+    if st.session_state.get(_UNREAD):
+        study_editor.edit([])
+        _write()
+        del st.session_state[_UNREAD]
+        st.rerun()
 
 
 def _key() -> str:

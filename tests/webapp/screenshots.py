@@ -49,14 +49,11 @@ def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WI
 
 
 def listen(page: Page, url: str, complaints: list[str]) -> None:
-    """Add to `complaints` each error in the page's console, and each request to another machine than `url`.
-
-    Streamlit looks for its own `_stcore` below the page's path first; a 404 there is how it finds the root.
-    """
+    """Add to `complaints` each error in the page's console, and each request to another machine than `url`."""
     page.on("pageerror", lambda error: complaints.append(str(error)))
 
     def hear(said: ConsoleMessage) -> None:
-        if said.type == "error" and "/_stcore/" not in said.location["url"]:
+        if said.type == "error":
             complaints.append(f"{said.text} ({said.location['url']})")
 
     ours = (url, url.replace("http", "ws", 1), "data:", "blob:")

@@ -134,9 +134,9 @@ def test_the_tables_and_their_columns_stand_beside_the_editor(open_page: OpenPag
     ingest_all(settings)
     app = open_page("sql")
     labels = [table.label.partition(" ")[0] for table in app.expander]
-    assert {"`runs`", "`requests`", "`speedup`"} <= set(labels)
+    assert {"`results`", "`requests`"} <= set(labels)
     assert "- `output_tok_per_s` :gray[DOUBLE]" not in words(app)
-    app.session_state["sql-table-runs"] = app.session_state["sql-table-requests"] = True
+    app.session_state["sql-table-results"] = app.session_state["sql-table-requests"] = True
     shown = words(app.run())
     assert "- `output_tok_per_s` :gray[DOUBLE]" in shown
     assert "- `chunk_s` :gray[DOUBLE[]]" in shown
