@@ -33,7 +33,7 @@ async def _healthz(_request: Request) -> JSONResponse:
 
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
-    """Import once, then move it all out of the garbage collector's sight: Streamlit collects fully after each run."""
+    """Import once, then move it all out of the sight of the garbage collector, which would go through it each time."""
     for module in _WARM:
         importlib.import_module(module)
     _send_at_once()
