@@ -26,7 +26,6 @@ def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
         show_files(figure, about(figure.title, figure.note, view), mode)
 
 
-@st.fragment
 def show_files(figure: Figure, told: About, mode: Mode) -> None:
     """A menu, filled when it is opened. `figure.key` names it among the tables and figures of its page."""
     menu = st.popover(

@@ -10,8 +10,8 @@ import pandas as pd
 
 from webapp.charts.theme import INKS, Mode
 
-#: More marks than a browser draws at ease: of a longer run the first requests are drawn.
-MOST_REQUESTS = 2_000
+#: Two marks each: more than that a browser does not draw at ease. Of a longer run the first requests are drawn.
+MOST_REQUESTS = 1_000
 _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
 #: What `timeline` takes of a request.
