@@ -1,4 +1,4 @@
-"""Scripts of several visitors one after the other, in the order in which they came.
+"""Scripts of several visitors one after the other.
 
 They share one interpreter: run side by side, all of them end when the last one does; one after the other, half of the
 visitors have their page in half that time.
@@ -40,8 +40,9 @@ class Turns:
 
     def _wait_s(self) -> float:
         """How long the one who has the turn may still keep it."""
-        newest = max(self._began.values(), default=0.0)
-        return newest + self._longest_s - time.monotonic() if self._began else 0.0
+        if not self._began:
+            return 0.0
+        return max(self._began.values()) + self._longest_s - time.monotonic()
 
 
 PAGES = Turns()

@@ -141,6 +141,15 @@ def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
     assert invalid["sentence"].str.contains("counted").all()
 
 
+def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results", results_tab="<b>gone</b>")
+    assert "asks for the table <b>gone</b>, which is not here (any more). Shown instead: Cells." in words(app)
+    assert "ratio" in app.dataframe[0].value
+
+
 def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms(repeats=3))
     verdicts = open_page("results", results_tab="Verdicts").dataframe[0].value.to_dict("records")
