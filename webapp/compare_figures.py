@@ -134,7 +134,7 @@ def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure
     panels: tuple[Panel, ...] = (
         ("By position", positions.shares(rows, "acceptance", there)),
         ("Given all positions before", positions.shares(rows, "conditional", there)),
-        ("Tokens a round, with fewer drafted tokens", positions.lengths(rows, there, mode)),
+        ("Tokens a round, by k", positions.lengths(rows, there, mode)),
     )
     note = f"{choice.workload}, {choice.load}; hollow marks are estimates of what a smaller k would have given"
     return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
