@@ -31,6 +31,7 @@ _BASELINE = "arms-baseline"
 #: No row has this number.
 _THE_ONE_WITHOUT = -1
 _AREA = 96
+_DETAILS, _METHOD_DETAILS = ("flags", "config", "environment"), ("options",)
 
 
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
@@ -96,9 +97,13 @@ def _row(line: Line) -> dict[str, Any]:
         row["k"] = _tokens(line, row["method"])
     with remove:
         form_rows.remove_button(line, "arm")
-    with more, form_rows.details(line, "Flags, configuration file and environment of this arm"):
-        row |= _details(line, row["method"])
-        _copy_button(line, row)
+    row |= line.within(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
+    with more:
+        opened = form_rows.details(line, "Flags, configuration file and environment of this arm")
+    if opened:
+        with opened:
+            _show_details(line, row["method"])
+            _copy_button(line, row)
     if offers.is_endpoint(row["engine"]) or line.initial.get("base_url"):
         row |= _server(line)
     if said := _summary(row):
@@ -141,18 +146,13 @@ def _server(line: Line) -> Row:
     return row
 
 
-def _details(line: Line, method: str | None) -> Row:
-    row = {
-        "flags": line.area("flags", "Flags (TOML, one a line)", _AREA, placeholder="max-num-seqs = 8"),
-        "config": line.area(
-            "config", "The engine's configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8"
-        ),
-        "environment": line.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1"),
-    }
+def _show_details(line: Line, method: str | None) -> None:
+    line.area("flags", "Flags (TOML, one a line)", _AREA, placeholder="max-num-seqs = 8")
+    line.area("config", "The engine's configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
+    line.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
     if method != NO_SPECULATION:
         label = "Further options of the method (TOML)"
-        row["options"] = line.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
-    return row
+        line.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
 
 
 def _copy_button(line: Line, row: Row) -> None:

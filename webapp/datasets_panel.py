@@ -20,9 +20,13 @@ _SAID = "datasets-said"
 
 
 def show() -> None:
-    with st.expander("Datasets: what is here, and adding a file", icon=":material/dataset:", key="datasets"):
-        _show_table(offers.datasets())
-        _show_upload()
+    folded = st.expander(
+        "Datasets: what is here, and adding a file", icon=":material/dataset:", key="datasets", on_change="rerun"
+    )
+    if folded.open:
+        with folded:
+            _show_table(offers.datasets())
+            _show_upload()
 
 
 def _show_table(states: list[DatasetState]) -> None:

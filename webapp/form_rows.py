@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -18,6 +18,8 @@ _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
 #: Widths of the two buttons at the end of a row, as shares of a line's columns.
 BUTTONS = (0.62, 0.32)
 _DETAILS_WIDTH = 400
+#: How long a field that is not drawn keeps what was typed.
+KEPT: Literal["page"] = "page"
 
 
 def begin(**tables: Sequence[Row]) -> None:
@@ -97,25 +99,36 @@ class Line:
         chosen: str | None = st.selectbox(label, offered, index, key=self.key(column), **self._head(options))
         return chosen
 
-    def area(self, column: str, label: str, height: int, **options: Any) -> str:
+    def area(self, column: str, label: str, height: int, **options: Any) -> None:
         """In a row's details, always with its label."""
         value = self.initial.get(column) or ""
-        return st.text_area(label, value, height=height, key=self.key(column), **options) or ""
+        st.text_area(label, value, height=height, key=self.key(column), persist_state=KEPT, **options)
+
+    def toggle(self, column: str, label: str, *, otherwise: bool, **options: Any) -> None:
+        """In a row's details. `otherwise`: how it stands where the row does not say."""
+        value = bool(self.initial.get(column, otherwise))
+        st.toggle(label, value, key=self.key(column), persist_state=KEPT, **options)
+
+    def within(self, *columns: str) -> Row:
+        """What the fields of the row's details hold, which are drawn only while these are open."""
+        return {column: st.session_state.get(self.key(column), self.initial.get(column)) for column in columns}
 
     def blank(self, column: str, label: str, text: str = "–") -> None:
         """Nothing to fill in here, as another column of the row says."""
         st.text_input(label, text, disabled=True, key=self.key(f"{column}-{text}"), label_visibility="collapsed")
 
     def _head(self, options: dict[str, Any]) -> dict[str, Any]:
-        shown = options.pop("inside", False)
-        return {**options, "label_visibility": "visible" if shown else "collapsed"}
+        if options.pop("inside", False):
+            return {**options, "persist_state": KEPT}
+        return {**options, "label_visibility": "collapsed"}
 
 
-def details(line: Line, said: str) -> DeltaGenerator:
-    """The popover with what most rows leave as it is."""
-    popover = st.popover("", icon=":material/tune:", help=said, width="stretch", key=line.key("details"))
-    with popover:
-        return st.container(width=_DETAILS_WIDTH)
+def details(line: Line, said: str) -> DeltaGenerator | None:
+    """Where to draw what most rows leave as it is, while the reader has it open: a page of closed ones is light."""
+    popover = st.popover(
+        "", icon=":material/tune:", help=said, width="stretch", key=line.key("details"), on_change="rerun"
+    )
+    return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
 
 def remove_button(line: Line, noun: str) -> None:

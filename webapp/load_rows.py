@@ -23,10 +23,11 @@ _LABELS = (
     ("Burstiness", "Shape of the gamma distribution: 1 is Poisson, less comes in bursts. Needs a rate"),
 )
 _NEW = {"max_concurrency": 1, "num_prompts": 16, "burstiness": 1.0, "arrivals": "gamma"}
+_DETAILS, _RAMP, _RAMP_END = ("arrivals", "duration_s", "stop_on_error_share"), "ramp", "ramp_to_rps"
 _ARRIVALS = {
     "gamma": "random, with the burstiness above",
     "constant": "at a constant rate",
-    "ramp": "faster and faster, up to the rate below",
+    _RAMP: "faster and faster, up to the rate below",
     "trace": "as the dataset recorded them",
 }
 
@@ -96,27 +97,28 @@ def _row(line: Line) -> Row:
         row["request_rate_rps"] = line.figure("request_rate_rps", "Rate (1/s)", placeholder="none")
     with burstiness:
         row["burstiness"] = line.figure("burstiness", "Burstiness", step=0.1)
-    with more, form_rows.details(line, "When requests leave, and what ends the load"):
-        row |= _details(line)
+    with more:
+        opened = form_rows.details(line, "When requests leave, and what ends the load")
+    if opened:
+        with opened:
+            _show_details(line)
+    row |= line.within(*_DETAILS)
+    if row["arrivals"] == _RAMP:
+        row |= line.within(_RAMP_END)
     with remove:
         form_rows.remove_button(line, "load")
     return row
 
 
-def _details(line: Line) -> Row:
-    row: dict[str, Any] = {
-        "arrivals": line.choice("arrivals", "Requests leave", list(_ARRIVALS), format_func=_ARRIVALS.get, inside=True)
-    }
-    if row["arrivals"] == "ramp":
-        row["ramp_to_rps"] = line.figure("ramp_to_rps", "Rate at the end (1/s)", inside=True)
-    row["duration_s"] = line.figure(
-        "duration_s", "End after (s)", step=10.0, inside=True, placeholder="when all prompts were sent"
-    )
-    row["stop_on_error_share"] = line.figure(
+def _show_details(line: Line) -> None:
+    line.choice("arrivals", "Requests leave", list(_ARRIVALS), format_func=_ARRIVALS.get, inside=True)
+    if line.within("arrivals")["arrivals"] == _RAMP:
+        line.figure(_RAMP_END, "Rate at the end (1/s)", inside=True)
+    line.figure("duration_s", "End after (s)", step=10.0, inside=True, placeholder="when all prompts were sent")
+    line.figure(
         "stop_on_error_share",
         "Stop when more than this share fails (0 to 1)",
         step=0.05,
         inside=True,
         placeholder="never",
     )
-    return row

@@ -31,38 +31,42 @@ FIELDS = (*_NUMBERS, "order", "endpoint", "hardware", "engine_flags")
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
     wrong = any(study_problems.of_field(problems, name) for name in FIELDS)
-    with st.expander(
+    folded = st.expander(
         "Order, hardware, sampling, service level, price and engine flags",
         expanded=wrong,
         icon=":material/tune:",
         key=form_rows.key(f"more-{wrong}"),
-    ):
-        fields = _how(initial, problems)
-        for row in (_SAMPLING, _GOALS):
-            for column, (name, label, step, said) in zip(st.columns(4), row, strict=True):
-                with column:
-                    fields[name] = field(name, label, initial, problems, st.number_input, step=step, help=said)
-        label = "Engine flags of every arm (TOML, one a line)"
-        fields["engine_flags"] = field("engine_flags", label, initial, problems, st.text_area, height=130)
-    return fields
+        on_change="rerun",
+    )
+    if folded.open:
+        with folded:
+            _show(initial, problems)
+    return {name: st.session_state.get(form_rows.key(name), initial[name]) for name in FIELDS}
 
 
-def _how(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
+def _show(initial: Row, problems: Sequence[Problem]) -> None:
+    _show_how(initial, problems)
+    for row in (_SAMPLING, _GOALS):
+        for column, (name, label, step, said) in zip(st.columns(4), row, strict=True):
+            with column:
+                field(name, label, initial, problems, st.number_input, step=step, help=said)
+    label = "Engine flags of every arm (TOML, one a line)"
+    field("engine_flags", label, initial, problems, st.text_area, height=130)
+
+
+def _show_how(initial: Row, problems: Sequence[Problem]) -> None:
     order, endpoint, hardware = st.columns([1, 1, 2])
     with order:
         said = (
             "Interleaved keeps a machine that warms up from favouring one arm; it starts an engine per arm and repeat."
         )
-        fields = {"order": _choice("order", "Order of the arms", ORDERS, initial, said)}
+        _choice("order", "Order of the arms", ORDERS, initial, said)
     with endpoint:
         said = "Which of the engine's addresses the requests go to: /v1/completions or /v1/chat/completions"
-        fields["endpoint"] = _choice("endpoint", "Requests go to", ENDPOINTS, initial, said)
+        _choice("endpoint", "Requests go to", ENDPOINTS, initial, said)
     with hardware:
         said = "Only workers with this in their hardware's name take the study, like H200; empty: any worker"
-        fields["hardware"] = field(
-            "hardware", "Hardware", initial, problems, st.text_input, placeholder="any", help=said
-        )
-    return fields
+        field("hardware", "Hardware", initial, problems, st.text_input, placeholder="any", help=said)
 
 
 def field(
@@ -73,15 +77,19 @@ def field(
     if widget is st.number_input:
         value = float(value) if isinstance(options["step"], float) and value is not None else value
         options |= {"format": "%g"} if isinstance(options["step"], float) else {}
-    given = widget(label, value=value, key=form_rows.key(name), **options)
+    given = widget(label, value=value, key=form_rows.key(name), persist_state=form_rows.KEPT, **options)
     form_rows.say(study_problems.of_field(problems, name))
     return given
 
 
-def _choice(name: str, label: str, words: dict[str, str], initial: Row, said: str) -> str:
+def _choice(name: str, label: str, words: dict[str, str], initial: Row, said: str) -> None:
     """One of these and nothing else: it cannot be wrong."""
-    options = list(words)
-    chosen: str = st.selectbox(
-        label, options, options.index(initial[name]), words.__getitem__, key=form_rows.key(name), help=said
+    st.selectbox(
+        label,
+        list(words),
+        list(words).index(initial[name]),
+        words.__getitem__,
+        key=form_rows.key(name),
+        help=said,
+        persist_state=form_rows.KEPT,
     )
-    return chosen

@@ -21,6 +21,7 @@ _LABELS = (
     ("Input tokens", "Length of the prompts, for datasets that are made and not read (random, prefix_repetition)"),
     ("Output tokens", "How many are asked for; at most so many where each prompt asks for its own length"),
 )
+_DETAILS = ("own_output_lengths", "ignore_eos", "prefix_tokens", "num_prefixes")
 _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
 
 
@@ -62,8 +63,12 @@ def _row(line: Line) -> Row:
         row["input_tokens"] = _length(line, "input_tokens", "Input tokens", lengths and lengths[0])
     with outputs:
         row["output_tokens"] = _length(line, "output_tokens", "Output tokens", lengths and lengths[1])
-    with more, form_rows.details(line, "How long answers become, and shared beginnings of prompts"):
-        row |= _details(line)
+    with more:
+        opened = form_rows.details(line, "How long answers become, and shared beginnings of prompts")
+    if opened:
+        with opened:
+            _show_details(line)
+    row |= line.within(*_DETAILS)
     with remove:
         form_rows.remove_button(line, "workload")
     return row
@@ -81,21 +86,18 @@ def _length(line: Line, column: str, label: str, fixed: int | None) -> int | Non
     return fixed
 
 
-def _details(line: Line) -> Row:
-    initial = line.initial
-    return {
-        "own_output_lengths": st.toggle(
-            "Each prompt asks for its own output length",
-            bool(initial.get("own_output_lengths")),
-            key=line.key("own"),
-            help="As its dataset records it, and for the output tokens of this row at most",
-        ),
-        "ignore_eos": st.toggle(
-            "Write on past the end of the text",
-            bool(initial.get("ignore_eos", True)),
-            key=line.key("ignore_eos"),
-            help="To the full length (ignore_eos), so that every arm writes as much",
-        ),
-        "prefix_tokens": line.count("prefix_tokens", "Shared beginning (tokens)", inside=True, placeholder="none"),
-        "num_prefixes": line.count("num_prefixes", "How many beginnings", inside=True, placeholder="none"),
-    }
+def _show_details(line: Line) -> None:
+    line.toggle(
+        "own_output_lengths",
+        "Each prompt asks for its own output length",
+        otherwise=False,
+        help="As its dataset records it, and for the output tokens of this row at most",
+    )
+    line.toggle(
+        "ignore_eos",
+        "Write on past the end of the text",
+        otherwise=True,
+        help="To the full length (ignore_eos), so that every arm writes as much",
+    )
+    line.count("prefix_tokens", "Shared beginning (tokens)", inside=True, placeholder="none")
+    line.count("num_prefixes", "How many beginnings", inside=True, placeholder="none")

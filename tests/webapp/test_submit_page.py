@@ -38,6 +38,13 @@ def of(app: AppTest, kind: str, column: str) -> Any:
     return found
 
 
+def unfold(app: AppTest, part: str, *, opened: bool = True) -> AppTest:
+    """Open or close what is folded away: a row's details (`arms-1`), or what most studies leave as it is (`more`)."""
+    field = "more-False" if part == "more" else f"{part}-details"
+    app.session_state[str(of(app, "text_input", "name").key).replace("-name", f"-{field}")] = opened
+    return ran(app.run())
+
+
 def columns(app: AppTest, kind: str, column: str) -> list[Any]:
     """What a column of a table of the form holds, row by row."""
     pattern = re.compile(rf"submit-\d+-{column.replace('[]', r'-[0-9]+-')}")
@@ -186,7 +193,7 @@ def test_starting_over_forgets_what_was_changed(open_page: OpenPage, demo: Study
 
 
 def test_rows_are_added_copied_and_removed(open_page: OpenPage) -> None:
-    app = open_page("submit")
+    app = unfold(open_page("submit"), "arms-1")
     app.button(key=of(app, "button", "arms-1-copy").key).click()
     app = ran(app.run())
     names = columns(app, "text_input", "arms[]name")
@@ -208,12 +215,12 @@ def test_a_pattern_adds_its_loads_spelt_out(open_page: OpenPage) -> None:
 
 
 def test_an_arm_takes_flags_a_configuration_file_and_an_environment(open_page: OpenPage) -> None:
-    app = open_page("submit")
+    app = unfold(open_page("submit"), "arms-1")
     of(app, "text_area", "arms-1-flags").set_value("max-num-seqs = 8")
     of(app, "text_area", "arms-1-config").set_value("kv-cache-dtype: fp8")
     of(app, "text_area", "arms-1-environment").set_value("OMP_NUM_THREADS=1")
     of(app, "text_area", "arms-1-options").set_value("draft_tensor_parallel_size = 1")
-    app = ran(app.run())
+    app = unfold(ran(app.run()), "arms-1", opened=False)
     assert "max-num-seqs = 8 · configuration file of 1 line · 1 variable · draft_tensor_parallel_size = 1" in words(app)
     arm = shown_study(app).arms[1]
     assert arm.flags == {"max-num-seqs": 8}
@@ -221,6 +228,22 @@ def test_an_arm_takes_flags_a_configuration_file_and_an_environment(open_page: O
     assert arm.environment == {"OMP_NUM_THREADS": "1"}
     assert arm.speculation is not None
     assert arm.speculation.options == {"draft_tensor_parallel_size": 1}
+
+
+def test_what_is_folded_away_keeps_what_was_typed(open_page: OpenPage, demo: Study) -> None:
+    app = unfold(unfold(open_page("submit"), "more"), "workloads-0")
+    of(app, "number_input", "sampling.temperature").set_value(0.5)
+    of(app, "toggle", "workloads-0-ignore_eos").set_value(False)
+    app = unfold(unfold(ran(app.run()), "more", opened=False), "workloads-0", opened=False)
+    app = set_name(app, "half typed")
+    app.switch_page("views/jobs.py").run()
+    app = ran(app.switch_page("views/submit.py").run())
+    changed = shown_study(app)
+    assert (changed.sampling.temperature, changed.workloads[0].ignore_eos) == (0.5, False)
+    assert changed.workloads[1:] == demo.workloads[1:]
+    app = unfold(unfold(app, "more"), "workloads-0")
+    assert of(app, "number_input", "sampling.temperature").value == 0.5
+    assert of(app, "toggle", "workloads-0-ignore_eos").value is False
 
 
 def test_a_server_that_runs_already_is_an_arm_with_an_address(open_page: OpenPage) -> None:
@@ -293,7 +316,8 @@ def test_a_refusal_is_said_under_the_text_too(open_page: OpenPage, settings: Set
 
 
 def upload(app: AppTest, name: str, *lines: dict[str, object]) -> AppTest:
-    app.text_input(key="dataset-name").set_value(name)
+    app.session_state["datasets"] = True
+    ran(app.run()).text_input(key="dataset-name").set_value(name)
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     app.file_uploader(key="dataset-file").upload("mine.jsonl", content, "application/jsonl")
     return click(ran(app.run()), "Check and add")
