@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from webapp import file_buttons
+from webapp import file_buttons, first_sight
 from webapp.about import View
 from webapp.charts import specs
 from webapp.charts.explore_runs import CHOSEN
@@ -63,6 +63,7 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
                 st.vega_lite_chart(spec=spec, theme=None, alt=words)
             else:
                 _show_choosable(spec, words, f"{figure.key}-{place}", choose)
+    first_sight.let_draw()
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:

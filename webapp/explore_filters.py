@@ -14,6 +14,12 @@ from webapp.text import literal
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
 _OPEN = "explore-open"
+#: What most slices leave as it is.
+_FOLDED = (
+    params.BEGUN_FROM,
+    params.BEGUN_TO,
+    *(param for name, param in params.SLICED.items() if name != "study"),
+)
 #: Filters of which a help text names no more values.
 _MOST_TOLD = 12
 Chosen = dict[str, Sequence[str]]
@@ -41,19 +47,30 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
         found[params.VALIDITY.key] = [params.choose(params.VALIDITY, choices(params.VALIDITY))]
     with reset_:
         st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
-    with (
-        st.expander("More filters", icon=":material/filter_alt:", expanded=_is_open()),
-        st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH),
-    ):
-        for name, param in params.SLICED.items():
-            if name != "study":
-                found[param.key] = _choose_values(options, name, param)
-        for param in (params.BEGUN_FROM, params.BEGUN_TO):
-            day = params.choose_day(param)
-            found[param.key] = [] if day is None else [day.isoformat()]
+    folded = st.expander(
+        "More filters", icon=":material/filter_alt:", expanded=_is_open(), key="explore-more", on_change="rerun"
+    )
+    if folded.open or _any_is_set():
+        with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
+            found |= _choose_more(options)
     params.say_missing(params.MARK, *_drawn_by(), *params.SLICED.values())
     params.say_missing(params.VALIDITY, params.BEGUN_FROM, params.BEGUN_TO)
     return {key: chosen for key, chosen in found.items() if chosen}
+
+
+def _choose_more(options: pd.DataFrame) -> Chosen:
+    found: Chosen = {
+        param.key: _choose_values(options, name, param) for name, param in params.SLICED.items() if param in _FOLDED
+    }
+    for param in (params.BEGUN_FROM, params.BEGUN_TO):
+        day = params.choose_day(param)
+        found[param.key] = [] if day is None else [day.isoformat()]
+    return found
+
+
+def _any_is_set() -> bool:
+    """A filter that is set stays in force while it is folded away."""
+    return any(st.session_state.get(param.key, param.key in st.query_params) for param in _FOLDED)
 
 
 def reset() -> None:
@@ -71,12 +88,7 @@ def _drawn_by() -> list[params.Param]:
 def _is_open() -> bool:
     """Open where the link itself asks for one of them; afterwards as the reader leaves it."""
     if _OPEN not in st.session_state:
-        inside = [
-            params.BEGUN_FROM,
-            params.BEGUN_TO,
-            *(param for name, param in params.SLICED.items() if name != "study"),
-        ]
-        st.session_state[_OPEN] = any(param.key in st.query_params for param in inside)
+        st.session_state[_OPEN] = any(param.key in st.query_params for param in _FOLDED)
     found: bool = st.session_state[_OPEN]
     return found
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
+from webapp import first_sight
 from webapp.sections import sections
 from webapp.turns import PAGES
 
@@ -14,4 +15,6 @@ STATIC = Path(__file__).parent / "static"
 with PAGES.turn():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
-    st.navigation(sections()).run()
+    page = st.navigation(sections())
+    first_sight.begin(page.url_path)
+    page.run()

@@ -21,6 +21,7 @@ from streamlit.testing.v1 import AppTest
 from tests.services.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
+from webapp import first_sight
 
 MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
 
@@ -50,6 +51,7 @@ def open_page(settings: Settings) -> OpenPage:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=180)
+        app.session_state[first_sight.PAGE] = "" if page == DEFAULT_PAGE else page  # no browser draws anything here
         for key, value in query.items():
             app.query_params[key] = value
         if page != DEFAULT_PAGE:

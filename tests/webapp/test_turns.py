@@ -55,3 +55,19 @@ def test_a_script_that_breaks_hands_its_turn_on() -> None:
         raise ValueError("broken")
     with turns.turn():
         pass
+
+
+def test_who_lingers_goes_on_as_soon_as_somebody_waits() -> None:
+    turns, begun = Turns(PATIENCE_S), threading.Event()
+
+    def lingers() -> None:
+        with turns.turn():
+            begun.set()
+            turns.linger(PATIENCE_S)
+
+    with ThreadPoolExecutor(1) as visitors:
+        lingering = visitors.submit(lingers)
+        assert begun.wait(PATIENCE_S)
+        with turns.turn():
+            pass
+        lingering.result(PATIENCE_S)
