@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
+import streamlit as st
 
 from warehouse.comparisons import Pair, StudyComparison
 from webapp import compare_measures, data, params
@@ -15,6 +16,7 @@ from webapp.params import Param
 
 #: What a row of the heat map is -> how the choice is called.
 HEAT_ROWS = {"workload": "workload", "dataset": "dataset", "category": "category"}
+_MOST_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +63,16 @@ def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequenc
 
 def baselines(job_id: str) -> list[str]:
     """Every arm that was measured, the study's own baseline first."""
+    return list(_baselines(data.publication(), job_id))
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _baselines(publication: data.Publication, job_id: str) -> tuple[str, ...]:
+    del publication
     runs = data.results(job_id)
     arms = figures.arms_of(runs, [arm for arm in data.arms(job_id) if arm in set(runs["arm"])])
     declared = set(runs.loc[runs["is_baseline"].eq(True) & ~pd.isna(runs["is_baseline"]), "arm"])
-    return sorted((arm for arm in arms if isinstance(arm, str)), key=lambda arm: arm not in declared)
+    return tuple(sorted((arm for arm in arms if isinstance(arm, str)), key=lambda arm: arm not in declared))
 
 
 def candidates(found: StudyComparison) -> list[str]:

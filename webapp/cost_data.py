@@ -7,6 +7,7 @@ from contextlib import closing
 import streamlit as st
 
 from lab.cost import Price
+from lab.errors import UnknownPriceError
 from lab.study import Slo
 from warehouse import price_book, slo_costs, study_costs
 from warehouse.database import open_warehouse
@@ -19,14 +20,23 @@ _MOST_KEPT = 64
 
 def costs(job_id: str, price_usd_per_hour: float | None, utilisation: float | None) -> list[ArmCost]:
     """Raises QueryError as `study_costs` does."""
-    return _costs(data.publication(), job_id, price_usd_per_hour, utilisation)
+    found = _costs(data.publication(), job_id, price_usd_per_hour, utilisation)
+    if isinstance(found, UnknownPriceError):
+        raise found.with_traceback(None)
+    return found
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _costs(publication: data.Publication, job_id: str, price: float | None, utilisation: float | None) -> list[ArmCost]:
+def _costs(
+    publication: data.Publication, job_id: str, price: float | None, utilisation: float | None
+) -> list[ArmCost] | UnknownPriceError:
+    """That nobody knows the price is kept too, as it takes as long to find out."""
     del publication
     with closing(open_warehouse(data.settings())) as connection:
-        return study_costs.study_costs(connection, job_id, price, utilisation)
+        try:
+            return study_costs.study_costs(connection, job_id, price, utilisation)
+        except UnknownPriceError as error:
+            return error
 
 
 def slo(job_id: str) -> Slo | None:

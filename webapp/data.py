@@ -6,6 +6,7 @@ is seen at the next look and the old entries fall out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ _MOST_ANSWERS = 16
 _MOST_OUTPUTS = 20_000
 
 
-@st.cache_resource(show_spinner=False)
+@functools.cache
 def settings() -> Settings:
     return load_settings()
 

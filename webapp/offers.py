@@ -28,7 +28,7 @@ def presets() -> list[Preset]:
     return sorted(queue.presets(), key=lambda preset: (preset.name != DEMO, preset.name))
 
 
-@st.cache_data(show_spinner=False, ttl=_LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
 def engines() -> list[Capabilities]:
     """What the workers have told of their engines."""
     return queue.known_engines(data.engine())
@@ -49,7 +49,7 @@ def methods(engine: str | None) -> list[str]:
     return list(dict.fromkeys([*ours, *told]))
 
 
-@st.cache_data(show_spinner=False, ttl=_LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
 def datasets() -> list[DatasetState]:
     return queue.datasets(data.settings())
 
@@ -61,14 +61,10 @@ def add_dataset(name: str, file: Path) -> DatasetState:
     return added
 
 
-def dataset_names() -> list[str]:
-    """Those that are here first."""
-    return [each.name for each in sorted(datasets(), key=lambda each: each.state == "missing")]
-
-
-def dataset_label(name: str) -> str:
-    sign = next((_SIGNS[each.state] for each in datasets() if each.name == name), "")
-    return f"{name} ({sign})" if sign else name
+def dataset_labels() -> dict[str, str]:
+    """What each is listed as, by its name; those that are here first."""
+    states = sorted(datasets(), key=lambda each: each.state == "missing")
+    return {each.name: f"{each.name} ({sign})" if (sign := _SIGNS[each.state]) else each.name for each in states}
 
 
 def categories(dataset: str) -> list[str]:

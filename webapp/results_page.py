@@ -77,15 +77,15 @@ def show_circumstances(runs: pd.DataFrame, job: Job | None, checks: str = "the t
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
             icon=":material/progress_activity:",
         )
-    if tools := sorted(set(runs[runs["origin"] == "imported"]["tool"].dropna())):
+    if tools := sorted(set(runs["tool"][runs["origin"] == "imported"].dropna())):
         st.caption(
             f":material/upload_file: Imported from files of {literal(', '.join(tools))}: what they do not tell is "
             "empty here, and checks that need it did not look."
         )
-    measured = runs[runs["status"] == "completed"]
-    if left_out := int((measured["is_valid"] == False).sum()):  # noqa: E712 - null is unknown, and stays in
+    completed = runs["status"] == "completed"
+    if left_out := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(
-            f"{count(left_out, 'run')} of {len(measured)} cannot be believed and are left out of charts and "
+            f"{count(left_out, 'run')} of {completed.sum()} cannot be believed and are left out of charts and "
             f"comparisons; {checks} says why.",
             icon=":material/gpp_bad:",
         )

@@ -48,12 +48,13 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
 def _row(line: Line) -> Row:
     dataset, category, inputs, outputs, more, remove = st.columns(_WIDTHS, gap="xsmall", vertical_alignment="center")
     row: dict[str, Any] = {}
+    labels = offers.dataset_labels()
     with dataset:
         row["dataset"] = line.choice(
             "dataset",
             "Dataset",
-            offers.dataset_names(),
-            format_func=offers.dataset_label,
+            list(labels),
+            format_func=lambda name: labels.get(name, name),
             accept_new_options=True,
         )
     with category:

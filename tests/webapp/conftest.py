@@ -21,7 +21,7 @@ from streamlit.testing.v1 import AppTest
 from tests.services.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
-from webapp import first_sight
+from webapp import data, first_sight
 
 MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
 
@@ -39,10 +39,15 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
     made = make_home(tmp_path)
     for name, value in environment(made).items():
         monkeypatch.setenv(name, value)
+    forget_everything()
+    yield made
+    forget_everything()
+
+
+def forget_everything() -> None:
     st.cache_data.clear()
     st.cache_resource.clear()
-    yield made
-    st.cache_resource.clear()
+    data.settings.cache_clear()
 
 
 @pytest.fixture

@@ -7,14 +7,13 @@ from datetime import date
 
 import pandas as pd
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from lab.cost import Price
 from lab.errors import UserError
 from tests.lab.studies import study
 from tests.warehouse.test_slo_costs import COST
-from tests.webapp.conftest import OpenPage
+from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from warehouse import price_book
@@ -43,10 +42,9 @@ def settings(measured: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Se
     """One home for all of this module's pages."""
     for name, value in environment(measured).items():
         monkeypatch.setenv(name, value)
-    st.cache_data.clear()
-    st.cache_resource.clear()
+    forget_everything()
     yield measured
-    st.cache_resource.clear()
+    forget_everything()
 
 
 def words(app: AppTest) -> str:
@@ -68,6 +66,8 @@ def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
     app = open_page("cost")
     assert "Nobody knows what an hour of AMD EPYC 7B13 (2 cores) cost on 2026-11-21" in words(app)
     assert "The price book is empty" in words(app)
+    app.session_state["price-form"] = True
+    app.run()
     app.button(key="price-add").click().run()
     for sentence in ("say where the price is from", "what an hour of all of it costs, above 0"):
         assert sentence in words(app)

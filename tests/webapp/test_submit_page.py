@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from lab.arm import METHODS
@@ -17,6 +16,7 @@ from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import tell_worker
 from warehouse.database import app_engine
 from warehouse.settings import Settings
+from webapp import offers
 from workers import queue
 
 
@@ -262,7 +262,7 @@ def test_methods_are_those_of_the_chosen_engine_where_a_worker_has_told(
     app = open_page("submit")
     assert set(METHODS) < set(of(app, "selectbox", "arms-1-method").options)
     tell_worker(settings, methods=("draft_model", "suffix"))
-    st.cache_data.clear()  # as after some seconds
+    offers.engines.clear()  # as after some seconds
     app = open_page("submit")
     offered = of(app, "selectbox", "arms-1-method").options
     assert offered == ["none", "draft_model", "suffix"]
