@@ -9,23 +9,24 @@ import streamlit as st
 
 from lab.arm import LOOKUP_METHODS, METHODS
 from webapp import form_rows, offers, study_problems
-from webapp.form_rows import BUTTONS, Line
+from webapp.form_rows import BUTTONS_WIDTH, Label, Line
 from webapp.study_form import NO_SPECULATION, Row
 from webapp.study_problems import Problem
 from webapp.text import count, literal
 
 TABLE = "arms"
-_WIDTHS = (2.5, 1.5, 1.7, 2.6, 0.9, *BUTTONS)
+#: In pixels; what has a name shares the rest.
+_ENGINE_WIDTH, _METHOD_WIDTH, _TOKENS_WIDTH = 122, 138, 70
 _DRAFTS = (
     "A folder or hub name; `reference-draft` and `reference-eagle3` come along. "
     "For look-ups: the least and the most tokens that must match (prompt_lookup_min and _max)"
 )
-_LABELS = (
-    ("Name", None),
-    ("Engine", "By its name in a worker's engines.toml; endpoint is a server that runs already"),
-    ("Method", "How tokens are drafted; those that the engine has, where a worker has told"),
-    ("Draft model", _DRAFTS),
-    ("k", "Speculative tokens a round"),
+_LABELS: tuple[Label, ...] = (
+    ("Name", "stretch", None),
+    ("Engine", _ENGINE_WIDTH, "By its name in a worker's engines.toml; endpoint is a server that runs already"),
+    ("Method", _METHOD_WIDTH, "How tokens are drafted; those that the engine has, where a worker has told"),
+    ("Draft model", "stretch", _DRAFTS),
+    ("k", _TOKENS_WIDTH, "Speculative tokens a round"),
 )
 _BASELINE = "arms-baseline"
 #: No row has this number.
@@ -49,7 +50,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
 
 def _rows(problems: Sequence[Problem]) -> dict[int, dict[str, Any]]:
     drawn = {}
-    form_rows.header(_WIDTHS, *_LABELS)
+    form_rows.header(TABLE, _LABELS)
     for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
         drawn[number] = _row(Line(TABLE, number, initial))
         form_rows.say_row(problems, TABLE, place)
@@ -83,27 +84,22 @@ def _baseline(names: Mapping[int, str]) -> int:
 
 
 def _row(line: Line) -> dict[str, Any]:
-    name, engine, method, model, tokens, more, remove = st.columns(_WIDTHS, gap="xsmall", vertical_alignment="center")
     row: dict[str, Any] = {}
-    with name:
+    with form_rows.beside():
         row["name"] = line.text("name", "Name", placeholder="a name of its own")
-    with engine:
-        row["engine"] = line.choice("engine", "Engine", offers.engine_names(), accept_new_options=True)
-    with method:
-        row["method"] = line.choice("method", "Method", [NO_SPECULATION, *offers.methods(row["engine"])])
-    with model:
+        row["engine"] = line.choice(
+            "engine", "Engine", offers.engine_names(), accept_new_options=True, width=_ENGINE_WIDTH
+        )
+        methods = [NO_SPECULATION, *offers.methods(row["engine"])]
+        row["method"] = line.choice("method", "Method", methods, width=_METHOD_WIDTH)
         row |= _drafting(line, row["method"])
-    with tokens:
         row["k"] = _tokens(line, row["method"])
-    with remove:
+        row |= line.within(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
+        if opened := form_rows.details(line, "Flags, configuration file and environment of this arm"):
+            with opened:
+                _show_details(line, row["method"])
+                _copy_button(line, row)
         form_rows.remove_button(line, "arm")
-    row |= line.within(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
-    with more:
-        opened = form_rows.details(line, "Flags, configuration file and environment of this arm")
-    if opened:
-        with opened:
-            _show_details(line, row["method"])
-            _copy_button(line, row)
     if offers.is_endpoint(row["engine"]) or line.initial.get("base_url"):
         row |= _server(line)
     if said := _summary(row):
@@ -114,13 +110,11 @@ def _row(line: Line) -> dict[str, Any]:
 def _drafting(line: Line, method: str | None) -> Row:
     """The draft model, or the lengths of match that a look-up takes, in the same place of the row."""
     if method in LOOKUP_METHODS:
-        shortest, longest = st.columns(2, gap="xsmall")
-        with shortest:
+        with form_rows.beside(wrap=False):
             lookup = {"lookup_min": line.count("lookup_min", "Shortest match", placeholder="match from")}
-        with longest:
             return lookup | {"lookup_max": line.count("lookup_max", "Longest match", placeholder="to")}
     if method == NO_SPECULATION or METHODS.get(str(method)) is False:
-        line.blank("no_model", "Draft model")
+        line.blank("no_model", "Draft model", "stretch")
         return {}
     wanted = "a folder or hub name" if METHODS.get(str(method)) else "none, a folder or hub name"
     return {"draft_model": line.text("draft_model", "Draft model", placeholder=wanted)}
@@ -128,21 +122,19 @@ def _drafting(line: Line, method: str | None) -> Row:
 
 def _tokens(line: Line, method: str | None) -> int | None:
     if method == NO_SPECULATION:
-        line.blank("no_k", "k")
+        line.blank("no_k", "k", _TOKENS_WIDTH)
         return None
-    return line.count("k", "k")
+    return line.count("k", "k", width=_TOKENS_WIDTH)
 
 
 def _server(line: Line) -> Row:
-    address, model, secret, _ = st.columns((4, 2.6, 1.7, sum(BUTTONS)), gap="xsmall")
-    with address:
+    with form_rows.beside():
         said = "Without /v1. The server runs already; nothing is started."
         row = {"base_url": line.text("base_url", "Server's address", inside=True, help=said, placeholder="http://…")}
-    with model:
         row["served_model"] = line.text("served_model", "Model's name there", inside=True, placeholder="the target's")
-    with secret:
         said = "The name of a secret on the worker's host (DRAFTHOUSE_SECRET_NAME). Never the key itself."
         row["api_key"] = line.text("api_key", "Secret with the key", inside=True, placeholder="none", help=said)
+        st.space(BUTTONS_WIDTH)
     return row
 
 

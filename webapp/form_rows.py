@@ -15,9 +15,14 @@ from webapp.study_problems import Problem
 from webapp.text import literal
 
 _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
-#: Widths of the two buttons at the end of a row, as shares of a line's columns.
-BUTTONS = (0.62, 0.32)
+#: Of the two buttons at the end of a row, in pixels, and of both with what is between them.
+_OPEN_WIDTH, _REMOVE_WIDTH = 48, 34
+BUTTONS_WIDTH = _OPEN_WIDTH + _REMOVE_WIDTH + 8
 _DETAILS_WIDTH = 400
+#: In pixels, or an equal share of what the others leave.
+Width = int | Literal["stretch"]
+#: Above a column of fields: the words, as wide as the fields, and what there is to say of them.
+Label = tuple[str, Width, str | None]
 #: How long a field that is not drawn keeps what was typed.
 KEPT: Literal["page"] = "page"
 
@@ -56,11 +61,17 @@ def remove(table: str, number: int) -> None:
     st.session_state[_ROWS][table] = [row for row in rows(table) if row[0] != number]
 
 
-def header(widths: Sequence[float], *labels: tuple[str, str | None]) -> None:
-    """The labels above the columns, each with what there is to say of it."""
-    for column, (label, said) in zip(st.columns(widths, gap="xsmall"), labels, strict=False):
-        with column:
-            st.markdown(f":small[{label}]", help=said)
+def beside(**options: Any) -> DeltaGenerator:
+    """Where the fields of one row stand. Columns of a row would be eight elements more for the browser."""
+    return st.container(horizontal=True, gap="xsmall", vertical_alignment="center", **options)
+
+
+def header(table: str, labels: Sequence[Label]) -> None:
+    """The labels above the rows' fields. How they share what the others leave is said in `static/form.css`."""
+    with beside(key=f"submit-labels-{table}"):
+        for label, width, said in labels:
+            st.markdown(f":small[{label}]", width=width, help=said)
+        st.space(BUTTONS_WIDTH)
 
 
 @dataclass(frozen=True)
@@ -113,9 +124,10 @@ class Line:
         """What the fields of the row's details hold, which are drawn only while these are open."""
         return {column: st.session_state.get(self.key(column), self.initial.get(column)) for column in columns}
 
-    def blank(self, column: str, label: str, text: str = "–") -> None:
+    def blank(self, column: str, label: str, width: Width, text: str = "–") -> None:
         """Nothing to fill in here, as another column of the row says."""
-        st.text_input(label, text, disabled=True, key=self.key(f"{column}-{text}"), label_visibility="collapsed")
+        key = self.key(f"{column}-{text}")
+        st.text_input(label, text, disabled=True, key=key, label_visibility="collapsed", width=width)
 
     def _head(self, options: dict[str, Any]) -> dict[str, Any]:
         if options.pop("inside", False):
@@ -126,7 +138,7 @@ class Line:
 def details(line: Line, said: str) -> DeltaGenerator | None:
     """Where to draw what most rows leave as it is, while the reader has it open: a page of closed ones is light."""
     popover = st.popover(
-        "", icon=":material/tune:", help=said, width="stretch", key=line.key("details"), on_change="rerun"
+        "", icon=":material/tune:", help=said, width=_OPEN_WIDTH, key=line.key("details"), on_change="rerun"
     )
     return popover.container(width=_DETAILS_WIDTH) if popover.open else None
 
@@ -137,6 +149,7 @@ def remove_button(line: Line, noun: str) -> None:
         icon=":material/close:",
         help=f"Remove this {noun}",
         type="tertiary",
+        width=_REMOVE_WIDTH,
         key=line.key("remove"),
         on_click=remove,
         args=(line.table, line.number),

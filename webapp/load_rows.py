@@ -9,18 +9,19 @@ import streamlit as st
 
 from lab.patterns import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand
 from webapp import form_rows, study_problems
-from webapp.form_rows import BUTTONS, Line
+from webapp.form_rows import Label, Line
 from webapp.study_form import Row
 from webapp.study_problems import Problem
 
 TABLE = "loads"
-_WIDTHS = (2.1, 1.25, 1.1, 1.1, 1.1, *BUTTONS)
-_LABELS = (
-    ("Name", "Empty: after its figures, like c4-n16"),
-    ("Concurrency", "Requests in flight at most"),
-    ("Prompts", "How many are sent, without warm-up"),
-    ("Rate (1/s)", "Requests a second; empty: the next one leaves when one has ended"),
-    ("Burstiness", "Shape of the gamma distribution: 1 is Poisson, less comes in bursts. Needs a rate"),
+#: In pixels, the widest label with its question mark.
+_WIDTH = 106
+_LABELS: tuple[Label, ...] = (
+    ("Name", "stretch", "Empty: after its figures, like c4-n16"),
+    ("Concurrency", _WIDTH, "Requests in flight at most"),
+    ("Prompts", _WIDTH, "How many are sent, without warm-up"),
+    ("Rate (1/s)", _WIDTH, "Requests a second; empty: the next one leaves when one has ended"),
+    ("Burstiness", _WIDTH, "Shape of the gamma distribution: 1 is Poisson, less comes in bursts. Needs a rate"),
 )
 _NEW = {"max_concurrency": 1, "num_prompts": 16, "burstiness": 1.0, "arrivals": "gamma"}
 _DETAILS, _RAMP, _RAMP_END = ("arrivals", "duration_s", "stop_on_error_share"), "ramp", "ramp_to_rps"
@@ -36,7 +37,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– how it is asked]")
-        form_rows.header(_WIDTHS, *_LABELS)
+        form_rows.header(TABLE, _LABELS)
         for place, (number_, initial) in enumerate(form_rows.rows(TABLE)):
             rows.append(_row(Line(TABLE, number_, initial)))
             form_rows.say_row(problems, TABLE, place)
@@ -83,30 +84,20 @@ def pattern_words(pattern: str) -> str:
 
 
 def _row(line: Line) -> Row:
-    label, streams, prompts, rate, burstiness, more, remove = st.columns(
-        _WIDTHS, gap="xsmall", vertical_alignment="center"
-    )
     row: dict[str, Any] = {}
-    with label:
+    with form_rows.beside():
         row["label"] = line.text("label", "Name", placeholder="after its figures")
-    with streams:
-        row["max_concurrency"] = line.count("max_concurrency", "Concurrency")
-    with prompts:
-        row["num_prompts"] = line.count("num_prompts", "Prompts")
-    with rate:
-        row["request_rate_rps"] = line.figure("request_rate_rps", "Rate (1/s)", placeholder="none")
-    with burstiness:
-        row["burstiness"] = line.figure("burstiness", "Burstiness", step=0.1)
-    with more:
-        opened = form_rows.details(line, "When requests leave, and what ends the load")
-    if opened:
-        with opened:
-            _show_details(line)
+        row["max_concurrency"] = line.count("max_concurrency", "Concurrency", width=_WIDTH)
+        row["num_prompts"] = line.count("num_prompts", "Prompts", width=_WIDTH)
+        row["request_rate_rps"] = line.figure("request_rate_rps", "Rate (1/s)", placeholder="none", width=_WIDTH)
+        row["burstiness"] = line.figure("burstiness", "Burstiness", step=0.1, width=_WIDTH)
+        if opened := form_rows.details(line, "When requests leave, and what ends the load"):
+            with opened:
+                _show_details(line)
+        form_rows.remove_button(line, "load")
     row |= line.within(*_DETAILS)
     if row["arrivals"] == _RAMP:
         row |= line.within(_RAMP_END)
-    with remove:
-        form_rows.remove_button(line, "load")
     return row
 
 

@@ -9,17 +9,21 @@ import streamlit as st
 
 from lab.workload import RANDOM_LENGTHS
 from webapp import form_rows, offers, study_problems
-from webapp.form_rows import BUTTONS, Line
+from webapp.form_rows import Label, Line
 from webapp.study_form import Row
 from webapp.study_problems import Problem
 
 TABLE = "workloads"
-_WIDTHS = (2.1, 1.6, 1.1, 1.1, *BUTTONS)
-_LABELS = (
-    ("Dataset", "By name, or the path of a JSONL file on the worker; the list below says which are here"),
-    ("Category", "One category of the dataset; empty: all of them"),
-    ("Input tokens", "Length of the prompts, for datasets that are made and not read (random, prefix_repetition)"),
-    ("Output tokens", "How many are asked for; at most so many where each prompt asks for its own length"),
+_WIDTH = 122
+_LABELS: tuple[Label, ...] = (
+    ("Dataset", "stretch", "By name, or the path of a JSONL file on the worker; the list below says which are here"),
+    ("Category", "stretch", "One category of the dataset; empty: all of them"),
+    (
+        "Input tokens",
+        _WIDTH,
+        "Length of the prompts, for datasets that are made and not read (random, prefix_repetition)",
+    ),
+    ("Output tokens", _WIDTH, "How many are asked for; at most so many where each prompt asks for its own length"),
 )
 _DETAILS = ("own_output_lengths", "ignore_eos", "prefix_tokens", "num_prefixes")
 _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
@@ -29,7 +33,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Workloads** :gray[– what is asked]")
-        form_rows.header(_WIDTHS, *_LABELS)
+        form_rows.header(TABLE, _LABELS)
         for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
             rows.append(_row(Line(TABLE, number, initial)))
             form_rows.say_row(problems, TABLE, place)
@@ -46,33 +50,30 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
 
 
 def _row(line: Line) -> Row:
-    dataset, category, inputs, outputs, more, remove = st.columns(_WIDTHS, gap="xsmall", vertical_alignment="center")
     row: dict[str, Any] = {}
-    labels = offers.dataset_labels()
-    with dataset:
-        row["dataset"] = line.choice(
-            "dataset",
-            "Dataset",
-            list(labels),
-            format_func=lambda name: labels.get(name, name),
-            accept_new_options=True,
-        )
-    with category:
+    with form_rows.beside():
+        row["dataset"] = _dataset(line)
         row["category"] = _category(line, str(row["dataset"]))
-    lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
-    with inputs:
+        lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
         row["input_tokens"] = _length(line, "input_tokens", "Input tokens", lengths and lengths[0])
-    with outputs:
         row["output_tokens"] = _length(line, "output_tokens", "Output tokens", lengths and lengths[1])
-    with more:
-        opened = form_rows.details(line, "How long answers become, and shared beginnings of prompts")
-    if opened:
-        with opened:
-            _show_details(line)
-    row |= line.within(*_DETAILS)
-    with remove:
+        if opened := form_rows.details(line, "How long answers become, and shared beginnings of prompts"):
+            with opened:
+                _show_details(line)
         form_rows.remove_button(line, "workload")
+    row |= line.within(*_DETAILS)
     return row
+
+
+def _dataset(line: Line) -> str | None:
+    labels = offers.dataset_labels()
+    return line.choice(
+        "dataset",
+        "Dataset",
+        list(labels),
+        format_func=lambda name: labels.get(name, name),
+        accept_new_options=True,
+    )
 
 
 def _category(line: Line, dataset: str) -> str | None:
@@ -82,8 +83,8 @@ def _category(line: Line, dataset: str) -> str | None:
 def _length(line: Line, column: str, label: str, fixed: int | None) -> int | None:
     """A number to fill in, or the one that the dataset's name says."""
     if fixed is None:
-        return line.count(column, label, placeholder="its own")
-    line.blank(column, label, f"{fixed}")
+        return line.count(column, label, placeholder="its own", width=_WIDTH)
+    line.blank(column, label, _WIDTH, f"{fixed}")
     return fixed
 
 
