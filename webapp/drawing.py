@@ -46,7 +46,7 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
 def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None:
     """The panels side by side in a card of their own, one legend above, each as wide as it may be."""
     with st.container(border=True, height="stretch", gap="xxsmall"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             st.markdown(f"**{literal(figure.title)}** :gray[({literal(figure.note)})]", width="stretch")
             file_buttons.show_figure_menu(figure, view, mode)
         show_panels(figure, mode, choose)
