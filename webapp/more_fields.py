@@ -25,6 +25,8 @@ _GOALS = (
 )
 ORDERS = {"interleaved": "interleaved: A B B A", "fewest_launches": "fewest engine starts"}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
+#: What is folded away keeps what was typed.
+_KEPT = {"persist_state": form_rows.KEPT}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
 FIELDS = (*_NUMBERS, "order", "endpoint", "hardware", "engine_flags")
 
@@ -49,9 +51,9 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
     for row in (_SAMPLING, _GOALS):
         for column, (name, label, step, said) in zip(st.columns(4), row, strict=True):
             with column:
-                field(name, label, initial, problems, st.number_input, step=step, help=said)
+                field(name, label, initial, problems, st.number_input, step=step, help=said, **_KEPT)
     label = "Engine flags of every arm (TOML, one a line)"
-    field("engine_flags", label, initial, problems, st.text_area, height=130)
+    field("engine_flags", label, initial, problems, st.text_area, height=130, **_KEPT)
 
 
 def _show_how(initial: Row, problems: Sequence[Problem]) -> None:
@@ -66,7 +68,7 @@ def _show_how(initial: Row, problems: Sequence[Problem]) -> None:
         _choice("endpoint", "Requests go to", ENDPOINTS, initial, said)
     with hardware:
         said = "Only workers with this in their hardware's name take the study, like H200; empty: any worker"
-        field("hardware", "Hardware", initial, problems, st.text_input, placeholder="any", help=said)
+        field("hardware", "Hardware", initial, problems, st.text_input, placeholder="any", help=said, **_KEPT)
 
 
 def field(
@@ -77,7 +79,7 @@ def field(
     if widget is st.number_input:
         value = float(value) if isinstance(options["step"], float) and value is not None else value
         options |= {"format": "%g"} if isinstance(options["step"], float) else {}
-    given = widget(label, value=value, key=form_rows.key(name), persist_state=form_rows.KEPT, **options)
+    given = widget(label, value=value, key=form_rows.key(name), **options)
     form_rows.say(study_problems.of_field(problems, name))
     return given
 

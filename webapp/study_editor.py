@@ -42,7 +42,9 @@ def current() -> FormValues:
 def edit(problems: Sequence[Problem]) -> FormValues:
     """Draw the form, each problem beside its field, and return what it holds now."""
     if form_rows.key("name") not in st.session_state and st.session_state.get(_CURRENT) is not None:
-        _begin(current())  # the visitor comes back: the widgets were forgotten, what was typed was not
+        # The visitor comes back: the widgets were forgotten (the name is none of those that are kept), what was typed
+        # was not.
+        _begin(current())
     initial: Row = st.session_state[_INITIAL]
     fields = _study_fields(initial, problems)
     arms = arm_rows.edit(problems)

@@ -291,6 +291,15 @@ def test_the_text_changes_the_form_and_the_form_the_text(open_page: OpenPage, de
     assert shown_study(app) == study(name="pasted", repeats=2)
 
 
+def test_a_look_at_the_text_leaves_every_field_as_it_was(open_page: OpenPage) -> None:
+    app = unfold(open_page("submit"), "more")
+    of(app, "number_input", "sampling.temperature").set_value(0.5)
+    of(app, "text_input", "arms-1-name").set_value("renamed")
+    changed = shown_study(set_name(app, "half typed"))
+    assert (changed.name, changed.arms[1].name, changed.sampling.temperature) == ("half typed", "renamed", 0.5)
+    assert shown_study(app) == changed
+
+
 def test_a_study_is_submitted_from_its_text(open_page: OpenPage, settings: Settings) -> None:
     app = edit_as(open_page("submit"), "TOML")
     ran(toml(app).set_value(study_to_toml(study(name="written"))).run())
