@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -16,8 +18,31 @@ from warehouse.importing import Import, import_read
 from warehouse.published import book
 from webapp import data
 from webapp.kept_frames import kept_frame
+from workers import queue
 
 _MOST_KEPT = 64
+#: What a reader looks for stands where no table is cut off: the figure, and whose it is.
+_FIRST = ("metric", "printed", "unit", "method", "num_speculative_tokens", "hardware", "dataset", "load")
+_HIDDEN = ("number", "source", "run_id", "doubts", "value")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A source's figures as they were printed, the presets that repeat them, and what does not fit together."""
+
+    figures: pd.DataFrame  # without the columns of which nothing is known
+    presets: tuple[str, ...]
+    doubts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """The newest job of a study that repeats a source's figures: they and its own, and what else differs."""
+
+    study_name: str
+    job_id: str
+    beside: pd.DataFrame
+    differences: tuple[str, ...]
 
 
 def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:
@@ -36,38 +61,56 @@ def _published_sources(publication: data.Publication) -> pd.DataFrame:
         return published_questions.sources(connection)
 
 
-def published_figures(source: str) -> pd.DataFrame:
-    """Its figures as they were printed, with the preset that repeats each."""
-    return _published_figures(data.publication(), source)
-
-
-@kept_frame(_MOST_KEPT)
-def _published_figures(publication: data.Publication, source: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(data.settings())) as connection:
-        found = published_questions.figures(connection, source)
-    presets = {study: book.preset_of(source, study) for study in dict.fromkeys(found["study"])}
-    return found.drop(columns=["number", "source", "run_id", "doubts", "value"]).assign(
-        preset=found["study"].map(presets)
-    )
-
-
-def published_doubts(source: str) -> list[str]:
-    with closing(open_warehouse(data.settings())) as connection:
-        found = published_questions.doubts(connection)
-    return list(found[found["source"] == source]["sentence"])
-
-
-def published_beside(source: str, preset: str, study_name: str) -> tuple[str | None, list[Beside]]:
-    """The newest job of this study, and the source's figures beside it; None and nothing where it has not run."""
-    return _published_beside(data.publication(), source, preset, study_name)
+def published(source: str) -> Published:
+    return _published(data.publication(), source)
 
 
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _published_beside(
-    publication: data.Publication, source: str, preset: str, study_name: str
-) -> tuple[str | None, list[Beside]]:
+def _published(publication: data.Publication, source: str) -> Published:
     del publication
     with closing(open_warehouse(data.settings())) as connection:
-        job_id = published_questions.repeating_job(connection, study_name)
-        return job_id, [] if job_id is None else published_questions.beside(connection, source, preset, job_id)
+        figures, doubts = published_questions.figures(connection, source), published_questions.doubts(connection)
+    presets = dict.fromkeys(book.preset_of(source, study) for study in dict.fromkeys(figures["study"]))
+    known = figures.drop(columns=list(_HIDDEN)).dropna(axis="columns", how="all")
+    first = [name for name in _FIRST if name in known]
+    ordered = known[[*first, *known.columns.difference(first, sort=False)]]
+    return Published(ordered, tuple(presets), tuple(doubts[doubts["source"] == source]["sentence"]))
+
+
+def repeated(source: str, preset: str) -> list[Repeated]:
+    """By the preset and by its small version, where they have run."""
+    return _repeated(data.publication(), source, preset)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _repeated(publication: data.Publication, source: str, preset: str) -> list[Repeated]:
+    del publication
+    names = [queue.preset(preset, reference=reference).name for reference in (False, True)]
+    with closing(open_warehouse(data.settings())) as connection:
+        jobs = [(name, published_questions.repeating_job(connection, name)) for name in names]
+        return [
+            _beside(name, job_id, published_questions.beside(connection, source, preset, job_id))
+            for name, job_id in jobs
+            if job_id is not None
+        ]
+
+
+def _beside(study_name: str, job_id: str, found: Sequence[Beside]) -> Repeated:
+    rows = pd.DataFrame([_row(each) for each in found if each.ours is not None])
+    differences = dict.fromkeys(difference for each in found for difference in each.differences)
+    return Repeated(study_name, job_id, rows, tuple(differences))
+
+
+def _row(each: Beside) -> dict[str, Any]:
+    figure = each.figure
+    return {
+        "method": figure.method,
+        "num_speculative_tokens": figure.num_speculative_tokens,
+        "dataset": figure.dataset,
+        "load": figure.load,
+        "metric": figure.metric,
+        "unit": figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})",
+        "published": figure.value,
+        "here": each.ours,
+        "here / there": each.ratio,
+    }

@@ -8,11 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import UserError
-from lab.replication import Beside
 from webapp import drawing, others_data, params
 from webapp.about import View
 from webapp.text import count, literal
-from workers import queue
 
 _MOST_MIB = 128
 _SAID = "import-said"
@@ -65,10 +63,6 @@ def _labels(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-#: What a reader looks for stands where no table is cut off: the figure, and whose it is.
-_FIRST = ("metric", "printed", "unit", "method", "num_speculative_tokens", "hardware", "dataset", "load")
-
-
 def show_published() -> None:
     """The sources, the figures of one of them, and what does not fit together."""
     sources = others_data.published_sources()
@@ -78,17 +72,13 @@ def show_published() -> None:
     about = sources[sources["source"] == chosen].iloc[0]
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
     st.caption(literal(about["method"]))
-    for sentence in others_data.published_doubts(chosen):
+    published = others_data.published(chosen)
+    for sentence in published.doubts:
         st.warning(literal(sentence), icon=":material/help:")
-    figures = others_data.published_figures(chosen)
-    if figures.empty:
-        return
-    presets = [name for name in dict.fromkeys(figures["preset"]) if name]
-    for name in presets:
+    for name in published.presets:
         _show_repeated(chosen, name)
-    first = [name for name in _FIRST if figures[name].notna().any()]
-    rest = [name for name in figures if name not in (*_FIRST, "preset") and figures[name].notna().any()]
-    _table(figures[[*first, *rest]], f"What {chosen} printed", chosen, "printed")
+    if not published.figures.empty:
+        _table(published.figures, f"What {chosen} printed", chosen, "printed")
 
 
 def _show_repeated(source: str, name: str) -> None:
@@ -99,32 +89,11 @@ def _show_repeated(source: str, name: str) -> None:
         icon=":material/replay:",
         query_params={"preset": name},
     )
-    for reference in (False, True):
-        study = queue.preset(name, reference=reference).name
-        job_id, found = others_data.published_beside(source, name, study)
-        if job_id is None:
-            continue
-        st.markdown(f"**Beside {literal(study)}** :gray[{literal(job_id)}]")
-        beside = pd.DataFrame([_row(each) for each in found if each.ours is not None])
-        _table(beside, f"{source} beside {job_id}", source, f"beside-{job_id}")
-        differences = dict.fromkeys(difference for each in found for difference in each.differences)
-        if differences:
-            st.caption("What differs besides: " + "; ".join(map(literal, differences)) + ".")
-
-
-def _row(each: Beside) -> dict[str, Any]:
-    figure = each.figure
-    return {
-        "method": figure.method,
-        "num_speculative_tokens": figure.num_speculative_tokens,
-        "dataset": figure.dataset,
-        "load": figure.load,
-        "metric": figure.metric,
-        "unit": figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})",
-        "published": figure.value,
-        "here": each.ours,
-        "here / there": each.ratio,
-    }
+    for each in others_data.repeated(source, name):
+        st.markdown(f"**Beside {literal(each.study_name)}** :gray[{literal(each.job_id)}]")
+        _table(each.beside, f"{source} beside {each.job_id}", source, f"beside-{each.job_id}")
+        if each.differences:
+            st.caption("What differs besides: " + "; ".join(map(literal, each.differences)) + ".")
 
 
 def _table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:

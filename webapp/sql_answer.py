@@ -6,7 +6,6 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import QueryError
-from warehouse.sandbox import as_frame
 from webapp import drawing, pinning, sql_data, sql_figures, sql_state
 from webapp.about import View
 from webapp.charts import free
@@ -27,16 +26,15 @@ def show() -> None:
         return
     try:
         answer = sql_data.answered(question.sql)
-        frame = as_frame(answer.table)
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
         return
     _show_about(answer)
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if question.drawn else "Table")
     with table:
-        _show_table(frame, question)
+        _show_table(answer.frame, question)
     with chart:
-        _show_chart(frame, question)
+        _show_chart(answer, question)
 
 
 def _show_table(frame: pd.DataFrame, question: Question) -> None:
@@ -47,16 +45,15 @@ def _show_table(frame: pd.DataFrame, question: Question) -> None:
 
 
 def _show_about(answer: Answered) -> None:
-    rows = count(answer.table.num_rows, "row")
+    rows = count(len(answer.frame), "row")
     if answer.left_out:
         st.info(f"{answer.left_out.capitalize()}.", icon=":material/content_cut:")
-    st.caption(f"{rows}, {count(answer.table.num_columns, 'column')}, {number(answer.took_s, 2)} s")
+    st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.took_s, 2)} s")
 
 
-def _show_chart(frame: pd.DataFrame, question: Question) -> None:
-    drawn = question.drawn
-    columns = free.drawable(frame)
-    if len(columns) < 2 or frame.empty:
+def _show_chart(answer: Answered, question: Question) -> None:
+    drawn, columns = question.drawn, answer.drawable
+    if len(columns) < 2 or answer.frame.empty:
         st.caption("A chart needs rows with two columns of plain values.")
         return
     if drawn is not None and (lost := [column for column in drawn.columns if column not in columns]):
@@ -65,8 +62,9 @@ def _show_chart(frame: pd.DataFrame, question: Question) -> None:
     begun = drawn or Drawn("bar", columns[0], columns[-1])
     chosen = _choose(columns, begun)
     link = sql_state.link_of(Question(question.sql, chosen))
-    figure = sql_figures.chart(frame, chosen, sql_figures.title_of(question.sql, link), drawing.mode())
-    drawing.show_figures([figure], drawing.mode(), View(sql_state.PAGE, {QUERY: (link,)}))
+    mode, title = drawing.mode(), sql_figures.title_of(question.sql, link)
+    figure = sql_figures.kept_chart(question.sql, chosen, title, mode)
+    drawing.show_figures([figure], mode, View(sql_state.PAGE, {QUERY: (link,)}))
     if chosen != begun:
         sql_state.draw(chosen)
 

@@ -6,13 +6,14 @@ import time
 from contextlib import closing
 from dataclasses import dataclass
 
-import pyarrow as pa
+import pandas as pd
 import streamlit as st
 
 from warehouse import dictionary
 from warehouse.database import open_warehouse
-from warehouse.sandbox import run_sql
+from warehouse.sandbox import as_frame, run_sql
 from webapp import data
+from webapp.charts import free
 
 #: Each may have ten thousand rows.
 _MOST_ANSWERS = 16
@@ -20,9 +21,13 @@ _MOST_ANSWERS = 16
 
 @dataclass(frozen=True)
 class Answered:
-    """The answer to a reader's SQL; `left_out` says in a sentence that there are more rows."""
+    """The answer to a reader's SQL, shared by all visitors: nobody may change it.
 
-    table: pa.Table
+    `drawable` are the columns that a chart may have, and `left_out` says in a sentence that there are more rows.
+    """
+
+    frame: pd.DataFrame
+    drawable: list[str]
     left_out: str
     took_s: float
 
@@ -44,9 +49,11 @@ def _described(publication: data.Publication) -> list[tuple[str, str, list[tuple
         return dictionary.described(connection)
 
 
-@st.cache_data(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
+@st.cache_resource(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
 def _answered(publication: data.Publication, sql: str) -> Answered:
     del publication
     start_s = time.perf_counter()
     found = run_sql(data.settings(), sql)
-    return Answered(found.table, left_out=found.left_out, took_s=time.perf_counter() - start_s)
+    took_s = time.perf_counter() - start_s
+    frame = as_frame(found.table)
+    return Answered(frame, free.drawable(frame), found.left_out, took_s)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
+import streamlit as st
 
 from lab.errors import QueryError
 from warehouse import kept_views
-from warehouse.sandbox import as_frame
 from webapp import data, sql_data, sql_state
 from webapp.charts import figures, free
 from webapp.charts.figures import Figure
@@ -22,6 +22,7 @@ CHART, TABLE = "chart", "table"
 _ARM = "arm"
 _COMMENT = "--"
 _MOST_TITLE_LETTERS = 80
+_MOST_KEPT = 32
 
 
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -34,10 +35,21 @@ def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     if question is None:
         raise QueryError(f"the query {view_id} is not here (any more)")
     answer = sql_data.answered(question.sql)
-    frame, title = as_frame(answer.table), title_of(question.sql, view_id)
+    frame, title = answer.frame, title_of(question.sql, view_id)
     first = "the first " if answer.left_out else ""
     table = Figure(TABLE, title, f"{first}{count(len(frame), 'row')}", (), (), frame)
-    return [table] if question.drawn is None else [chart(frame, question.drawn, title, mode), table]
+    return [table] if question.drawn is None else [kept_chart(question.sql, question.drawn, title, mode), table]
+
+
+def kept_chart(sql: str, how: Drawn, title: str, mode: Mode) -> Figure:
+    """Of what the warehouse answers to the SQL, made once for all visitors. Raises QueryError."""
+    return _kept_chart(data.publication(), sql, how, title, mode)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _kept_chart(publication: data.Publication, sql: str, how: Drawn, title: str, mode: Mode) -> Figure:
+    del publication
+    return chart(sql_data.answered(sql).frame, how, title, mode)
 
 
 def chart(frame: pd.DataFrame, how: Drawn, title: str, mode: Mode) -> Figure:
