@@ -29,6 +29,9 @@ Side = Annotated[str, typer.Option(help="Of the table: workload, dataset, catego
 Limit = Annotated[
     str | None, typer.Option(help="Exit 1 if an arm is surely slower by more than this (5%), 3 if it cannot be told.")
 ]
+Utilisation = Annotated[
+    float | None, typer.Option(help="Share of the hours paid for in which the hardware works, above 0 to 1.")
+]
 PerHour = Annotated[float | None, typer.Option(help="USD an hour, instead of the study's or the book's.")]
 
 DraftCost = Annotated[
@@ -81,11 +84,13 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     show_advice(study, draft_cost, as_json=as_json)
 
 
-def cost(study: StudyId, *, price_per_hour: PerHour = None, as_json: AsJson = False) -> None:
+def cost(
+    study: StudyId, *, price_per_hour: PerHour = None, utilisation: Utilisation = None, as_json: AsJson = False
+) -> None:
     """Say what a million tokens cost with each arm, and what it saves against the baseline."""
     from services.judging import show_costs
 
-    show_costs(study, price_per_hour, as_json=as_json)
+    show_costs(study, price_per_hour, utilisation, as_json=as_json)
 
 
 VERBS = (checks, compare, acceptance, advise, cost)

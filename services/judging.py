@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from lab import validity
+from lab.errors import UserError
 from lab.validity.table import declarations
 from services.show import print_json, print_table
 from warehouse.database import open_warehouse
@@ -20,9 +21,12 @@ def show_checks(*, as_json: bool) -> None:
         print_table(("check", "severity", "fires", "what to do"), rows)
 
 
-def show_costs(study: str, price_per_hour: float | None, *, as_json: bool) -> None:
+def show_costs(study: str, price_per_hour: float | None, utilisation: float | None, *, as_json: bool) -> None:
+    """`utilisation` is a share. Raises UserError for what is none."""
+    if utilisation is not None and not 0 < utilisation <= 1:
+        raise UserError(f"--utilisation {utilisation:g} is no share: 0.6 means that it works in 60 % of the hours")
     with open_warehouse(load_settings()) as con:
-        found = study_costs(con, study, price_per_hour)
+        found = study_costs(con, study, price_per_hour, utilisation)
     if as_json:
         print_json([asdict(each) for each in found])
         return

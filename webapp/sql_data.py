@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,14 +11,20 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
+from lab.errors import QueryError
 from warehouse import dictionary
 from warehouse.database import open_warehouse
-from warehouse.sandbox import as_frame, run_sql
+from warehouse.sandbox import SqlResult, as_frame, run_sql
+from warehouse.settings import Settings
 from webapp import data
 from webapp.charts import free
+from webapp.text import count
 
 #: Each may have ten thousand rows.
 _MOST_ANSWERS = 16
+#: Processes that answer at once. Each may take a whole core, and `settings.sql_memory_mib`.
+MOST_AT_ONCE = max(2, os.cpu_count() or 2)
+PLACES = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,20 @@ def _described(publication: data.Publication) -> list[tuple[str, str, list[tuple
 @st.cache_resource(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
 def _answered(publication: data.Publication, sql: str) -> Answered:
     del publication
-    start_s = time.perf_counter()
-    found = run_sql(data.settings(), sql)
-    took_s = time.perf_counter() - start_s
+    found, took_s = _asked(data.settings(), sql)
     frame = as_frame(found.table)
     return Answered(frame, free.drawable(frame), found.left_out, took_s)
+
+
+def _asked(settings: Settings, sql: str) -> tuple[SqlResult, float]:
+    """The answer, and how many seconds it took.
+
+    Raises QueryError as `run_sql` does, and where others' questions have all the places for too long.
+    """
+    if not PLACES.acquire(timeout=settings.sql_timeout_s):
+        raise QueryError(f"{count(MOST_AT_ONCE, 'other question')} are being answered: ask again in a moment")
+    try:
+        start_s = time.perf_counter()
+        return run_sql(settings, sql), time.perf_counter() - start_s
+    finally:
+        PLACES.release()

@@ -69,6 +69,21 @@ def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studie
     assert dearer == pytest.approx(2 * cost["drafted well"][0]["difference"]["value"])
 
 
+def test_hardware_that_works_half_of_the_hours_costs_twice_as_much_a_token(studied: Home) -> None:
+    def costs(*utilisation: str) -> list[float]:
+        answer = studied.ask("cost", "small", "--price-per-hour", "3.6", *utilisation, "--json")
+        return [each["per_million_output_tokens"] for each in json.loads(answer.stdout)]
+
+    assert costs("--utilisation", "0.5") == pytest.approx([2 * each for each in costs()])
+
+
+@pytest.mark.parametrize("share", ["60", "0", "-0.5", "nan"])
+def test_a_utilisation_that_is_no_share_is_refused(studied: Home, share: str) -> None:
+    answer = studied.ask("cost", "small", "--price-per-hour", "3.6", "--utilisation", share)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "is no share: 0.6 means that it works in 60 % of the hours" in answer.stderr
+
+
 def test_a_cost_needs_a_price(studied: Home) -> None:
     answer = studied.ask("compare", "small", "--metric", "cost")
     assert (answer.returncode, answer.stdout) == (2, "")

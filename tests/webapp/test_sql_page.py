@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import ExitStack
 
 import pandas as pd
 import pytest
@@ -16,7 +17,7 @@ from warehouse.database import app_engine
 from warehouse.ingest import ingest_all
 from warehouse.sandbox import run_sql
 from warehouse.settings import Settings
-from webapp import data, sql_figures
+from webapp import data, sql_data, sql_figures
 from webapp.charts import free
 from webapp.charts.theme import INKS
 from webapp.sql_examples import EXAMPLES
@@ -53,6 +54,22 @@ def test_a_first_visit_shows_an_example_with_its_answer_and_its_chart(open_page:
     assert list(answer.value.columns) == ["arm", "concurrency", "output_tok_per_s", "runs"]
     assert app.get("vega_lite_chart")
     assert "query" not in app.query_params
+
+
+def test_a_question_waits_for_others_only_so_long_and_then_says_so(
+    open_page: OpenPage, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure_study(settings, study())
+    monkeypatch.setenv("DRAFTHOUSE_SQL_TIMEOUT_S", "0.1")
+    data.settings.cache_clear()
+    with ExitStack() as others:
+        for _ in range(sql_data.MOST_AT_ONCE):
+            others.enter_context(sql_data.PLACES)
+        app = open_page("sql")
+        assert "other questions are being answered: ask again in a moment" in words(app)
+    monkeypatch.delenv("DRAFTHOUSE_SQL_TIMEOUT_S")
+    data.settings.cache_clear()
+    assert len(write(app, "SELECT 1 AS one").dataframe) == 1
 
 
 def test_arms_have_the_colours_that_they_have_on_other_pages(settings: Settings) -> None:
