@@ -81,6 +81,12 @@ def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ..
     assert all(domain[0] <= tick <= domain[1] for tick in ticks)
 
 
+def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
+    domain = speedup.domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
+    assert [tick for tick in speedup.ticks(domain) if tick > 1]
+    assert [tick for tick in speedup.ticks(domain) if tick < 1]
+
+
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
     rows = speedup.labelled(frames.speedup(categories=("code",)))
     first = rows[rows["concurrency"] == 1].set_index("arm")["side"]

@@ -12,7 +12,7 @@ from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
 from webapp.charts.measures import Measure
 from webapp.charts.theme import INKS, Mode, colour_scale, shape_scale
 
-#: Ratios a reader recognises; those within the axis become its labels.
+#: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
 _TICKS = (
     0.01,
     0.02,
@@ -25,7 +25,9 @@ _TICKS = (
     0.7,
     0.8,
     0.9,
+    0.95,
     1,
+    1.05,
     1.1,
     1.25,
     1.5,
@@ -39,6 +41,8 @@ _TICKS = (
     10,
     20,
 )
+_FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
+_FINE_LOG2 = 0.4
 _MOST_TICKS = 9
 #: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
 _LEAST_SHARE = 0.45
@@ -79,9 +83,9 @@ def domain(frame: pd.DataFrame) -> tuple[float, float]:
 
 def ticks(domain: tuple[float, float]) -> list[float]:
     """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
-    apart = math.log2(domain[1] / domain[0]) / _MOST_TICKS
-    kept = [1.0]
-    for outwards in ([tick for tick in _TICKS if tick > 1], [tick for tick in reversed(_TICKS) if tick < 1]):
+    wide = math.log2(domain[1] / domain[0])
+    apart, known, kept = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
+    for outwards in ([tick for tick in known if tick > 1], [tick for tick in reversed(known) if tick < 1]):
         last = 1.0
         for tick in outwards:
             if domain[0] <= tick <= domain[1] and abs(math.log2(tick / last)) >= apart:
