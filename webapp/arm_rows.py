@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from lab.arm import LOOKUP_METHODS, METHODS
-from webapp import form_rows, offers, study_problems
-from webapp.form_rows import BUTTONS_WIDTH, Label, Line
+from webapp import form_line, form_rows, offers, study_problems
+from webapp.form_line import BUTTONS_WIDTH, Label, Line
 from webapp.study_form import NO_SPECULATION, Row
 from webapp.study_problems import Problem
 from webapp.text import count, literal
@@ -50,7 +50,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
 
 def _rows(problems: Sequence[Problem]) -> dict[int, dict[str, Any]]:
     drawn = {}
-    form_rows.header(TABLE, _LABELS)
+    form_line.header(TABLE, _LABELS)
     for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
         drawn[number] = _row(Line(TABLE, number, initial))
         form_rows.say_row(problems, TABLE, place)
@@ -85,7 +85,7 @@ def _baseline(names: Mapping[int, str]) -> int:
 
 def _row(line: Line) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    with form_rows.beside():
+    with form_line.beside():
         row["name"] = line.text("name", "Name", placeholder="a name of its own")
         row["engine"] = line.choice(
             "engine", "Engine", offers.engine_names(), accept_new_options=True, width=_ENGINE_WIDTH
@@ -95,11 +95,11 @@ def _row(line: Line) -> dict[str, Any]:
         row |= _drafting(line, row["method"])
         row["k"] = _tokens(line, row["method"])
         row |= line.within(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
-        if opened := form_rows.details(line, "Flags, configuration file and environment of this arm"):
+        if opened := form_line.details(line, "Flags, configuration file and environment of this arm"):
             with opened:
                 _show_details(line, row["method"])
                 _copy_button(line, row)
-        form_rows.remove_button(line, "arm")
+        form_line.remove_button(line, "arm")
     if offers.is_endpoint(row["engine"]) or line.initial.get("base_url"):
         row |= _server(line)
     if said := _summary(row):
@@ -110,7 +110,7 @@ def _row(line: Line) -> dict[str, Any]:
 def _drafting(line: Line, method: str | None) -> Row:
     """The draft model, or the lengths of match that a look-up takes, in the same place of the row."""
     if method in LOOKUP_METHODS:
-        with form_rows.beside(wrap=False):
+        with form_line.beside(wrap=False):
             lookup = {"lookup_min": line.count("lookup_min", "Shortest match", placeholder="match from")}
             return lookup | {"lookup_max": line.count("lookup_max", "Longest match", placeholder="to")}
     if method == NO_SPECULATION or METHODS.get(str(method)) is False:
@@ -128,7 +128,7 @@ def _tokens(line: Line, method: str | None) -> int | None:
 
 
 def _server(line: Line) -> Row:
-    with form_rows.beside():
+    with form_line.beside():
         said = "Without /v1. The server runs already; nothing is started."
         row = {"base_url": line.text("base_url", "Server's address", inside=True, help=said, placeholder="http://…")}
         row["served_model"] = line.text("served_model", "Model's name there", inside=True, placeholder="the target's")

@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from lab.patterns import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand
-from webapp import form_rows, study_problems
-from webapp.form_rows import Label, Line
+from webapp import form_line, form_rows, study_problems
+from webapp.form_line import Label, Line
 from webapp.study_form import Row
 from webapp.study_problems import Problem
 
@@ -37,7 +37,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Loads** :gray[– how it is asked]")
-        form_rows.header(TABLE, _LABELS)
+        form_line.header(TABLE, _LABELS)
         for place, (number_, initial) in enumerate(form_rows.rows(TABLE)):
             rows.append(_row(Line(TABLE, number_, initial)))
             form_rows.say_row(problems, TABLE, place)
@@ -85,16 +85,16 @@ def pattern_words(pattern: str) -> str:
 
 def _row(line: Line) -> Row:
     row: dict[str, Any] = {}
-    with form_rows.beside():
+    with form_line.beside():
         row["label"] = line.text("label", "Name", placeholder="after its figures")
         row["max_concurrency"] = line.count("max_concurrency", "Concurrency", width=_WIDTH)
         row["num_prompts"] = line.count("num_prompts", "Prompts", width=_WIDTH)
         row["request_rate_rps"] = line.figure("request_rate_rps", "Rate (1/s)", placeholder="none", width=_WIDTH)
         row["burstiness"] = line.figure("burstiness", "Burstiness", step=0.1, width=_WIDTH)
-        if opened := form_rows.details(line, "When requests leave, and what ends the load"):
+        if opened := form_line.details(line, "When requests leave, and what ends the load"):
             with opened:
                 _show_details(line)
-        form_rows.remove_button(line, "load")
+        form_line.remove_button(line, "load")
     row |= line.within(*_DETAILS)
     if row["arrivals"] == _RAMP:
         row |= line.within(_RAMP_END)

@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 
 from lab.workload import RANDOM_LENGTHS
-from webapp import form_rows, offers, study_problems
-from webapp.form_rows import Label, Line
+from webapp import form_line, form_rows, offers, study_problems
+from webapp.form_line import Label, Line
 from webapp.study_form import Row
 from webapp.study_problems import Problem
 
@@ -33,7 +33,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
     with st.container(border=True, gap="xsmall", height="stretch"):
         st.markdown("**Workloads** :gray[– what is asked]")
-        form_rows.header(TABLE, _LABELS)
+        form_line.header(TABLE, _LABELS)
         for place, (number, initial) in enumerate(form_rows.rows(TABLE)):
             rows.append(_row(Line(TABLE, number, initial)))
             form_rows.say_row(problems, TABLE, place)
@@ -51,16 +51,16 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
 
 def _row(line: Line) -> Row:
     row: dict[str, Any] = {}
-    with form_rows.beside():
+    with form_line.beside():
         row["dataset"] = _dataset(line)
         row["category"] = _category(line, str(row["dataset"]))
         lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
         row["input_tokens"] = _length(line, "input_tokens", "Input tokens", lengths and lengths[0])
         row["output_tokens"] = _length(line, "output_tokens", "Output tokens", lengths and lengths[1])
-        if opened := form_rows.details(line, "How long answers become, and shared beginnings of prompts"):
+        if opened := form_line.details(line, "How long answers become, and shared beginnings of prompts"):
             with opened:
                 _show_details(line)
-        form_rows.remove_button(line, "workload")
+        form_line.remove_button(line, "workload")
     row |= line.within(*_DETAILS)
     return row
 
