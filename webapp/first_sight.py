@@ -16,12 +16,14 @@ PAGE = "first-sight-page"
 _LINGER = "first-sight-linger"
 
 
-def begin(page: str) -> None:
-    """At the beginning of each run: whether another page was shown before."""
+def begin(page: str) -> bool:
+    """At the beginning of each run. Whether another page was shown before, or none."""
     shown = st.session_state.get(PAGE)
-    if shown != page:
-        st.session_state[PAGE] = page
-        st.session_state[_LINGER] = _LOADING_S if shown is None else _DRAWING_S
+    if shown == page:
+        return False
+    st.session_state[PAGE] = page
+    st.session_state[_LINGER] = _LOADING_S if shown is None else _DRAWING_S
+    return True
 
 
 def let_draw() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from webapp import first_sight
+from webapp import first_sight, link
 from webapp.sections import sections
 from webapp.turns import PAGES
 
@@ -16,5 +16,7 @@ with PAGES.turn():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
     page = st.navigation(sections())
-    first_sight.begin(page.url_path)
+    if first_sight.begin(page.url_path):
+        link.follow(page.url_path)
     page.run()
+    link.note(page.url_path)

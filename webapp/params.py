@@ -86,7 +86,7 @@ RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
 QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
-ALL = (
+_ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
     *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
@@ -94,6 +94,9 @@ ALL = (
     *(PER, KEPT, PRICE, UTILISATION),
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
+
+#: In the URL and in the session's state.
+KEYS = frozenset((ALL_OUTPUTS, DRAFT_COST, *(param.key for param in _ALL)))
 
 _SEPARATOR = " · "
 
@@ -113,7 +116,7 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
     asked = st.session_state.get(param.key) or st.query_params.get(param.key)
     there = _there(asked, options)
     if asked and there is None:
-        st.session_state[_missing_key(param)] = asked
+        st.session_state[missing_key(param.key)] = asked
     if there is None and param.always_in_url:
         there = options[0]
     if there is not None:
@@ -153,7 +156,7 @@ def choose_many(
     asked = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
     found = {each: _there(each, options) for each in asked}
     if lost := [each for each, there in found.items() if there is None]:
-        st.session_state[_missing_key(param)] = ", ".join(lost)
+        st.session_state[missing_key(param.key)] = ", ".join(lost)
     if not show:
         return ()
     chosen = list(dict.fromkeys(there for there in found.values() if there is not None)) or (list(first) if new else [])
@@ -181,7 +184,7 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
         try:
             date.fromisoformat(asked)
         except ValueError:
-            st.session_state[_missing_key(param)] = asked
+            st.session_state[missing_key(param.key)] = asked
     picked: date | None = st.date_input(
         param.label,
         None,
@@ -213,13 +216,13 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
 def note_missing(param: Param, options: Sequence[str]) -> None:
     """Before its widget is made: whether the link asks for what is not among the options, for `say_missing`."""
     if param.key not in st.session_state and _there(asked := st.query_params.get(param.key), options) is None and asked:
-        st.session_state[_missing_key(param)] = asked
+        st.session_state[missing_key(param.key)] = asked
 
 
 def say_missing(*params: Param) -> None:
     """One sentence for each value that the link asked for in vain; gone once the reader has chosen another."""
     for param in params:
-        if asked := st.session_state.get(_missing_key(param)):
+        if asked := st.session_state.get(missing_key(param.key)):
             st.warning(
                 f"This link asks for the {param.noun} {literal(asked)}, which is not here (any more). "
                 f"Shown instead: {literal(_shown(param))}.",
@@ -253,9 +256,10 @@ def _put_into_url(param: Param, value: str) -> None:
             st.rerun()
 
 
-def _missing_key(param: Param) -> str:
-    return f"missing-{param.key}"
+def missing_key(key: str) -> str:
+    """In the session's state: what was asked for in vain for this parameter."""
+    return f"missing-{key}"
 
 
 def forget_missing(param: Param) -> None:
-    st.session_state.pop(_missing_key(param), None)
+    st.session_state.pop(missing_key(param.key), None)

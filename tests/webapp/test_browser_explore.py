@@ -15,12 +15,20 @@ from tests.webapp.test_results_page import three_arms
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
 
+def open_listed(page: Page, title: str) -> None:
+    """By the list of pages."""
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+    heading(page, title)
+
+
 def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, three_arms(name="explored"))
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
-    page.goto(f"{server.url}/explore")
-    heading(page, "Explore")
+    page.goto(f"{server.url}/run")  # another run, which the page of runs remembers
+    heading(page, "Run")
+    expect(page.get_by_text(re.compile("^no draft, "))).to_be_visible()
+    open_listed(page, "Explore")
     expect(page.get_by_text(re.compile("^12 of .* completed runs"))).to_be_visible()
     choose(page, "Colour", "Method")
     page.get_by_text("More filters").click()
@@ -44,4 +52,7 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     heading(page, "Run")
     expect(page).to_have_url(re.compile("run="))
     expect(page.get_by_text(re.compile("^draft, "))).to_be_visible()
+    open_listed(page, "Explore")  # as it was left
+    expect(page.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    assert parameters(page) == parameters(other)
     assert errors == []
