@@ -50,7 +50,7 @@ def _show_empty() -> None:
             "What you pin stands here side by side, in your order, with a link for everybody who can open this page.",
             text_alignment="center",
         )
-        with st.container(horizontal=True, horizontal_alignment="center"):
+        with st.container(horizontal=True, horizontal_alignment="center", vertical_alignment="center"):
             st.page_link("views/results.py", label="Pin a figure of a study", icon=":material/monitoring:")
             st.page_link("views/sql.py", label="Pin the answer to a query", icon=":material/database:")
             _show_new()

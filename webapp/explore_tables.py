@@ -75,7 +75,7 @@ def _words() -> dict[str, Any]:
         **{axis.column: text(axis.label) for axis in DIMENSIONS},
         "arm": text("Arm", pinned=True),
         "concurrency": number("Concurrency", format="%d", width="small"),
-        "k": number("Draft tokens k", format="%d", width="small"),
+        "k": number("Draft tokens k", format="%d", width=105),
     }
 
 

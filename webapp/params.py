@@ -86,7 +86,7 @@ RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
 QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
-_ALL = (
+ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
     *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
@@ -96,7 +96,7 @@ _ALL = (
 )
 
 #: In the URL and in the session's state.
-KEYS = frozenset((ALL_OUTPUTS, DRAFT_COST, *(param.key for param in _ALL)))
+KEYS = frozenset((ALL_OUTPUTS, DRAFT_COST, *(param.key for param in ALL)))
 
 _SEPARATOR = " · "
 

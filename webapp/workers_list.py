@@ -75,10 +75,10 @@ def _columns() -> dict[str, Any]:
     states = ["free", "working", "away"]
     return {
         "state": st.column_config.MultiselectColumn("State", options=states, color=["green", "blue", "gray"], width=80),
-        "hardware": text("Hardware", width=230),
-        "gpus": text("GPUs", width=55),
-        "engines": text("Engines", width=200),
-        "job_id": text("Works on", width=165),
-        "last_seen": text("Last seen", width=85),
+        "hardware": text("Hardware", width=175),
+        "gpus": text("GPUs", width=50),
+        "engines": text("Engines", width=190),
+        "job_id": text("Works on", width=145),
+        "last_seen": text("Last seen", width=95),
         "worker": text("Worker", width=200),
     }

@@ -142,6 +142,21 @@ def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() ->
     layers(positions.shares(rows, "conditional", STYLES))
 
 
+def _measured(arm: str, accepted: int) -> pd.DataFrame:
+    found = pooled([Counts(100, 300, accepted, (0.8, 0.5, 0.3))])
+    return compare_rows.positions({arm: {k: few for k in (1, 2, 3) if (few := with_fewer_tokens(found, k))}})
+
+
+def test_figures_beside_marks_close_together_do_not_lie_on_each_other() -> None:
+    rows = pd.concat([_measured("a", 160), _measured("b", 161)])
+    drawn = layers(positions.lengths(rows, STYLES, "light"))
+    (words,) = (layer for layer in drawn if layer["mark"]["type"] == "text")
+    assert words["encoding"]["y"]["field"] == "label"
+    shown = positions.labelled(rows)
+    low, high = sorted(shown["label"])
+    assert shown["length"].max() - shown["length"].min() < high - low
+
+
 def pooled_histograms(values_ms: dict[str, np.ndarray]) -> pd.DataFrame:
     """As `place_questions.histograms` gives them, of one latency."""
     rows = [

@@ -88,6 +88,12 @@ def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_f
     assert shown["lane"].max() + 1 <= most
 
 
+def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
+    figure = timeline.Second("engine_waiting", "Waiting in the engine")
+    drawn = timeline.second(pd.DataFrame({"t_s": [1.0, 2.0], "engine_waiting": [0, 0]}), figure, "light").to_dict()
+    assert drawn["encoding"]["y"]["scale"]["domain"] == [0, 1]
+
+
 @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
 def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
     open_page: OpenPage, settings: Settings, sample: str

@@ -6,6 +6,7 @@ import altair as alt
 import pandas as pd
 
 from lab.histogram import Counts, cumulative, quantile
+from webapp.charts.axes import SHORT
 from webapp.charts.explore_runs import Scene
 from webapp.charts.explore_series import dash_scale
 from webapp.charts.theme import INKS, ArmStyle, colour_scale
@@ -49,7 +50,9 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     if scene.x_domain is not None:
         scale.domain = list(scene.x_domain)
     base = alt.Chart(drawn).encode(
-        x=alt.X("ms:Q", title=scene.x.title, scale=scale, axis=alt.Axis(format="~s", labelOverlap=True, tickCount=8)),
+        x=alt.X(
+            "ms:Q", title=scene.x.title, scale=scale, axis=alt.Axis(labelExpr=SHORT, labelOverlap=True, tickCount=8)
+        ),
         y=alt.Y(
             "share:Q",
             title="Values up to there (%)",

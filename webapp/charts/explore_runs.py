@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from webapp.charts.axes import SHORT
 from webapp.charts.explore_axes import Axis, natural
 from webapp.charts.explore_series import dash_scale
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
@@ -145,7 +146,7 @@ def _x(scene: Scene, *, banded: bool = False) -> alt.X:
 def _y(scene: Scene) -> alt.Y:
     if scene.y.kind != "number":
         return alt.Y("y:O", title=scene.y.title)
-    return alt.Y("y:Q", title=scene.y.title, scale=_scale(scene.y_domain), axis=alt.Axis(format="~s"))
+    return alt.Y("y:Q", title=scene.y.title, scale=_scale(scene.y_domain), axis=alt.Axis(labelExpr=SHORT))
 
 
 def _scale(domain: tuple[float, float] | None) -> alt.Scale:

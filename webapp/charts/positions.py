@@ -11,6 +11,8 @@ import pandas as pd
 from webapp.charts.axes import PANEL_HEIGHT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
+#: Of a figure beside its mark, in pixels.
+_LINE_HEIGHT = 13
 _SHARES = {
     "acceptance": "Rounds that accepted up to there (%)",
     "conditional": "Accepted, given all before were (%)",
@@ -42,9 +44,21 @@ def lengths(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.
         fill = INKS[mode].ground if estimated else alt.Undefined
         marks = rows.mark_point(filled=not estimated, size=75, strokeWidth=2, opacity=1, fill=fill)
         layers.append(marks.encode(shape=_shape(styles), tooltip=_TOOLTIP))
-    text = base.encode(text=alt.Text("length:Q", format=".2f")).transform_filter("!datum.is_estimate")
-    layers.append(text.mark_text(dx=8, align="left", fontSize=11))
+    words = _base(labelled(frame), styles, "Drafted tokens (k)").mark_text(dx=8, align="left", fontSize=11)
+    layers.append(words.encode(y="label:Q", text=alt.Text("length:Q", format=".2f")))
     return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+
+
+def labelled(frame: pd.DataFrame) -> pd.DataFrame:
+    """The measured rows, with the place of each one's figure in `label`: none within a line's height of another."""
+    measured = frame[~frame["is_estimate"]].sort_values("length")
+    apart = _LINE_HEIGHT / PANEL_HEIGHT * (float(frame["length"].max()) - 1)
+    last: dict[int, float] = {}  # by position, the place of the figure below
+    labels = []
+    for position, length in zip(measured["position"], measured["length"], strict=True):
+        last[position] = max(length, last.get(position, 0.0) + apart)
+        labels.append(last[position])
+    return measured.assign(label=labels)
 
 
 def _base(frame: pd.DataFrame, styles: Sequence[ArmStyle], title: str) -> alt.Chart:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
-from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
 from webapp.charts.measures import Measure
 from webapp.charts.theme import INKS, Mode, colour_scale
 
@@ -18,7 +18,7 @@ def panel(frame: pd.DataFrame, measure: Measure, setting: Setting, top: float) -
     base = _base(with_load(frame).assign(figure=frame["value"].map(_short)), setting)
     scale = alt.Scale(domain=[0, top], nice=False)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2).encode(
-        y=alt.Y("value:Q", title=measure.title, scale=scale, axis=alt.Axis(format="~s")),
+        y=alt.Y("value:Q", title=measure.title, scale=scale, axis=alt.Axis(labelExpr=SHORT)),
         color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
         tooltip=_tooltip(measure, setting.axis),
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
+from webapp.charts.axes import SHORT
 from webapp.charts.theme import INKS, Mode
 
 #: Two marks each: more than that a browser does not draw at ease. Of a longer run the first requests are drawn.
@@ -68,7 +69,9 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
     base = alt.Chart(requests[list(DRAWN)]).encode(y=alt.Y("lane:O", title="Stream", axis=None), tooltip=_TOOLTIP)
     colour = alt.condition("isValid(datum.error)", alt.value(ink.loss), alt.value(ink.arms[0]))
-    waited = base.mark_bar(opacity=0.35).encode(x=alt.X("sent_s:Q", title=_TIME), x2="first_s", color=colour)
+    waited = base.mark_bar(opacity=0.35).encode(
+        x=alt.X("sent_s:Q", title=_TIME, axis=alt.Axis(tickCount=12)), x2="first_s", color=colour
+    )
     answered = base.mark_bar(stroke=ink.ground, strokeWidth=1).encode(x="first_s:Q", x2="until_s", color=colour)
     return alt.LayerChart(layer=[waited, answered]).properties(height=height)
 
@@ -79,9 +82,10 @@ def second(telemetry: pd.DataFrame, figure: Second, mode: Mode) -> alt.Chart:
     drawn: alt.Chart = alt.Chart(rows, height=_SECOND_HEIGHT).mark_line(
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
     )
+    top = max(1.0, float(rows["value"].max()))  # else an axis of zeros alone has no numbers
     return drawn.encode(
-        x=alt.X("t_s:Q", title=_TIME),
-        y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=3, format="~s")),
+        x=alt.X("t_s:Q", title=_TIME, axis=alt.Axis(tickMinStep=1, tickCount=6)),
+        y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3, labelExpr=SHORT)),
         tooltip=[
             alt.Tooltip("t_s:Q", title=_TIME, format=".1f"),
             alt.Tooltip("value:Q", title=figure.title, format=".4~g"),
