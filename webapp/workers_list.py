@@ -75,9 +75,9 @@ def _columns() -> dict[str, Any]:
     states = ["free", "working", "away"]
     return {
         "state": st.column_config.MultiselectColumn("State", options=states, color=["green", "blue", "gray"], width=80),
-        "hardware": text("Hardware", width=175),
+        "hardware": text("Hardware", width=165),
         "gpus": text("GPUs", width=50),
-        "engines": text("Engines", width=190),
+        "engines": text("Engines", width=200),
         "job_id": text("Works on", width=145),
         "last_seen": text("Last seen", width=95),
         "worker": text("Worker", width=200),

@@ -11,8 +11,8 @@ import pandas as pd
 from webapp.charts.axes import PANEL_HEIGHT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
-#: Of a figure beside its mark, in pixels.
-_LINE_HEIGHT = 13
+#: Of a figure beside its mark: its share of the panel's height.
+_LINE_HEIGHT = 0.075
 _SHARES = {
     "acceptance": "Rounds that accepted up to there (%)",
     "conditional": "Accepted, given all before were (%)",
@@ -52,7 +52,7 @@ def lengths(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.
 def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     """The measured rows, with the place of each one's figure in `label`: none within a line's height of another."""
     measured = frame[~frame["is_estimate"]].sort_values("length")
-    apart = _LINE_HEIGHT / PANEL_HEIGHT * (float(frame["length"].max()) - 1)
+    apart = _LINE_HEIGHT * (float(frame["length"].max()) - 1)
     last: dict[int, float] = {}  # by position, the place of the figure below
     labels = []
     for position, length in zip(measured["position"], measured["length"], strict=True):
