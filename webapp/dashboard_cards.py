@@ -40,9 +40,9 @@ def show(drawn: Sequence[Drawn], mode: Mode, *, is_edited: bool) -> None:
 
 def _show_card(each: Drawn, mode: Mode) -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{each.pin.pin_id}"):
-        with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             note = f" :gray[({literal(each.about.note)})]" if each.about.note else ""
-            st.markdown(f"**{literal(each.about.title)}**{note}", width="content")
+            st.markdown(f"**{literal(each.about.title)}**{note}", width="stretch")
             if each.figure is not None:
                 figure = replace(each.figure, key=f"{each.pin.pin_id}-{each.figure.key}")
                 file_buttons.show_files(figure, each.about, mode)
