@@ -23,6 +23,7 @@ from webapp import (
 from webapp.about import View
 from webapp.advice_data import Found
 from webapp.headline import Card
+from webapp.link import bound
 from webapp.study_start import FROM_JOB, Start
 from webapp.text import count, literal, span, times
 from workers import queue
@@ -53,8 +54,7 @@ def choose() -> dict[str, Sequence[str]]:
             step=0.01,
             format="%.3f",
             placeholder="as measured",
-            key=params.DRAFT_COST,
-            bind="query-params",
+            **bound(params.DRAFT_COST),
             help="Time of a draft step over a target step, to predict by. Empty: what each arm shows at its least "
             "concurrency.",
         )

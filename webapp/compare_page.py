@@ -25,6 +25,7 @@ from webapp.about import View
 from webapp.charts.heat import MARKS
 from webapp.compare_choice import Choice
 from webapp.headline import Card
+from webapp.link import bound
 from webapp.text import count, literal, span, times
 
 Parameters = Mapping[str, Sequence[str]]
@@ -170,8 +171,7 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     outputs = data.outputs_of(choice.job_id)
     wanted = st.toggle(
         f"Tell beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
-        key=params.ALL_OUTPUTS,
-        bind="query-params",
+        **bound(params.ALL_OUTPUTS),
     )
     if not wanted:
         return None

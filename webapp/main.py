@@ -19,4 +19,3 @@ with PAGES.turn():
     if first_sight.begin(page.url_path):
         link.follow(page.url_path)
     page.run()
-    link.note(page.url_path)

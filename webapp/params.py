@@ -14,6 +14,7 @@ from typing import Any
 
 import streamlit as st
 
+from webapp.link import bound, missing_key
 from webapp.text import literal
 
 
@@ -95,9 +96,6 @@ ALL = (
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
 
-#: In the URL and in the session's state.
-KEYS = frozenset((ALL_OUTPUTS, DRAFT_COST, *(param.key for param in ALL)))
-
 _SEPARATOR = " · "
 
 
@@ -129,8 +127,7 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
         param.label,
         list(options),
         index=None if param.always_in_url else 0,
-        key=param.key,
-        bind="query-params",
+        **bound(param.key),
         on_change=forget_missing,
         args=(param,),
         help=help_text,
@@ -168,8 +165,7 @@ def choose_many(
     picked: list[str] = st.multiselect(
         param.label,
         list(options),
-        key=param.key,
-        bind="query-params",
+        **bound(param.key),
         on_change=on_change or forget_missing,
         args=(param,),
         help=help_text,
@@ -188,8 +184,7 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
     picked: date | None = st.date_input(
         param.label,
         None,
-        key=param.key,
-        bind="query-params",
+        **bound(param.key),
         on_change=forget_missing,
         args=(param,),
         format="YYYY-MM-DD",
@@ -208,9 +203,8 @@ def reset(values: Mapping[Param, Any]) -> None:
 
 def write(param: Param, *, placeholder: str, help_text: str) -> str:
     """What the reader has written, which the link carries; empty for nothing."""
-    return st.text_input(
-        param.label, key=param.key, bind="query-params", placeholder=placeholder, help=help_text
-    ).strip()
+    written: str = st.text_input(param.label, **bound(param.key), placeholder=placeholder, help=help_text)
+    return written.strip()
 
 
 def note_missing(param: Param, options: Sequence[str]) -> None:
@@ -254,11 +248,6 @@ def _put_into_url(param: Param, value: str) -> None:
         st.query_params[param.key] = value
         if asked:
             st.rerun()
-
-
-def missing_key(key: str) -> str:
-    """In the session's state: what was asked for in vain for this parameter."""
-    return f"missing-{key}"
 
 
 def forget_missing(param: Param) -> None:

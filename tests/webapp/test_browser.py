@@ -29,6 +29,12 @@ PATIENCE_MS, TRIES = 100_000, 10
 expect.set_options(timeout=PATIENCE_MS)
 
 
+def open_listed(page: Page, title: str) -> None:
+    """By the list of pages."""
+    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+    heading(page, title)
+
+
 def heading(page: Page, name: str) -> None:
     expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 from tests.lab.studies import study
 from tests.webapp.conftest import Server
 from tests.webapp.measured import measure_study
-from tests.webapp.test_browser import HOSTILE, heading, settled
+from tests.webapp.test_browser import HOSTILE, choose, heading, open_listed, settled
 from warehouse import dashboards, pins
 from warehouse.database import app_engine
 
@@ -57,6 +57,27 @@ def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_fil
         menu_button(page, "dashboards-export")
     download.value.save_as(tmp_path / "dashboard.html")
     opens_on_its_own(browser, tmp_path / "dashboard.html")
+
+
+def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showed_meanwhile(
+    server: Server, page: Page
+) -> None:
+    measure_study(server.settings, study(arms=[{"name": "no draft"}, {"name": "n-gram", "speculation": NGRAM}]))
+    page.goto(f"{server.url}/results")
+    heading(page, "Results")
+    settled(page)
+    metric = page.get_by_role("combobox", name=re.compile("^Metric"))
+    pinned = metric.input_value()
+    pin(page, "throughput", "from a view", "")
+    page.get_by_role("dialog").get_by_label("Close").click()
+    choose(page, "Metric", "Request throughput")
+    expect(page).to_have_url(re.compile("metric="))
+    settled(page)
+    open_listed(page, "Dashboards")
+    page.get_by_role("link", name="from a view").click()
+    page.get_by_role("link", name="Where it is from").click()
+    heading(page, "Results")
+    expect(metric).to_have_value(pinned)
 
 
 def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:

@@ -9,16 +9,10 @@ from playwright.sync_api import Page, expect
 
 from tests.webapp.conftest import Server
 from tests.webapp.measured import measure_study
-from tests.webapp.test_browser import choose, heading, parameters, settled
+from tests.webapp.test_browser import choose, heading, open_listed, parameters, settled
 from tests.webapp.test_results_page import three_arms
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
-
-
-def open_listed(page: Page, title: str) -> None:
-    """By the list of pages."""
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
-    heading(page, title)
 
 
 def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: Server, page: Page) -> None:
