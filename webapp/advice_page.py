@@ -14,6 +14,7 @@ from webapp import (
     advice_figures,
     advice_rows,
     advice_tables,
+    choosing,
     data,
     drawing,
     open_tabs,
@@ -43,7 +44,7 @@ def choose() -> dict[str, Sequence[str]]:
     """The study, and the cost of drafting. Raises UserError for a cost that a link gives and that is none."""
     study, cost = st.columns([3.2, 1])
     with study:
-        label = params.choose(params.JOB, results_page.labels(data.studies_with_results()))
+        label = choosing.choose(params.JOB, results_page.labels(data.studies_with_results()))
     if params.DRAFT_COST not in st.session_state:
         advice_figures.draft_cost({params.DRAFT_COST: st.query_params.get_all(params.DRAFT_COST)})
     with cost:
@@ -58,7 +59,7 @@ def choose() -> dict[str, Sequence[str]]:
             help="Time of a draft step over a target step, to predict by. Empty: what each arm shows at its least "
             "concurrency.",
         )
-    params.say_missing(params.JOB)
+    choosing.say_missing(params.JOB)
     asked: dict[str, Sequence[str]] = {params.JOB.key: (params.job_id_of(label),)}
     return asked if told is None else asked | {params.DRAFT_COST: (f"{told:g}",)}
 

@@ -8,6 +8,7 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from webapp import (
+    choosing,
     compare_choice,
     compare_data,
     compare_figures,
@@ -36,21 +37,21 @@ def choose() -> dict[str, Sequence[str]]:
     """Study, baseline, candidates and metric. Raises UserError where no arm can be compared."""
     study, baseline, metric = st.columns([2.4, 1.4, 1.4])
     with study:
-        label = params.choose(params.JOB, results_page.labels(data.studies_with_results()))
+        label = choosing.choose(params.JOB, results_page.labels(data.studies_with_results()))
     job_id = params.job_id_of(label)
     with baseline:
-        base = params.choose(
+        base = choosing.choose(
             params.BASELINE, compare_choice.baselines(job_id), help_text="Any arm may be what the others are held to"
         )
     with metric:
-        measure = params.choose(params.METRIC, list(compare_measures.BY_LABEL))
+        measure = choosing.choose(params.METRIC, list(compare_measures.BY_LABEL))
     found = data.compared(job_id, compare_measures.BY_LABEL[measure].column, base)
     candidates, rows = st.columns([3.8, 1.4])
     with candidates:
-        chosen = params.choose_many(params.CANDIDATES, compare_choice.candidates(found), placeholder="All")
+        chosen = choosing.choose_many(params.CANDIDATES, compare_choice.candidates(found), placeholder="All")
     with rows:
-        heat_rows = params.choose(params.HEAT_ROWS, list(compare_choice.HEAT_ROWS))
-    params.say_missing(params.JOB, params.BASELINE, params.METRIC, params.CANDIDATES, params.HEAT_ROWS)
+        heat_rows = choosing.choose(params.HEAT_ROWS, list(compare_choice.HEAT_ROWS))
+    choosing.say_missing(params.JOB, params.BASELINE, params.METRIC, params.CANDIDATES, params.HEAT_ROWS)
     keys = (params.JOB, params.BASELINE, params.METRIC, params.HEAT_ROWS)
     asked: dict[str, Sequence[str]] = dict(
         zip((param.key for param in keys), ((job_id,), (base,), (measure,), (heat_rows,)), strict=True)
@@ -71,10 +72,10 @@ def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
     workloads = compare_choice.workloads(choice.found, choice.candidates)
     workload_column, load_column, _ = st.columns([2, 1.2, 2])
     with workload_column:
-        workload = params.choose(params.AT_WORKLOAD, workloads)
+        workload = choosing.choose(params.AT_WORKLOAD, workloads)
     with load_column:
-        load = params.choose(params.AT_LOAD, compare_choice.loads(choice.found, choice.candidates, workload))
-    params.say_missing(params.AT_WORKLOAD, params.AT_LOAD)
+        load = choosing.choose(params.AT_LOAD, compare_choice.loads(choice.found, choice.candidates, workload))
+    choosing.say_missing(params.AT_WORKLOAD, params.AT_LOAD)
     return {params.AT_WORKLOAD.key: (workload,), params.AT_LOAD.key: (load,)}
 
 

@@ -11,6 +11,7 @@ from lab.errors import UnknownPriceError, UserError
 from warehouse.slo_costs import cheapest
 from warehouse.study_costs import ArmCost
 from webapp import (
+    choosing,
     cost_cards,
     cost_choice,
     cost_data,
@@ -33,14 +34,14 @@ def choose() -> dict[str, Sequence[str]]:
     """
     study, per, kept = st.columns([2.4, 2, 1.4])
     with study:
-        label = params.choose(params.JOB, results_page.labels(data.studies_with_results()))
+        label = choosing.choose(params.JOB, results_page.labels(data.studies_with_results()))
     with per:
-        measure = params.choose(params.PER, list(cost_choice.BY_LABEL))
+        measure = choosing.choose(params.PER, list(cost_choice.BY_LABEL))
     with kept:
-        share = params.choose(params.KEPT, list(cost_choice.KEPT))
+        share = choosing.choose(params.KEPT, list(cost_choice.KEPT))
     price_column, used_column, _ = st.columns([1.2, 1.2, 3.4])
     with price_column:
-        price = params.write(
+        price = choosing.write(
             params.PRICE,
             placeholder="by the price book",
             help_text="Of everything an engine runs on, for all arms. Empty: the study's own price, or the price "
@@ -48,13 +49,13 @@ def choose() -> dict[str, Sequence[str]]:
         )
         is_right = _checked(lambda: cost_choice.price_of(price))
     with used_column:
-        used = params.write(
+        used = choosing.write(
             params.UTILISATION,
             placeholder="100, or the entry's own",
             help_text="The share of the hours paid for in which the hardware works; idle hours are paid for too",
         )
         is_right &= _checked(lambda: cost_choice.utilisation_of(used))
-    params.say_missing(params.JOB, params.PER, params.KEPT)
+    choosing.say_missing(params.JOB, params.PER, params.KEPT)
     if not is_right:
         st.stop()
     keys = (params.JOB, params.PER, params.KEPT, params.PRICE, params.UTILISATION)

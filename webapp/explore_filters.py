@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from webapp import data, params
+from webapp import choosing, data, params
 from webapp.charts.explore_axes import natural
 from webapp.explore_slice import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices
 from webapp.text import literal
@@ -29,12 +29,12 @@ def choose_drawing() -> Chosen:
     """The mark, and the choices that this mark has."""
     columns = st.columns(5)
     with columns[0]:
-        chosen = params.choose(params.MARK, choices(params.MARK))
+        chosen = choosing.choose(params.MARK, choices(params.MARK))
     mark: Mark = next(each for each in MARKS if each == chosen)
     found: Chosen = {params.MARK.key: [mark]}
     for column, param in zip(columns[1:], USES[mark], strict=False):
         with column:
-            found[param.key] = [params.choose(param, choices(param))]
+            found[param.key] = [choosing.choose(param, choices(param))]
     return found
 
 
@@ -44,7 +44,7 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     with studies:
         found: Chosen = {params.SLICED["study"].key: _choose_studies(options)}
     with validity:
-        found[params.VALIDITY.key] = [params.choose(params.VALIDITY, choices(params.VALIDITY))]
+        found[params.VALIDITY.key] = [choosing.choose(params.VALIDITY, choices(params.VALIDITY))]
     with reset_:
         st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
     folded = st.expander(
@@ -53,8 +53,8 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     if folded.open or _any_is_set():
         with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
             found |= _choose_more(options)
-    params.say_missing(params.MARK, *_drawn_by(), *params.SLICED.values())
-    params.say_missing(params.VALIDITY, params.BEGUN_FROM, params.BEGUN_TO)
+    choosing.say_missing(params.MARK, *_drawn_by(), *params.SLICED.values())
+    choosing.say_missing(params.VALIDITY, params.BEGUN_FROM, params.BEGUN_TO)
     return {key: chosen for key, chosen in found.items() if chosen}
 
 
@@ -63,7 +63,7 @@ def _choose_more(options: pd.DataFrame) -> Chosen:
         param.key: _choose_values(options, name, param) for name, param in params.SLICED.items() if param in _FOLDED
     }
     for param in (params.BEGUN_FROM, params.BEGUN_TO):
-        day = params.choose_day(param)
+        day = choosing.choose_day(param)
         found[param.key] = [] if day is None else [day.isoformat()]
     return found
 
@@ -78,7 +78,7 @@ def reset() -> None:
     values: dict[params.Param, object] = {param: [] for param in params.SLICED.values()}
     values |= {params.SLICED["study"]: [_newest()], params.BEGUN_FROM: None, params.BEGUN_TO: None}
     values |= {param: choices(param)[0] for param in (params.MARK, params.VALIDITY, *_drawn_by())}
-    params.reset(values)
+    choosing.reset(values)
 
 
 def _drawn_by() -> list[params.Param]:
@@ -105,7 +105,7 @@ def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
     there = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
     origins = set(options.loc[options["dimension"] == "origin", "value"])
     beside = [name for name, origin in BESIDE.items() if origin in origins]
-    return params.choose_many(
+    return choosing.choose_many(
         params.SLICED["study"],
         [EVERY_STUDY, *beside, *there["value"]],
         first=[_newest()],
@@ -121,7 +121,7 @@ def _studies_changed(param: params.Param) -> None:
         st.session_state[param.key] = [EVERY_STUDY]
     elif EVERY_STUDY in chosen:
         st.session_state[param.key] = [each for each in chosen if each != EVERY_STUDY]
-    params.forget_missing(param)
+    choosing.forget_missing(param)
 
 
 def _choose_values(options: pd.DataFrame, name: str, param: params.Param) -> Sequence[str]:
@@ -131,4 +131,4 @@ def _choose_values(options: pd.DataFrame, name: str, param: params.Param) -> Seq
     runs = dict(zip(there["value"], there["runs"], strict=True))
     told = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MOST_TOLD])
     more = f" and {len(values) - _MOST_TOLD} more" if len(values) > _MOST_TOLD else ""
-    return params.choose_many(param, values, help_text=f"Runs here: {told}{more}", show=len(values) > 1)
+    return choosing.choose_many(param, values, help_text=f"Runs here: {told}{more}", show=len(values) > 1)

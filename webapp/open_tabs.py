@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from webapp import params
+from webapp import choosing
 from webapp.link import bound
 from webapp.params import Param
 
 
 def show(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
     """`parts`: what shows each tab, by its name. The first is open where neither the link nor the reader chose one."""
-    params.note_missing(param, list(parts))
+    choosing.note_missing(param, list(parts))
     tabs = st.tabs(list(parts), **bound(param.key))
-    params.say_missing(param)
+    choosing.say_missing(param)
     for tab, show_part in zip(tabs, parts.values(), strict=True):
         if tab.open:
             with tab:

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import UserError
-from webapp import drawing, others_data, params
+from webapp import choosing, drawing, others_data, params
 from webapp.about import View
 from webapp.text import count, literal
 
@@ -67,8 +67,8 @@ def show_published() -> None:
     """The sources, the figures of one of them, and what does not fit together."""
     sources = others_data.published_sources()
     st.subheader("Published figures", anchor=False)
-    chosen = params.choose(params.SOURCE, sources["source"].tolist())
-    params.say_missing(params.SOURCE)
+    chosen = choosing.choose(params.SOURCE, sources["source"].tolist())
+    choosing.say_missing(params.SOURCE)
     about = sources[sources["source"] == chosen].iloc[0]
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
     st.caption(literal(about["method"]))

@@ -10,7 +10,7 @@ import streamlit as st
 from lab.comparison.agreement import Agreement
 from lab.comparison.agreement import Pair as Texts
 from warehouse.comparisons import Pair
-from webapp import compare_data, params
+from webapp import choosing, compare_data, params
 from webapp.compare_choice import Choice
 from webapp.text import count, literal
 
@@ -28,13 +28,13 @@ def show(choice: Choice) -> None:
         return
     arm_column, page_column, _ = st.columns([1.6, 1.2, 2.4])
     with arm_column:
-        arm = params.choose(params.AGAINST, list(pairs))
+        arm = choosing.choose(params.AGAINST, list(pairs))
     found = compare_data.agreement(choice.found, pairs[arm])
     differing = [each for each in found.pairs if not each.same]
     pages = _pages(len(differing))
     with page_column:
-        page = params.choose(params.PROMPTS, pages) if pages else ""
-    params.say_missing(params.AGAINST, params.PROMPTS)
+        page = choosing.choose(params.PROMPTS, pages) if pages else ""
+    choosing.say_missing(params.AGAINST, params.PROMPTS)
     st.markdown(_sentence(found, arm, choice.found.baseline))
     if pages:
         first = pages.index(page) * _A_PAGE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import data, job_detail, jobs_page, params, workers_list
+from webapp import choosing, data, job_detail, jobs_page, params, workers_list
 from webapp.said import said_here
 
 st.title("Jobs")
@@ -20,6 +20,6 @@ if not jobs:
 jobs_page.show_table(jobs)
 
 with said_here():
-    label = params.choose(params.JOB, [params.job_label(job.name, job.job_id) for job in jobs])
-    params.say_missing(params.JOB)
+    label = choosing.choose(params.JOB, [params.job_label(job.name, job.job_id) for job in jobs])
+    choosing.say_missing(params.JOB)
     job_detail.show(data.engine(), params.job_id_of(label))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp import data, params, results_page, run_details, run_page
+from webapp import choosing, data, params, results_page, run_details, run_page
 from webapp.about import View
 from webapp.said import said_here
 
@@ -15,10 +15,10 @@ with said_here():
     studies = data.studies_with_results()
     study_column, run_column = st.columns([1, 1.4])
     with study_column:
-        job_id = params.job_id_of(params.choose(params.JOB, results_page.labels(studies)))
+        job_id = params.job_id_of(choosing.choose(params.JOB, results_page.labels(studies)))
     with run_column:
-        run_id = params.job_id_of(params.choose(params.RUN, run_page.labels(data.results(job_id))))
-    params.say_missing(params.JOB, params.RUN)
+        run_id = params.job_id_of(choosing.choose(params.RUN, run_page.labels(data.results(job_id))))
+    choosing.say_missing(params.JOB, params.RUN)
     run = data.run(run_id).iloc[0]
 
 run_page.show_head(run)
