@@ -3,8 +3,8 @@
 `python -m webapp` serves such a home. Three things are measured, each warm (every page was opened before):
 
 - page to chart: Debian's chromium, its cache filled, goes to each page; timed to the first chart that is there (a table
-  or the heading on a page without). Once by the page list of an app that is open, once by the page's link, which has
-  Streamlit's own start in the browser in it.
+  or the heading on a page without). By the page list of an app that is open, beside the aim; and by the page's link
+  where no app is open, which has Streamlit's own start in the browser in it, beside a bare Streamlit page's.
 - new visitors at once: so many websockets that speak Streamlit's protocol ask for a page in the same moment; timed for
   each from opening the websocket to the end of the page's script. No browser draws, so it is the server's time.
 - memory a visitor: how much the server's resident memory grows by visitors who have seen every page and stay.
@@ -21,7 +21,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 
 import psutil
 
@@ -36,6 +37,13 @@ from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 AIM_CHART_S, AIM_VISITORS_S, AIM_VISITOR_MB = 0.5, 1.2, 5.0
 AT_ONCE, STAYING = 20, 40
 _START_S = 300.0
+_BARE = Path(__file__).with_name("bare_page.py")
+_BARE_OPTIONS = {
+    "STREAMLIT_SERVER_ADDRESS": "127.0.0.1",
+    "STREAMLIT_SERVER_HEADLESS": "true",
+    "STREAMLIT_SERVER_FILE_WATCHER_TYPE": "none",
+    "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
+}
 #: What a link asks for beyond its page: costs need a price. And the page a reader comes from, which draws nothing.
 _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
 
@@ -57,11 +65,18 @@ def _measure(url: str, server: psutil.Process, repeats: int) -> None:
     print(f"pages: {', '.join(map(_name, pages))}", file=sys.stderr)
     listed = {_name(page): page for page in pages if page != _BEFORE}
     _show("Page to chart, by the page list", "s", AIM_CHART_S, from_page_list(url, listed, repeats, _BEFORE))
-    links = {_name(page): page + _QUERIES.get(page, "") for page in pages}
-    _show("Page to chart, by the page's link", "s", AIM_CHART_S, from_link(url, links, repeats))
+    _show_links(url, {_name(page): page + _QUERIES.get(page, "") for page in pages}, repeats)
     at_once = {f"{AT_ONCE} visitors, {_name(page)}": _at_once(url, page, repeats) for page in pages}
     _show(f"{AT_ONCE} new visitors at once, the median one", "s", AIM_VISITORS_S, at_once)
     _show("Memory", "MB", AIM_VISITOR_MB, {"a visitor": [asyncio.run(_megabytes_a_visitor(url, pages, server))]})
+
+
+def _show_links(url: str, links: Mapping[str, str], repeats: int) -> None:
+    found = from_link(url, links, repeats)
+    with _serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT") as (bare_url, _):
+        (bare,) = from_link(bare_url, {"bare": ""}, repeats).values()
+    rows = [Row(f"{name} s", values, bare, "none") for name, values in found.items()]
+    show("Page to chart, by the page's link", "bare page", rows)
 
 
 def _name(page: str) -> str:
@@ -94,14 +109,21 @@ async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Pr
             return (server.memory_info().rss - before) / STAYING / 1e6
 
 
+def _served(settings: Settings) -> AbstractContextManager[tuple[str, psutil.Process]]:
+    """`python -m webapp` of this home."""
+    home = {f"{ENVIRONMENT_PREFIX}HOME": str(settings.home.absolute())}
+    return _serving(("-m", "webapp"), home, f"{ENVIRONMENT_PREFIX}WEB_PORT")
+
+
 @contextmanager
-def _served(settings: Settings) -> Iterator[tuple[str, psutil.Process]]:
-    """`python -m webapp` on a free port."""
+def _serving(
+    arguments: Sequence[str], environment: Mapping[str, str], port_name: str
+) -> Iterator[tuple[str, psutil.Process]]:
+    """Python with these arguments, on a free port that it reads from `port_name`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    extra = {"HOME": str(settings.home.absolute()), "WEB_PORT": str(port)}
-    environment = os.environ | {ENVIRONMENT_PREFIX + name: value for name, value in extra.items()}
-    with subprocess.Popen((sys.executable, "-m", "webapp"), env=environment) as process:
+    whole = os.environ | environment | {port_name: str(port)}
+    with subprocess.Popen((sys.executable, *arguments), env=whole) as process:
         try:
             _wait_until_healthy(port, process)
             yield f"http://127.0.0.1:{port}", psutil.Process(process.pid)
@@ -114,7 +136,7 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
     while True:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_START_S)
         try:
-            connection.request("GET", "/healthz")
+            connection.request("GET", "/_stcore/health")
             connection.getresponse().read()
         except ConnectionError:
             if process.poll() is not None or time.monotonic() > deadline_s:
