@@ -9,21 +9,28 @@ import streamlit as st
 
 from lab.study import Study
 from webapp import arm_rows, form_rows, load_rows, more_fields, workload_rows
-from webapp.study_form import FormValues, Row, from_study
+from webapp.study_form import FormValues, Row, from_study, to_toml
 from webapp.study_problems import Problem
 
 FIELDS = ("name", "target", "repeats", *more_fields.FIELDS)
-_INITIAL, _CURRENT = "submit-initial", "submit-current"
+_INITIAL, _CURRENT, _BEGUN = "submit-initial", "submit-current", "submit-begun"
 #: Narrower than this (pixels) workloads and loads stand below each other.
 _LEAST_WIDTH = 560
 
 
 def begin(study: Study) -> None:
     """Fill the form with this study."""
-    _begin(from_study(study))
+    fill(from_study(study))
+    st.session_state[_BEGUN] = to_toml(current())
 
 
-def _begin(values: FormValues) -> None:
+def is_changed() -> bool:
+    """Whether the form holds something else than the study it was filled with."""
+    return holds_something() and to_toml(current()) != st.session_state[_BEGUN]
+
+
+def fill(values: FormValues) -> None:
+    """With what it held before."""
     st.session_state[_INITIAL] = values.fields
     st.session_state[_CURRENT] = values
     form_rows.begin(arms=values.arms, workloads=values.workloads, loads=values.loads)
@@ -44,7 +51,7 @@ def edit(problems: Sequence[Problem]) -> FormValues:
     if form_rows.key("name") not in st.session_state and st.session_state.get(_CURRENT) is not None:
         # The visitor comes back: the widgets were forgotten (the name is none of those that are kept), what was typed
         # was not.
-        _begin(current())
+        fill(current())
     initial: Row = st.session_state[_INITIAL]
     fields = _study_fields(initial, problems)
     arms = arm_rows.edit(problems)

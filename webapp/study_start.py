@@ -15,7 +15,7 @@ import streamlit as st
 from lab.errors import UserError
 from lab.reference import reference_version
 from lab.study import Study
-from webapp import advice_data, data, offers, params, study_editor, toml_editor
+from webapp import advice_data, data, offers, params, study_editor, study_undo, toml_editor
 from webapp.said import said_here
 from webapp.text import literal
 from workers import queue
@@ -74,9 +74,16 @@ def _asked() -> Start | None:
 def _load(start: Start) -> None:
     """Raises UserError for a preset or a job that is not there."""
     study = _study(start)
+    before: Start | None = st.session_state.get(_START)
+    if before is not None:
+        study_undo.remember(study_undo.typed(), lambda: _say_start(before))
     study_editor.begin(study)
     toml_editor.forget()
     st.session_state.pop(_MISSING, None)
+    _say_start(start)
+
+
+def _say_start(start: Start) -> None:
     st.session_state[_START] = start
     st.query_params.from_dict({} if start == Start("preset", offers.DEMO) else start.query)
 
@@ -100,6 +107,7 @@ def show() -> None:
             with said_here():
                 _load(start)
             st.rerun()
+    study_undo.show()
     _about(start)
     if missing := st.session_state.get(_MISSING):
         st.warning(f"This link asks for a study that is not here: {literal(missing)}.", icon=":material/link_off:")

@@ -9,7 +9,7 @@ from lab.study import Study
 from lab.study_text import study_from_toml
 from webapp import study_editor
 from webapp.form_rows import say
-from webapp.study_form import to_toml
+from webapp.study_form import from_study, to_toml
 from webapp.study_problems import Problem
 
 FORM, TOML = "Form", "TOML"
@@ -25,8 +25,22 @@ def forget() -> None:
         _write()
 
 
-def _write() -> None:
-    st.session_state[_TEXT] = to_toml(study_editor.current())
+def typed() -> str | None:
+    """The text, while the study is edited so and the text is not what the form holds."""
+    if st.session_state.get(_MODE) != TOML or _TEXT not in st.session_state:
+        return None
+    return None if _text() == to_toml(study_editor.current()) else _text()
+
+
+def put_back(text: str) -> None:
+    """What `typed` gave."""
+    st.session_state[_MODE] = TOML
+    _write(text)
+
+
+def _write(text: str | None = None) -> None:
+    """By default what the form holds."""
+    st.session_state[_TEXT] = to_toml(study_editor.current()) if text is None else text
     st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
     st.session_state.pop(_STUCK, None)
 
@@ -57,7 +71,7 @@ def _switched() -> None:
         st.session_state[_MODE], st.session_state[_STUCK] = TOML, True
         return
     if _text() != to_toml(study_editor.current()):
-        study_editor.begin(study)
+        study_editor.fill(from_study(study))
 
 
 def follow_form() -> None:

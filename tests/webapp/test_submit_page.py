@@ -192,6 +192,48 @@ def test_starting_over_forgets_what_was_changed(open_page: OpenPage, demo: Study
     assert shown_study(click(app, "Start over")) == demo
 
 
+def test_what_another_start_replaced_comes_back(open_page: OpenPage) -> None:
+    app = set_name(open_page("submit", preset="friday-night"), "mine")
+    before = shown_study(app)
+    app = click(app, "Start over")
+    assert shown_study(app).name == "friday-night"
+    assert "What was changed in “mine” was replaced" in words(app)
+    choice = app.selectbox(key="submit-start-choice")
+    app = click(app, "Undo")
+    assert shown_study(app) == before
+    assert app.selectbox(key="submit-start-choice").value == choice.value
+    assert "was replaced" not in words(app)
+
+
+def test_text_that_another_start_replaced_comes_back_also_where_it_is_no_study(
+    open_page: OpenPage, demo: Study
+) -> None:
+    app = edit_as(open_page("submit"), "TOML")
+    wrong = study_to_toml(demo).replace("max_concurrency", "max_concurency")
+    ran(toml(app).set_value(wrong).run())
+    app = click(app, "Start over")
+    assert toml(app).value == study_to_toml(demo)
+    app = click(app, "Undo")
+    assert toml(app).value == wrong
+
+
+def test_what_came_from_the_text_counts_as_changed(open_page: OpenPage) -> None:
+    app = edit_as(open_page("submit"), "TOML")
+    ran(toml(app).set_value(study_to_toml(study(name="pasted"))).run())
+    app = click(edit_as(app, "Form"), "Start over")
+    assert of(click(app, "Undo"), "text_input", "name").value == "pasted"
+
+
+def test_a_form_that_nobody_changed_is_replaced_without_a_word(open_page: OpenPage) -> None:
+    app = open_page("submit")
+    choice = app.selectbox(key="submit-start-choice")
+    for name in ("engines", "draft-tokens", "datasets-by-patterns"):
+        (label,) = [option for option in choice.options if option.startswith(f"{name}: ")]
+        app = ran(app.selectbox(key="submit-start-choice").select(label).run())
+        assert shown_study(app) == queue.preset(name)
+        assert "was replaced" not in words(app)
+
+
 def test_rows_are_added_copied_and_removed(open_page: OpenPage) -> None:
     app = unfold(open_page("submit"), "arms-1")
     app.button(key=of(app, "button", "arms-1-copy").key).click()
