@@ -26,11 +26,11 @@ def begin(study: Study) -> None:
 
 def is_changed() -> bool:
     """Whether the form holds something else than the study it was filled with."""
-    return holds_something() and to_toml(current()) != st.session_state[_BEGUN]
+    return to_toml(current()) != str(st.session_state[_BEGUN])
 
 
 def fill(values: FormValues) -> None:
-    """With what it held before."""
+    """With what was typed, here or as text: `is_changed` still tells of the study before."""
     st.session_state[_INITIAL] = values.fields
     st.session_state[_CURRENT] = values
     form_rows.begin(arms=values.arms, workloads=values.workloads, loads=values.loads)

@@ -12,6 +12,7 @@ from webapp.study_form import FormValues
 from webapp.text import literal
 
 _REPLACED = "submit-replaced"
+_MOST_LETTERS = 80
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,7 @@ class Typed:
 
 
 def typed() -> Typed | None:
-    """None where nothing was changed since the form was filled."""
-    if not study_editor.holds_something():
-        return None
+    """None where nothing was changed since the form was filled, which it was."""
     text = toml_editor.typed()
     return None if text is None and not study_editor.is_changed() else Typed(study_editor.current(), text)
 
@@ -42,9 +41,10 @@ def show() -> None:
     if (found := st.session_state.get(_REPLACED)) is None:
         return
     replaced, _ = found
-    name = literal(replaced.values.fields["name"] or "a study without a name")
+    name: str = replaced.values.fields["name"] or "a study without a name"
+    shown = name if len(name) <= _MOST_LETTERS else f"{name[:_MOST_LETTERS]}…"
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f":material/edit_off: What was changed in “{name}” was replaced.", width="content")
+        st.markdown(f":material/edit_off: What was changed in “{literal(shown)}” was replaced.", width="content")
         st.button("Undo", icon=":material/undo:", key="submit-undo", on_click=_bring_back)
 
 

@@ -18,10 +18,12 @@ from playwright.sync_api import Browser, Page, sync_playwright
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 
+from lab.study import Study
 from tests.services.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
 from webapp import data, first_sight
+from workers import queue
 
 MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
 
@@ -136,3 +138,8 @@ def page(browser: Browser) -> Iterator[Page]:
     context.set_default_timeout(100_000)
     yield context.new_page()
     context.close()
+
+
+@pytest.fixture
+def demo() -> Study:
+    return queue.preset("demo")
