@@ -47,7 +47,7 @@ def table(workers: Sequence[WorkerSeen], now: datetime) -> pd.DataFrame:
             "hardware": worker.hardware,
             "gpus": f"{worker.gpus}" if worker.gpus else "none",
             "engines": engine_words(worker),
-            "job_id": worker.job_id or "–",
+            "job_id": "–" if worker.is_away(now) else worker.job_id or "–",  # it may have ended without a last word
             "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
             "worker": worker.worker,
         }
