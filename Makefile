@@ -35,14 +35,14 @@ screenshots: install-test browser ## every page of the home, light and dark, 128
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)
 
 docs: install ## write the generated parts of docs/ anew
-	$(RUN)/python -m warehouse.dictionary
-	$(RUN)/python -m services.reference
-	$(RUN)/python -m warehouse.importers.table
+	$(RUN)/python -m warehouse.schema.dictionary
+	$(RUN)/python -m cli.reference
+	$(RUN)/python -m warehouse.importers.docs_table
 
 install: $(VENV)/installed ## the app's environment in .venv
 install-test: $(VENV)/installed-test
 engine-vllm: install ## vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
-	@$(RUN)/python -m workers.engines.install vllm
+	@$(RUN)/python -m workers.engine_runtime.install vllm
 
 models: $(HOME_DIR)/models/prepared ## the reference models, padded to a real cost, under the home
 

@@ -18,10 +18,10 @@ from benchmarks.our_client import Figures
 from benchmarks.processes import counted, own_home, serving, vllm_environment, vllm_program
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
+from jobs.datasets import Prompt, load_prompts
+from jobs.engines.models import check_model
 from lab.study import Arm, Load, Study, Workload
 from warehouse.settings import Settings
-from workers.engines.models import check_model
-from workers.workloads import Prompt, load_prompts
 
 WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
 #: No prefix cache: both clients send the same prompts again and again. float32: what processors without native bfloat16

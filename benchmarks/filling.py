@@ -11,16 +11,16 @@ from dataclasses import dataclass
 
 import duckdb
 
-from lab.histogram import GROWTH
-from lab.identity import Contents, identity
-from lab.metrics import measure
-from lab.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.catalogue import measure
+from lab.metrics.histogram import GROWTH
+from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Arm, Load, Study, Workload
-from warehouse.columns import rows
+from lab.study.cell_ids import Contents, identity
 from warehouse.database import migrate
-from warehouse.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
-from warehouse.run_columns import RUN_COLUMNS
-from warehouse.schema import METRIC_COLUMNS
+from warehouse.schema.column import rows
+from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.schema.run_columns import RUN_COLUMNS
+from warehouse.schema.tables import METRIC_COLUMNS
 from warehouse.settings import Settings
 
 ARMS, CONCURRENCIES, REPEATS = 4, (1, 4, 16, 64, 256), 5
@@ -190,7 +190,7 @@ _METRICS = f"""
         {_QUANTILES}
     ) FROM found AS f, a_measured ORDER BY f.run_id
 """
-#: As lab.histogram counts; ITL and ICL are as many rows as the others and are taken to be those of TPOT.
+#: As lab.metrics.histogram counts; ITL and ICL are as many rows as the others and are taken to be those of TPOT.
 _HISTOGRAMS = f"""
     INSERT INTO histograms BY NAME
     SELECT run_id, metric, ceil(ln(ms) / ln({GROWTH!r}))::INTEGER AS bucket, count(*) AS count

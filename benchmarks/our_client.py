@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jobs.datasets import Prompt
 from lab.errors import EngineError
-from lab.latency import tpot_ms, ttft_ms
+from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Load, Sampling
 from workers.load.client import Ask, Endpoint, open_session
 from workers.load.driver import LoadResult, drive
-from workers.workloads import Prompt
 
 
 @dataclass(frozen=True)

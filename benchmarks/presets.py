@@ -11,15 +11,15 @@ import time
 
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
+from jobs.presets import preset, preset_names
+from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.estimate import History, estimate
-from lab.plan import plan
 from lab.study import Study
+from lab.study.plan import plan
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
-from workers.presets import preset, preset_names
-from workers.queue import job, submit
-from workers.tasks import Worker
+from workers.worker import Worker
 
 
 def run(settings: Settings, _repeats: int) -> None:

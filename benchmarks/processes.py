@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.engines.environment import fill_in, profile_environment, whole_environment
+from jobs.engines.profiles import installed_profile
 from lab.errors import EngineError
 from lab.study import Arm, Study
 from warehouse.settings import Settings
-from workers.engines.environment import fill_in, profile_environment, whole_environment
-from workers.engines.launch import Process, start_engine
-from workers.engines.profiles import installed_profile
+from workers.engine_runtime.launch import Process, start_engine
 
 _BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")
 

@@ -23,20 +23,20 @@ from benchmarks.our_client import Figures, figures
 from benchmarks.processes import own_home
 from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
+from jobs.datasets import Prompt, load_prompts
+from jobs.engines.models import check_model
+from jobs.queue import claim, submit
+from jobs.table import Job
 from lab.errors import EngineError
-from lab.plan import plan
+from lab.study.plan import plan
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
-from workers.engines.launch import Process, RunningEngine, start_engine
-from workers.engines.models import check_model
-from workers.heart import Heart
-from workers.job_status import JobStatus
-from workers.job_table import Job
+from workers.engine_runtime.launch import Process, RunningEngine, start_engine
+from workers.heartbeat import Heart
+from workers.job_progress import JobStatus
 from workers.load.client import Ask, open_session
 from workers.load.driver import LoadResult, OnProgress, drive
 from workers.probes.telemetry import probes_of
-from workers.queue import claim, submit
-from workers.workloads import Prompt, load_prompts
 
 _WORKER = "benchmark"
 _TIMEOUT_S = 600.0

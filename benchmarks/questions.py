@@ -18,19 +18,20 @@ from benchmarks import slices
 from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
-from lab import histogram
-from lab.advise import Advice, advise
-from warehouse import published_questions, queries
-from warehouse.acceptance_drift import histories
-from warehouse.comparisons import StudyComparison, agreements, break_evens, compare_study
+from lab.advice import Advice, advise
+from lab.metrics import histogram
 from warehouse.database import open_warehouse
-from warehouse.headlines import headlines
-from warehouse.ratio_tables import arm_tables
+from warehouse.queries import published
+from warehouse.queries import results as queries
+from warehouse.queries.acceptance import study_acceptance
+from warehouse.queries.acceptance_drift import histories
+from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.comparisons import StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.costs import study_costs
+from warehouse.queries.headlines import headlines
+from warehouse.queries.ratio_tables import arm_tables
+from warehouse.queries.speculated_runs import speculated_runs
 from warehouse.settings import Settings
-from warehouse.speculated_runs import speculated_runs
-from warehouse.study_acceptance import study_acceptance
-from warehouse.study_advice import failed_of, measured_of
-from warehouse.study_costs import study_costs
 
 AIM_MS = 200.0
 _PRICE_USD_PER_HOUR = 2.0
@@ -99,8 +100,8 @@ def _queries(asked: Asked) -> dict[str, Question]:
         "findings of a run": lambda con: queries.run_findings(con, asked.run),
         "requests of a run": lambda con: queries.requests_of(con, asked.run),
         "telemetry of a run": lambda con: queries.telemetry(con, asked.run),
-        "published sources": published_questions.sources,
-        "published figures": published_questions.figures,
+        "published sources": published.sources,
+        "published figures": published.figures,
     }
 
 

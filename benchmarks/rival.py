@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from jobs.datasets import Prompt
+from jobs.engines.models import model_path
 from warehouse.settings import Settings
-from workers.engines.models import model_path
-from workers.workloads import Prompt
 
 TARGET = "reference"
 

@@ -16,10 +16,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.table import Row, show
-from lab import histogram
 from lab.errors import DrafthouseError
+from lab.metrics import histogram
 from warehouse.database import open_warehouse
-from warehouse.queries import frame
+from warehouse.queries.results import frame
 from warehouse.settings import Settings
 
 #: By (arm, concurrency), or by (arm,): the numbers of the slice.

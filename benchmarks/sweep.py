@@ -16,15 +16,15 @@ from benchmarks.client import FLAGS
 from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
+from jobs.datasets import load_prompts
+from jobs.engines.models import check_model, model_path
+from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload
 from warehouse.database import app_engine, migrate
 from warehouse.settings import Settings
-from workers.engines.launch import engine_command
-from workers.engines.models import check_model, model_path
-from workers.queue import job, submit
-from workers.tasks import Worker
-from workers.workloads import load_prompts
+from workers.engine_runtime.launch import engine_command
+from workers.worker import Worker
 
 WORKLOAD = Workload(output_tokens=32)
 STUDY = Study(

@@ -14,7 +14,7 @@ from datetime import date
 from pydantic import Field
 
 from lab.errors import UserError
-from lab.frozen import Frozen
+from lab.study.model_base import Frozen
 
 _S_PER_HOUR = 3600.0
 _MILLION = 1e6

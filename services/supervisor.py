@@ -92,11 +92,23 @@ def page_url(settings: Settings) -> str:
 def worker_command() -> tuple[str, ...]:
     """One job at a time in one process: the solo pool, and no chatter between workers."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    return (sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool", "solo", "-l", "INFO", *quiet)
+    return (
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "workers.celery_app",
+        "worker",
+        "--pool",
+        "solo",
+        "-l",
+        "INFO",
+        *quiet,
+    )
 
 
 def ingester_command() -> tuple[str, ...]:
-    return (sys.executable, "-m", "warehouse.ingest")
+    return (sys.executable, "-m", "warehouse.ingest.service")
 
 
 def web_command() -> tuple[str, ...]:

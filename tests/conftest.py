@@ -1,8 +1,17 @@
-"""Settings of the test tools that every test shares."""
+"""Settings of the test tools, and homes, that many tests share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.workers.homes import Home, new_home, until
+from tests.workers.valkey import Broker
+from warehouse.database import migrate
+from warehouse.settings import Settings
 
 # No limit on the time of one example: the machine also runs engines, and pytest-timeout watches the whole test. The
 # same examples each time, so that a change is judged by itself; `--hypothesis-profile=explore` looks for new ones.
@@ -10,3 +19,36 @@ _SLOW = [HealthCheck.too_slow]
 settings.register_profile("drafthouse", deadline=None, suppress_health_check=_SLOW, max_examples=50, derandomize=True)
 settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, max_examples=1000)
 settings.load_profile("drafthouse")
+
+
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with databases made by the migrations; tests copy it."""
+    folder = tmp_path_factory.mktemp("migrated") / "home"
+    migrate(Settings(home=folder))
+    return folder
+
+
+@pytest.fixture
+def home(tmp_path: Path, migrated: Path) -> Iterator[Home]:
+    """Without a broker: whoever needs to be woken is woken by hand."""
+    with new_home(tmp_path, migrated) as it:
+        yield it
+        assert it.engine_processes() == []
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A real Valkey."""
+    it = Broker(tmp_path / "valkey")
+    it.start()
+    yield it
+    it.stop()
+
+
+@pytest.fixture
+def woken_home(tmp_path: Path, migrated: Path, broker: Broker) -> Iterator[Home]:
+    """With a broker, for real worker processes."""
+    with new_home(tmp_path, migrated, broker_url=broker.url) as it:
+        yield it
+        until(lambda: not it.engine_processes(), "the engines of a worker killed at the end of a test are gone")

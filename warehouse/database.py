@@ -12,10 +12,10 @@ from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from lab.errors import SettingsError, UserError
-from warehouse import revisions
-from warehouse.app_schema import APP
-from warehouse.as_of import attaching
-from warehouse.master import duckdb_revision, migrate_master
+from warehouse.app_db.schema import APP
+from warehouse.ingest.master import duckdb_revision, migrate_master
+from warehouse.queries.point_in_time import attaching
+from warehouse.schema import revisions
 from warehouse.settings import Settings
 
 #: A writer waits this long for another one's transaction; ours take milliseconds.
@@ -76,7 +76,7 @@ def migrate(settings: Settings) -> None:
 
 
 def open_warehouse(settings: Settings) -> duckdb.DuckDBPyConnection:
-    """The published warehouse for reading: as it is now, or within `warehouse.as_of.as_of` as of another moment.
+    """The published warehouse for reading: the current one, or the one of a point in time (`queries.point_in_time`).
 
     Raises UserError where there is none yet.
 

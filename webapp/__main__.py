@@ -45,7 +45,7 @@ def main() -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
-    from webapp.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
+    from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
 
     app.run(config=streamlit_options(settings))
     return 0

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from lab.errors import UserError
-from lab.records import RunRecord
-from warehouse.bundles import write_bundle
-from workers.measure import Measured
+from lab.metrics.records import RunRecord
+from warehouse.bundles.run_bundle import write_bundle
+from workers.run_measurement import Measured
 
 
 class BundleWriter:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from jobs.engines.models import local_folder
 from warehouse.settings import Settings
-from workers.engines.models import local_folder
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from lab.comparison.effect import Interval
-from lab.degenerate import is_degenerate
+from lab.repetition import is_degenerate
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from lab.metrics import METRICS
+from lab.metrics.catalogue import METRICS
 
 Better = Literal["higher", "lower"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from lab.records import RunRecord
+from lab.metrics.records import RunRecord
 
 #: Parts of an effective configuration that differ between arms anyway, or that are only watched.
 NOT_COMPARED = re.compile(

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from pydantic import JsonValue
 
-from lab.validity.all import ALL, CHECKS, STUDY_CHECKS
+from lab.validity.catalogue import ALL, CHECKS, STUDY_CHECKS
 from lab.validity.check import Declaration
 from lab.validity.traps import TRAPS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.metrics import Value
-from lab.records import RequestRecord, RunRecord, TelemetrySample
-from lab.validity.all import CHECKS, RUN_FAILED, STUDY_CHECKS
+from lab.metrics.catalogue import Value
+from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
+from lab.validity.catalogue import CHECKS, RUN_FAILED, STUDY_CHECKS
 from lab.validity.check import Finding, Unjudged
 from lab.validity.evidence import Evidence, StudyRun
 
@@ -41,7 +41,7 @@ def judge(
     unrecorded: frozenset[str] = frozenset(),
     doubts: tuple[str, ...] = (),
 ) -> Verdict:
-    """The verdict on one run. `metrics` are those of `lab.metrics.measure`, `log` is the engine's, None if unknown.
+    """The verdict on one run. `metrics` are those of `lab.metrics.catalogue.measure`; `log` is None if unknown.
 
     A failed run has no figures to judge, so that it failed is all that is said of it. `unrecorded` and `doubts` are
     those of `Evidence`, for a run that was imported.

@@ -1,4 +1,4 @@
-"""Alembic's door to the warehouse (DuckDB); warehouse.master opens the connection and brings the metadata."""
+"""Alembic's door to the warehouse (DuckDB); warehouse.ingest.master opens the connection and brings the metadata."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.services.homes import Home, new_home, up
+from tests.cli.homes import Home, new_home, up
 from warehouse.settings import Settings
 
 CHROMIUM_FLAGS = (

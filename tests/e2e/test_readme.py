@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.homes import REPOSITORY, Home
 from tests.lab.validity.healthy import healthy
-from tests.services.homes import REPOSITORY, Home
-from warehouse.bundles import write_bundle
+from warehouse.bundles.run_bundle import write_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
 

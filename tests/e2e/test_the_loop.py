@@ -18,7 +18,7 @@ import psutil
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.services.homes import Home
+from tests.cli.homes import Home
 
 pytestmark = [pytest.mark.engine, pytest.mark.browser, pytest.mark.timeout(1800)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lab.study import Study
-from lab.study_text import study_from_dict
+from lab.study.parsing import study_from_dict
 
 DRAFT: dict[str, Any] = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
 

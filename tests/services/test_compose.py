@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from cli import app
-from tests.services.homes import REPOSITORY
+from cli.app import app
+from tests.cli.homes import REPOSITORY
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))

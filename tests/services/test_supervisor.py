@@ -11,7 +11,7 @@ import duckdb
 import psutil
 import pytest
 
-from tests.services.homes import Home, new_home, services_of, up
+from tests.cli.homes import Home, new_home, services_of, up
 from tests.services.test_process import eventually
 
 MEMORY_LIMIT_BYTES = 700 * 10**6
@@ -55,7 +55,7 @@ def test_an_empty_warehouse_can_be_asked_by_any_duckdb(home: Home, running: subp
         assert connection.execute("select count(*) from results where origin = 'measured'").fetchall() == [(0,)]
 
 
-@pytest.mark.parametrize("word", ["warehouse.ingest", "workers.app", "webapp", "valkey"])
+@pytest.mark.parametrize("word", ["warehouse.ingest.service", "workers.celery_app", "webapp", "valkey"])
 def test_a_killed_service_is_started_again(running: subprocess.Popen[str], word: str) -> None:
     before = service(running, word)
     before.kill()

@@ -13,16 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.latency import is_completed
-from lab.metrics import Value, measure
+from lab.metrics.catalogue import Value, measure
+from lab.metrics.latency import is_completed
 from lab.validity import StudyRun, Verdict, judge
 from tests.validity_for_real.expected import is_as_meant
-from tests.workers.conftest import migrated
-from tests.workers.engines.stand_ins import worked
+from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import REPOSITORY, Home, new_home
-from warehouse.bundles import LOG_FILE, Bundle, find_bundles, read_bundle
-
-__all__ = ["migrated"]
+from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
 
 TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}

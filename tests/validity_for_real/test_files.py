@@ -11,8 +11,8 @@ import pytest
 
 from lab.validity import Severity
 from tests.warehouse.asking import ask
-from warehouse.importing import import_paths
-from warehouse.ingest import ingest_all
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 SAMPLE = Path(__file__).parents[1] / "warehouse" / "importers" / "samples" / "vllm-bench" / "spec-code-c4.json"

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from jobs import queue
 from lab.validity import Severity
 from tests.validity_for_real.conftest import NGRAM, TRIES, Judged, judged_runs, measured_once, prepared, serving
 from tests.warehouse.asking import ask
-from tests.workers.engines.stand_ins import worked
+from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import Home, new_home
-from warehouse.ingest import ingest_all
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
-from workers import queue
-from workers.tasks import Worker
+from workers.worker import Worker
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from lab.records import RequestRecord
+from lab.metrics.records import RequestRecord
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 _COUNT = st.none() | st.integers(0, 2**31 - 1)

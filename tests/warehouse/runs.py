@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lab.records import (
+from lab.metrics.records import (
     Circumstances,
     ClientHealth,
     Identity,
@@ -19,7 +19,7 @@ from lab.records import (
     TelemetrySample,
 )
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
-from warehouse.bundles import REQUESTS_FILE, RUN_FILE, TELEMETRY_FILE, write_bundle
+from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, TELEMETRY_FILE, write_bundle
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)

@@ -6,10 +6,10 @@ import zlib
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lab.records import RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.records import RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from tests.lab.validity import healthy
-from warehouse.bundles import write_bundle
+from warehouse.bundles.run_bundle import write_bundle
 from warehouse.settings import Settings
 
 REQUESTS, TOKENS = 48, healthy.TOKENS

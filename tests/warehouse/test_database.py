@@ -16,9 +16,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 
 from lab.errors import RevisionError, SettingsError, UserError
-from warehouse import database, revisions
-from warehouse.app_schema import APP, job_events, jobs, studies
-from warehouse.schema import WAREHOUSE
+from warehouse import database
+from warehouse.app_db.schema import APP, job_events, jobs, studies
+from warehouse.schema import revisions
+from warehouse.schema.tables import WAREHOUSE
 from warehouse.settings import Settings
 
 NOW = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)

@@ -17,15 +17,18 @@ import streamlit as st
 from playwright.sync_api import Browser, Page, sync_playwright
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
+from jobs import queue
 from lab.study import Study
-from tests.services.homes import REPOSITORY
+from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
-from webapp import data, first_sight
-from workers import queue
+from webapp.server import first_paint
+from webapp.shared import published_data
+from webapp.shared.page_files import page_file
 
-MAIN = Path(__file__).parents[2] / "webapp" / "main.py"
+MAIN = Path(__file__).parents[2] / "webapp" / "server" / "main.py"
 
 DEFAULT_PAGE = "home"
 
@@ -49,7 +52,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settin
 def forget_everything() -> None:
     st.cache_data.clear()
     st.cache_resource.clear()
-    data.settings.cache_clear()
+    published_data.settings.cache_clear()
 
 
 @pytest.fixture
@@ -58,11 +61,11 @@ def open_page(settings: Settings) -> OpenPage:
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=180)
-        app.session_state[first_sight.PAGE] = "" if page == DEFAULT_PAGE else page  # no browser draws anything here
+        app.session_state[first_paint.PAGE] = "" if page == DEFAULT_PAGE else page  # no browser draws anything here
         for key, value in query.items():
             app.query_params[key] = value
         if page != DEFAULT_PAGE:
-            app.switch_page(f"views/{page}.py")
+            app._page_hash = calc_hash(page)  # switch_page knows pages by their URL only after a first run
         app.run()
         assert not app.exception, app.exception
         return app

@@ -1,4 +1,4 @@
-"""Frames of the shapes that `warehouse.queries` returns, with plausible figures."""
+"""Frames of the shapes that `warehouse.queries.results` returns, with plausible figures."""
 
 from __future__ import annotations
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from jobs import queue, worker_registry
+from jobs.queue import Capabilities, Progress, State
 from lab.study import Study
 from tests.migrated import copy_migrated
 from warehouse.database import app_engine
 from warehouse.settings import Settings
-from workers import queue, worker_table
-from workers.queue import Capabilities, Progress, State
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
 ENGINES = '[vllm]\nkind = "vllm"\ncommand = ["true"]\n'
@@ -96,9 +96,9 @@ def tell_worker(
 ) -> None:
     """A worker that is there and has told of its one engine."""
     engine = app_engine(settings)
-    worker_table.introduce(engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False)
+    worker_registry.introduce(engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False)
     vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
-    worker_table.tell_engines(engine, worker, [vllm])
+    worker_registry.tell_engines(engine, worker, [vllm])
     engine.dispose()
 
 

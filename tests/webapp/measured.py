@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from lab.plan import PlannedRun, plan
-from lab.records import RequestRecord
+from lab.metrics.records import RequestRecord
 from lab.study import Study
+from lab.study.plan import PlannedRun, plan
 from tests.warehouse.runs import TELEMETRY, circumstances, counters, request, run_record
 from tests.webapp.homes import claimed_job, finish
-from warehouse.bundles import write_bundle
-from warehouse.ingest import ingest_all
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 #: Milliseconds a token of one stream without speculation takes, by concurrency.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
-from tests.services.homes import REPOSITORY
+from tests.cli.homes import REPOSITORY
 from tests.webapp.conftest import CHROMIUM, CHROMIUM_FLAGS, wait_until_healthy
 from warehouse.settings import load_settings
 

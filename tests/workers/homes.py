@@ -17,14 +17,14 @@ from typing import Any
 import psutil
 import sqlalchemy as sa
 
-from lab.records import RunRecord
+from jobs import queue
+from jobs.engines.environment import MARK
+from lab.metrics.records import RunRecord
 from lab.study import Study
-from lab.study_text import study_from_dict
-from warehouse.bundles import find_bundles, read_run
+from lab.study.parsing import study_from_dict
+from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.database import app_engine
 from warehouse.settings import Settings
-from workers import queue
-from workers.engines.process import MARK
 
 REPOSITORY = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in_engine.py")
@@ -137,7 +137,19 @@ def worker_environment(home: Home) -> dict[str, str]:
 def celery_worker(home: Home) -> Iterator[subprocess.Popen[bytes]]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    command = (sys.executable, "-m", "celery", "-A", "workers.app", "worker", "--pool", "solo", "-l", "INFO", *quiet)
+    command = (
+        sys.executable,
+        "-m",
+        "celery",
+        "-A",
+        "workers.celery_app",
+        "worker",
+        "--pool",
+        "solo",
+        "-l",
+        "INFO",
+        *quiet,
+    )
     with (home.folder / "worker.log").open("ab") as log:
         process = subprocess.Popen(
             command, cwd=REPOSITORY, env=worker_environment(home), stdout=log, stderr=subprocess.STDOUT

@@ -10,10 +10,10 @@ from collections import Counter
 import psutil
 import pytest
 
+from jobs import queue
 from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
-from workers import queue
-from workers.engines.process import end_leftovers
+from workers.engine_runtime.process import end_leftovers
 
 SLOW = {"token_s": 0.05}  # a run takes a second or two
 LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lab.errors import StudyError
-from lab.records import RequestRecord, RunRecord
+from lab.metrics.records import RequestRecord, RunRecord
 from tests.workers.homes import Home, new_home
-from warehouse.bundles import find_bundles, read_bundle
-from workers.tasks import Worker
+from warehouse.bundles.run_bundle import find_bundles, read_bundle
+from workers.worker import Worker
 
 
 def measured(

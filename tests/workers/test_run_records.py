@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from jobs import queue
+from jobs.engines.hardware import nvidia_gpus
 from tests.workers.homes import Home
-from tests.workers.test_study_run import worked
-from warehouse.bundles import find_bundles, read_bundle, read_log
-from workers import queue
-from workers.engines.hardware import nvidia_gpus
-from workers.tasks import Worker
+from tests.workers.test_job_runner import worked
+from warehouse.bundles.run_bundle import find_bundles, read_bundle, read_log
+from workers.worker import Worker
 
 
 def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu(home: Home) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.workers.homes import REPOSITORY, Home, celery_worker, link_reference_models, new_home, until
 from tests.workers.valkey import Broker
-from warehouse.bundles import find_bundles, read_bundle
+from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from warehouse.settings import Settings
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]

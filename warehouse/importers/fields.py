@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lab.errors import ForeignFileError
-from lab.metrics import METRICS, Value
-from warehouse.importers.imported import LeftOut
-from warehouse.importers.node import Node
+from lab.metrics.catalogue import METRICS, Value
+from warehouse.importers.json_node import Node
+from warehouse.importers.model import LeftOut
 
 _COUNTED = {metric.name for metric in METRICS if metric.unit in ("requests", "tokens", "rounds")}
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")

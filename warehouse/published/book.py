@@ -11,8 +11,8 @@ from functools import cache
 from importlib.resources import files
 
 from lab.errors import UserError
-from lab.published import PublishedFigure, PublishedFinding, Scale, TauClaim
-from lab.published_checks import findings
+from lab.published.checks import findings
+from lab.published.figures import PublishedFigure, PublishedFinding, Scale, TauClaim
 
 _SCALES: dict[str, Scale] = {
     "": "absolute",

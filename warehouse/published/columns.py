@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lab.metrics import METRICS
-from warehouse.columns import Column, column
+from lab.metrics.catalogue import METRICS
 from warehouse.published.runs import COLUMNS
-from warehouse.run_columns import RUN_COLUMNS
+from warehouse.schema.column import Column, column
+from warehouse.schema.run_columns import RUN_COLUMNS
 
 SOURCE_COLUMNS: tuple[Column, ...] = (
     column("source", "text", "names the source", "id"),

@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.metrics import METRICS, Value
-from lab.published import PublishedFigure
+from lab.metrics.catalogue import METRICS, Value
+from lab.published.figures import PublishedFigure
 
 #: Column and factor of each printed metric that is one. What is relative, a peak over several loads, or a cost is none.
 COLUMNS: dict[str, tuple[str, float]] = {
@@ -35,7 +35,7 @@ _POSITION = "acceptance_rate_pos"
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """`first` holds the setting; `metrics` every one of lab.metrics.METRICS, None where nothing was printed."""
+    """`first` holds the setting; `metrics` every one of lab.metrics.catalogue.METRICS, None if not printed."""
 
     run_id: str
     first: PublishedFigure

@@ -7,13 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lab.identity import digest
-from lab.published import PublishedFigure
-from warehouse.columns import keyed, rows
+from lab.published.figures import PublishedFigure
+from lab.study.cell_ids import digest
 from warehouse.published import book
 from warehouse.published.columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS
 from warehouse.published.runs import PublishedRun, runs
-from warehouse.schema import PUBLISHED_COLUMNS
+from warehouse.schema.column import keyed, rows
+from warehouse.schema.tables import PUBLISHED_COLUMNS
 
 _OF_FIGURE = (
     *("source", "study", "hardware", "engine", "engine_version", "target", "method", "draft_model"),

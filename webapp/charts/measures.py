@@ -1,11 +1,11 @@
-"""The metrics a reader can choose on the results page: lab.metrics in words."""
+"""The metrics a reader can choose on the results page: lab.metrics.catalogue in words."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lab.metric import Metric
-from lab.metrics import METRICS
+from lab.metrics.catalogue import METRICS
+from lab.metrics.definition import Metric
 
 _LABELS = {
     "output_tok_per_s": "Output throughput",

@@ -10,12 +10,12 @@ from typing import Literal
 
 import aiohttp
 
-from lab.records import RequestRecord
+from jobs.datasets import Message, Prompt
+from jobs.engines.addresses import CheckedResolver
+from lab.metrics.records import RequestRecord
 from lab.study import Sampling
-from workers.load.addresses import CheckedResolver
 from workers.load.answer import Answer
 from workers.load.events import EventReader
-from workers.workloads import Message, Prompt
 
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 _KEEPALIVE_S = 2.0

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import aiohttp
 import numpy as np
 
+from jobs.datasets import Prompt
 from lab.errors import CancelledError, UserError
-from lab.records import ClientHealth, RequestRecord, TelemetrySample
+from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.load.arrivals import intended_send_s
 from workers.load.client import Ask, Endpoint
 from workers.load.sending import Sending
 from workers.load.window import LoadProgress, Window
-from workers.workloads import Prompt
 
 OnProgress = Callable[[LoadProgress], None]
 _EVERY_S = 1.0

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import aiohttp
 
+from jobs.datasets import Prompt
 from lab.study import Load
 from workers.load.client import Ask, Endpoint, send, unsent
 from workers.load.window import Window
-from workers.workloads import Prompt
 
 _NO_SERVER = "not sent: the server had ended before its turn came"
 _NO_STREAM = "not sent: no stream was free before the {:g} s of the load were over"

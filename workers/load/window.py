@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lab.records import ClientHealth, RequestRecord, TelemetrySample
+from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.probes.loop_lag import LoopLag
 

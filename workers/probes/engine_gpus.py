@@ -7,7 +7,8 @@ from pathlib import Path
 
 import psutil
 
-from workers.engines.process import MARK, EngineProcess, NoProcess, marked
+from jobs.engines.environment import MARK
+from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 from workers.probes.nvml import Gpu, gpus, processes_on
 
 #: The inode of the first namespace of process numbers is fixed in Linux; a container has another one.

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
+from jobs.engines.metric_names import Metrics
 from lab.errors import EngineError
-from workers.probes.counters import Metrics, parse_gauges, read_metrics
+from workers.probes.counters import parse_gauges, read_metrics
 
 #: An answer that comes later belongs to another second.
 _TIMEOUT_S = 0.8

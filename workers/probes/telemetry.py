@@ -13,8 +13,8 @@ from typing import Any
 
 import aiohttp
 
-from lab.records import TelemetrySample
-from workers.engines.launch import RunningEngine
+from lab.metrics.records import TelemetrySample
+from workers.engine_runtime.launch import RunningEngine
 from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.gauges import GaugeReading, Gauges
 from workers.probes.host import Host

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.histogram import histogram, merge, quantile
+from lab.metrics.histogram import histogram, merge, quantile
 
 _RUN = st.lists(st.floats(min_value=1e-3, max_value=1e7), min_size=1, max_size=120).map(np.array)
 _QUANTILES = st.sampled_from([0.0, 0.5, 0.9, 0.95, 0.99, 1.0])

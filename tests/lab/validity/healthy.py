@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from lab.metrics import measure
-from lab.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.catalogue import measure
+from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from lab.validity import Finding, Verdict, judge
 from tests.warehouse.runs import circumstances, run_record

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.metrics import measure
-from lab.records import RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.catalogue import measure
+from lab.metrics.records import RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from lab.validity import CHECKS, StudyRun, judge, judge_study
 from tests.lab.validity.healthy import log_line

@@ -7,8 +7,8 @@ import json
 import re
 from pathlib import Path
 
-from lab.metrics import METRICS
-from lab.records import Circumstances, ClientHealth, RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.catalogue import METRICS
+from lab.metrics.records import Circumstances, ClientHealth, RequestRecord, RunRecord, TelemetrySample
 from lab.study import Frozen, Load, Workload
 from lab.validity import ALL, CHECKS, STUDY_CHECKS
 from lab.validity.table import declarations, page

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.records import RunRecord, ServerCounters
+from lab.metrics.records import RunRecord, ServerCounters
 from tests.lab.validity.healthy import healthy
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.metrics import Value
-from lab.records import RunRecord
+from lab.metrics.catalogue import Value
+from lab.metrics.records import RunRecord
 from lab.study import Load, Sampling, Speculation
 from lab.validity import STUDY_CHECKS, Severity, StudyRun, judge_study
 from tests.warehouse.runs import cell, circumstances, run_record

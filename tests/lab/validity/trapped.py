@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lab.records import RequestRecord
+from lab.metrics.records import RequestRecord
 from lab.study import Load, Workload
 from tests.lab.validity.healthy import STREAMS, TOKENS, Measured, healthy, text_of
 

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers.chosen import Imported, import_paths
-from warehouse.importers.imported import ImportedRun
+from warehouse.importers.load import Imported, import_paths
+from warehouse.importers.model import ImportedRun
 
 
 @cache

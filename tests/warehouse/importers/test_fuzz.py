@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lab.errors import ForeignFileError
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers.chosen import import_files
-from warehouse.importers.imported import ImportedRun
-from warehouse.importers.reading import ForeignFile
+from warehouse.importers.files import ForeignFile
+from warehouse.importers.load import import_files
+from warehouse.importers.model import ImportedRun
 
 _FILES = (
     "vllm-bench/spec-somefail-c4.json",

@@ -12,9 +12,10 @@ import pytest
 
 from lab.errors import ForeignFileError
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers import reading, strict_json
-from warehouse.importers.chosen import import_files, import_paths
-from warehouse.importers.reading import ForeignFile
+from warehouse.importers import files as reading
+from warehouse.importers import json_reader
+from warehouse.importers.files import ForeignFile
+from warehouse.importers.load import import_files, import_paths
 
 _GOOD = (SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes()
 
@@ -133,7 +134,7 @@ def test_several_files_together_are_bounded_too(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strict_json, "MOST_VALUES", 1000)
+    monkeypatch.setattr(json_reader, "MOST_VALUES", 1000)
     assert "values are more than the 1000 that are read of one file" in refused(b"[" + b"[]," * 2000 + b"[]]")
 
 

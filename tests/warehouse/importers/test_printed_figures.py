@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from lab.metrics import METRICS, Value
+from lab.metrics.catalogue import METRICS, Value
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import PRINTED, Printed
-from warehouse.importers.imported import COLUMNS, ImportedRun
+from warehouse.importers.model import COLUMNS, ImportedRun
 
 #: The tools that count tokens by tokenising the text again, and where their own figures stand.
 _RETOKENISING = {

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from lab.metrics import METRICS
-from warehouse.importers import imported
-from warehouse.importers.recognised import FORMATS, format_of
-from warehouse.importers.table import DOCUMENT, updated
+from lab.metrics.catalogue import METRICS
+from warehouse.importers import model
+from warehouse.importers.detect import FORMATS, format_of
+from warehouse.importers.docs_table import DOCUMENT, updated
 
 _EVERY = pytest.mark.parametrize("name", FORMATS)
 
 
 def test_the_table_in_the_documents_is_that_of_the_code() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert text == updated(text), "run `python -m warehouse.importers.table`"
+    assert text == updated(text), "run `python -m warehouse.importers.docs_table`"
 
 
 @_EVERY
@@ -37,6 +37,6 @@ def test_nothing_else_is_taken_for_a_result() -> None:
 
 def test_columns_and_metrics_that_do_not_exist_are_a_mistake_of_ours() -> None:
     with pytest.raises(KeyError):
-        imported.all_columns({"colour": "blue"})
+        model.all_columns({"colour": "blue"})
     with pytest.raises(KeyError):
-        imported.all_metrics({"colour": 1})
+        model.all_metrics({"colour": 1})

@@ -11,9 +11,9 @@ import pytest
 from lab.errors import ForeignFileError
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers.chosen import Imported, import_files, import_paths
-from warehouse.importers.imported import ImportedRun
-from warehouse.importers.reading import ForeignFile
+from warehouse.importers.files import ForeignFile
+from warehouse.importers.load import Imported, import_files, import_paths
+from warehouse.importers.model import ImportedRun
 
 
 def sample(name: str) -> Any:

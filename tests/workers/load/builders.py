@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from jobs.datasets import Prompt
 from lab.study import Sampling
 from workers.load.client import Ask
-from workers.workloads import Prompt
 
 
 def ask(output_tokens: int = 9, timeout_s: float = 10.0, *, ignore_eos: bool = True) -> Ask:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.patterns import PATTERNS
 from lab.study import Load
+from lab.study.patterns import PATTERNS
 from workers.load.arrivals import intended_send_s
 
 rates = st.floats(min_value=0.01, max_value=1000)

@@ -13,7 +13,7 @@ from typing import Literal
 import aiohttp
 import pytest
 
-from lab.records import RequestRecord
+from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from tests.workers.load.behaviours import WORDS
 from tests.workers.load.builders import ask, prompts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.errors import EngineError
-from lab.records import ServerCounters
+from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from workers.load.client import open_session

@@ -5,10 +5,10 @@ from __future__ import annotations
 import aiohttp
 import pytest
 
+from jobs.engines.metric_names import SGLANG, VLLM, Metrics
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from workers.load.client import open_session
-from workers.probes.counters import SGLANG, VLLM, Metrics
 from workers.probes.gauges import GaugeReading, Gauges, parse
 
 PAGE = """\

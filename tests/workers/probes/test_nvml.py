@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobs.engines.environment import MARK
 from tests.workers.homes import until
 from tests.workers.probes.stand_in_nvml import UUIDS, StandInNvml
-from workers.engines import process
-from workers.engines.process import EngineProcess, NoProcess
+from workers.engine_runtime import process
+from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.probes import engine_gpus as choosing
 from workers.probes import nvml
 from workers.probes.engine_gpus import NO_GPUS, OtherProcesses, engine_gpus, visible
@@ -122,7 +123,7 @@ def test_what_computes_beside_the_engine_on_its_gpus_is_counted_and_the_engine_i
 
 
 def test_a_process_that_left_its_parents_is_the_engines_by_its_mark(library: Install, engine: EngineProcess) -> None:
-    adopted = subprocess.Popen(SLEEPS, env={process.MARK: engine.mark_file.stem})
+    adopted = subprocess.Popen(SLEEPS, env={MARK: engine.mark_file.stem})
     stand_in = library(StandInNvml(pids={1: (child_of(engine).pid, adopted.pid)}))
     others = OtherProcesses(engine_gpus(engine))
     assert others.count() == 0

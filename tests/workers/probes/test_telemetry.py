@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.records import TelemetrySample
+from jobs.engines.metric_names import VLLM
+from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from tests.workers.probes.test_gauges import PAGE, SAID
 from workers.load.client import open_session
-from workers.probes.counters import VLLM
 from workers.probes.engine_gpus import NO_GPUS
 from workers.probes.gauges import Gauges
 from workers.probes.telemetry import Probes, Reading, merged

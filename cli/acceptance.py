@@ -1,0 +1,135 @@
+"""What `drafthouse acceptance` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from cli.output import print_json, print_table
+from lab.comparison.acceptance import RankCorrelation
+from lab.comparison.drift import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE
+from warehouse.database import open_warehouse
+from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
+from warehouse.queries.acceptance_drift import History, histories
+from warehouse.settings import load_settings
+
+
+def show_acceptance(study: str, *, as_json: bool) -> None:
+    """Raises UserError."""
+    with open_warehouse(load_settings()) as con:
+        found, over_time = study_acceptance(con, study), histories(con, study)
+    if as_json:
+        print_json({"arms": [_as_dict(each) for each in found], "drift": _drift_dict(over_time)})
+        return
+    here = ("workload", "pattern", "arm")
+    columns = ("k", "rate", "length", "by position", "given those before", "length with smaller k (estimate)", "from")
+    print_table((*here, *columns), [_row(each) for each in found])
+    print()
+    rows = [row for each in found for row in _category_rows(each)]
+    print_table((*here, "kind of text", "rate", "length", "rounds"), rows)
+    print("\nRequests that accept more tokens a round, against their latency (Spearman's rho, 95 % interval):")
+    print_table((*here, "TPOT", "E2E", "prompts"), [_latency_row(each) for each in found])
+    print("\nOver time, every valid run of the same cell in any study:")
+    for history in over_time:
+        print(f"{history.arm} on {history.place.workload}, {history.place.pattern}: {_told(history)}")
+    print(RULE)
+
+
+def _row(each: ArmAcceptance) -> tuple[object, ...]:
+    found, place = each.acceptance, each.place
+    fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in each.fewer.items())
+    positions = (_shares(found.per_position), _shares(found.conditional))
+    about = (place.workload, place.pattern, each.arm, each.num_speculative_tokens)
+    return (*about, _share(found.rate), _number(found.length), *positions, fewer, each.source)
+
+
+def _category_rows(each: ArmAcceptance) -> list[tuple[object, ...]]:
+    about = (each.place.workload, each.place.pattern, each.arm)
+    return [
+        (*about, category, _share(found.rate), _number(found.length), found.drafts)
+        for category, found in each.categories.items()
+    ]
+
+
+def _latency_row(each: ArmAcceptance) -> tuple[object, ...]:
+    known = [found.requests for found in each.against.values() if found is not None]
+    told = (_correlation(each.against["tpot_ms"]), _correlation(each.against["e2e_ms"]))
+    return (each.place.workload, each.place.pattern, each.arm, *told, max(known, default=""))
+
+
+def _told(history: History) -> str:
+    """What the rule says of the last run, and every change before it."""
+    last, when = history.moments[-1], history.sources[-1].started_at
+    if not history.changes:
+        count = "1 run" if len(history.moments) == 1 else f"{len(history.moments)} runs"
+        runs = f"{count} until {when:%Y-%m-%d}, the last {last.value:.3f}"
+        return f"{last.state}, {runs}{_limits(last.low, last.high)}"
+    changes = (
+        f"{source.started_at:%Y-%m-%d} from about {moment.expected:.3f}{_limits(moment.low, moment.high)} "
+        f"to {moment.value:.3f} (run {moment.run_id})"
+        for moment, source in history.changes
+    )
+    return f"changed on {'; on '.join(changes)}"
+
+
+def _limits(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f", limits {low:.3f} to {high:.3f}"
+
+
+def _correlation(found: RankCorrelation | None) -> str:
+    if found is None:
+        return ""
+    low, high = found.rho.low, found.rho.high
+    return f"{found.rho.value:+.2f}" + ("" if low is None or high is None else f" ({low:+.2f} to {high:+.2f})")
+
+
+def _shares(rates: Sequence[float | None] | None) -> str:
+    return "" if rates is None else " ".join("-" if rate is None else f"{rate:.2f}" for rate in rates)
+
+
+def _share(rate: float | None) -> str:
+    return "" if rate is None else f"{rate:.1%}"
+
+
+def _number(length: float | None) -> str:
+    return "" if length is None else f"{length:.3f}"
+
+
+def _as_dict(each: ArmAcceptance) -> dict[str, object]:
+    return {
+        "workload": each.place.workload,
+        "pattern": each.place.pattern,
+        "concurrency": each.place.concurrency,
+        "arm": each.arm,
+        "method": each.method,
+        "draft_model": each.draft_model,
+        "num_speculative_tokens": each.num_speculative_tokens,
+        **asdict(each.acceptance),
+        "source": each.source,
+        "with_fewer_tokens": [{"num_speculative_tokens": k} | asdict(e) for k, e in each.fewer.items()],
+        "by_category": {category: asdict(found) for category, found in each.categories.items()},
+        "against_latency": {name: None if found is None else asdict(found) for name, found in each.against.items()},
+        "run_ids": each.run_ids,
+    }
+
+
+def _drift_dict(over_time: Sequence[History]) -> dict[str, object]:
+    return {
+        "rule": RULE,
+        "false_alarms": FALSE_ALARMS,
+        "least_change": LEAST_CHANGE,
+        "least_runs": LEAST_RUNS,
+        "histories": [
+            {
+                "workload": each.place.workload,
+                "pattern": each.place.pattern,
+                "concurrency": each.place.concurrency,
+                "arm": each.arm,
+                "changed": bool(each.changes),
+                "runs": [
+                    asdict(moment) | asdict(source) for moment, source in zip(each.moments, each.sources, strict=True)
+                ],
+            }
+            for each in over_time
+        ],
+    }

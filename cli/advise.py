@@ -1,0 +1,69 @@
+"""What `drafthouse advise` prints: a verdict for each place with its evidence, and each run beside its prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+
+from cli.output import print_json, print_table
+from lab.advice import FIRST_GAMMA, Advice, advise
+from lab.advice.prediction import Prediction, predictions
+from lab.errors import UserError
+from warehouse.database import open_warehouse
+from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.comparisons import compare_study
+from warehouse.queries.speculated_runs import speculated_runs
+from warehouse.settings import load_settings
+
+
+def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
+    """Raises UserError."""
+    if draft_cost is not None and not draft_cost >= 0:
+        raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
+    with open_warehouse(load_settings()) as con:
+        found = compare_study(con, study)
+        advice = advise(measured_of(con, found), failed_of(con, found))
+        predicted = predictions(speculated_runs(con, found), draft_cost)
+    if as_json:
+        print_json([asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice])
+        return
+    for one in advice:
+        which = f" {one.arm} (k = {one.gamma})" if one.arm else ""
+        print(f"{one.workload}, {one.pattern} (concurrency {one.concurrency}): {one.action}{which}")
+        for line in one.because:
+            print(f"  {line.sureness}: {line.text}")
+    if advice:
+        _show_predictions(predicted)
+    else:
+        print(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
+
+
+def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
+    place = (advice.workload, advice.pattern, advice.concurrency)
+    return [each for each in predicted if (each.run.workload, each.run.pattern, each.run.concurrency) == place]
+
+
+def _show_predictions(predicted: Sequence[Prediction]) -> None:
+    print("\nEach run beside what theory predicts from the acceptance of its first position (alpha):")
+    lengths = ("alpha", "alpha to break even", "length predicted", "measured", "best k by theory")
+    speeds = ("speed-up predicted", "measured", "with a draft's cost of", "from", "cost it implies itself")
+    print_table(("run", "workload", "pattern", "arm", "k", *lengths, *speeds), [_row(each) for each in predicted])
+
+
+def _row(each: Prediction) -> tuple[object, ...]:
+    run = each.run
+    about = (run.run_id, run.workload, run.pattern, run.arm, run.gamma)
+    numbers = (each.alpha, each.break_even_alpha, each.predicted_length, run.acceptance_length)
+    speeds = (each.predicted_speedup, run.speedup, each.draft_cost)
+    ends = (*map(_number, speeds), each.draft_cost_from, _number(each.implied_draft_cost))
+    return (*about, *map(_number, numbers), each.best_gamma, *ends)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _as_dict(each: Prediction) -> dict[str, object]:
+    """Flat: what the run measured, and what was predicted for it."""
+    predicted = {field.name: getattr(each, field.name) for field in fields(each) if field.name != "run"}
+    return {**asdict(each.run), **predicted}

@@ -1,0 +1,99 @@
+"""`drafthouse import`: result files of other tools become runs of the warehouse."""
+
+# ruff: noqa: PLC0415 - what reads and judges runs is imported when it is asked for: it costs every other command a second
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.output import print_json, print_table
+from lab.errors import UserError
+from warehouse.database import app_engine
+from warehouse.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from warehouse.importers.store import Import
+
+Paths = Annotated[
+    list[Path], typer.Argument(help="Result files, folders with some in them, or one that `drafthouse export` wrote.")
+]
+Tool = Annotated[str, typer.Option(help="Insist on a format, by its name in docs/importing.md.")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", help="KEY=VALUE, of every run; study, arm, hardware and others tell what the file does not."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, as_json: AsJson = False) -> None:
+    """Import result files of other tools, all of them or none; what is there already is left as it is."""
+    from warehouse.importers.store import import_paths
+
+    settings = load_settings()
+    app_engine(settings).dispose()  # a home that was never set up is refused before anything lies in it
+    found = import_paths(settings, paths, tool, dict(map(_label, label or [])))
+    now = _ingest(settings) if found.new_run_ids else True
+    if as_json:
+        print_json(_as_dict(found))
+        return
+    _show(found)
+    if not now:
+        print("The ingester that runs takes them in within seconds.")
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not (mark and key.strip() and value.strip()):
+        raise UserError(f"--label {text!r} is no label: write KEY=VALUE")
+    return key.strip(), value.strip()
+
+
+def _ingest(settings: Settings) -> bool:
+    """Take them in at once where no ingester runs. Says whether that was so."""
+    from warehouse.ingest.service import ingest_all
+
+    try:
+        ingest_all(settings)
+    except UserError:
+        return False
+    return True
+
+
+def _show(found: Import) -> None:
+    new = set(found.new_run_ids)
+    if found.taken_in:
+        print(f"{len(new)} of {len(found.taken_in)} runs are new; they keep the ids that they were exported with")
+        return
+    rows = [
+        (
+            run.run_id[:12],
+            run.tool,
+            run.columns["target"],
+            run.place,
+            "" if run.run_id in new else "was there",
+            run.source.name,
+        )
+        for run in found.runs
+    ]
+    print_table(("run", "tool", "target", "in the file", "", "file"), rows)
+    for run in found.runs:
+        for doubt in run.doubts:
+            print(f"doubt about {run.run_id[:12]}: {doubt}")
+    for skipped in found.skipped:
+        print(f"skipped {skipped}")
+    print(f"{len(new)} of {len(found.runs)} runs are new, in the jobs {', '.join(found.jobs)}")
+
+
+def _as_dict(found: Import) -> dict[str, object]:
+    new = set(found.new_run_ids)
+    runs: list[dict[str, object]] = [
+        {"run_id": run.run_id, "tool": run.tool, "tool_version": run.tool_version, "new": run.run_id in new}
+        | {"file": run.source.name, "sha256": run.source.sha256, "place": run.place, "doubts": run.doubts}
+        for run in found.runs
+    ]
+    runs += [{"run_id": run_id, "tool": "drafthouse", "new": run_id in new} for run_id in found.taken_in]
+    return {"jobs": found.jobs, "runs": runs, "skipped": found.skipped}

@@ -1,0 +1,87 @@
+"""`drafthouse prices`: what an hour of hardware costs, since when, and by which source."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from cli.output import print_json, print_table
+from warehouse.app_db import price_book
+from warehouse.app_db.price_book import Entry
+from warehouse.database import app_engine
+from warehouse.settings import load_settings
+
+app = typer.Typer(help="What an hour of hardware costs: a dated price book.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+@app.callback(invoke_without_command=True)
+def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
+    """List the price book; withdrawn entries are in the JSON only."""
+    if context.invoked_subcommand is not None:
+        return
+    found = price_book.entries(app_engine(load_settings()))
+    if as_json:
+        print_json([_as_dict(entry) for entry in found])
+        return
+    rows = [_row(entry) for entry in found if entry.withdrawn_at is None]
+    if not rows:
+        print("The price book is empty: add what your hardware costs with `drafthouse prices add`.")
+        return
+    print_table(("number", "hardware", "from", "per hour", "currency", "electricity per kWh", "source"), rows)
+
+
+@app.command()
+def add(
+    hardware: Annotated[str, typer.Argument(help="Part of the hardware's name, as `drafthouse doctor` shows it.")],
+    *,
+    source: Annotated[str, typer.Option(help="Where the price is from.")],
+    currency: Annotated[str, typer.Option(help="Three letters.")] = "USD",
+    per_hour: Annotated[float | None, typer.Option(help="What an hour of all of it costs.")] = None,
+    purchase_price: Annotated[float | None, typer.Option(help="Instead: what it was bought for.")] = None,
+    lifetime_years: Annotated[float | None, typer.Option(help="With it: how long it will be used.")] = None,
+    utilisation: Annotated[
+        float | None, typer.Option(help="With it: the share of that time in which it works.")
+    ] = None,
+    electricity_per_kwh: Annotated[float | None, typer.Option(help="Where the price is without electricity.")] = None,
+    valid_from: Annotated[
+        datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="By default today.")
+    ] = None,
+) -> None:
+    """Add an entry; what was valid before keeps its days."""
+    price = price_book.price_from(
+        {
+            "hardware": hardware,
+            "source": source,
+            "currency": currency,
+            "rented_per_hour": per_hour,
+            "purchase_price": purchase_price,
+            "lifetime_years": lifetime_years,
+            "utilisation": utilisation,
+            "electricity_per_kwh": electricity_per_kwh,
+            "valid_from": (valid_from or datetime.now(UTC)).date(),
+        }
+    )
+    number = price_book.add(app_engine(load_settings()), price)
+    print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
+
+
+@app.command()
+def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
+    """Let an entry made by mistake count no longer; it stays in the book."""
+    price_book.withdraw(app_engine(load_settings()), number)
+    print(f"price {number} counts no longer")
+
+
+def _row(entry: Entry) -> tuple[object, ...]:
+    price = entry.price
+    electricity = price.electricity_per_kwh
+    rate = (price.per_hour, price.currency, electricity, price.source)
+    return (entry.price_id, price.hardware, price.valid_from, *rate)
+
+
+def _as_dict(entry: Entry) -> dict[str, object]:
+    return asdict(entry) | {"price": entry.price.model_dump(mode="json"), "per_hour": entry.price.per_hour}

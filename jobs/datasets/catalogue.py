@@ -1,0 +1,162 @@
+"""Every dataset that has a name of its own. What is not here is a registered custom file, or the path of one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jobs.datasets import synthetic as made
+from jobs.datasets.dataset import Dataset
+from jobs.datasets.formats import burstgpt, custom, mlperf, sharegpt, spec_bench, swe_bench
+from lab.study.workload import RANDOM_LENGTHS
+
+_HERE = "datasets/ of this repository"
+_COMES_ALONG = "comes with Drafthouse"
+_CC0 = "CC0-1.0: written or made up for this project"
+_HUB = "https://huggingface.co/datasets/"
+
+REFERENCE = Dataset(
+    "reference",
+    "the kinds of text that the reference pair was trained on: code, prose, repeat",
+    source="models/prompts of this repository, from Python's standard library and its documentation",
+    licence="Python Software Foundation License 2",
+    how_to_get="`make models`",
+    columns="JSONL: prompt, category",
+    read_row=custom.row,
+)
+#: For any file that the user brings, by path or under a name.
+CUSTOM = Dataset(
+    "custom",
+    "prompts of your own: name the file, or register it under any name that is free",
+    source="you",
+    licence="yours",
+    how_to_get="write one JSON object a line, then `drafthouse datasets add NAME FILE`",
+    columns="JSONL: prompt, or messages [{role, content}]; perhaps category, output_tokens, arrival_s",
+    read_row=custom.row,
+)
+_SHAREGPT = Dataset(
+    "sharegpt",
+    "what people asked ChatGPT: the first human turn, answered at the length of the reply",
+    source=_HUB + "anon8231489123/ShareGPT_Vicuna_unfiltered",
+    licence="Apache-2.0 by its card; the texts are its users' own",
+    how_to_get="download ShareGPT_V3_unfiltered_cleaned_split.json from there",
+    columns="JSON list: conversations [{from, value}]. Conversations without a reply are left out; used are prompts of "
+    "4 to 1024 tokens that with the reply have 2048 at most",
+    read_row=sharegpt.row,
+    fits=sharegpt.fits,
+)
+_SPEC_BENCH = Dataset(
+    "spec_bench",
+    "six kinds of tasks: multi_turn, translation, summarization, qa, math_reasoning, rag; the first turn of each",
+    source="https://github.com/hemingkx/Spec-Bench",
+    licence="Apache-2.0 by its repository; parts of MT-bench, WMT14, CNN/Daily Mail, Natural Questions and GSM8K",
+    how_to_get="download data/spec_bench/question.jsonl from there (its raw form)",
+    columns="JSONL: category, turns. MT-bench's eight categories are together multi_turn",
+    read_row=spec_bench.row,
+)
+_BURSTGPT = Dataset(
+    "burstgpt",
+    "lengths and arrival times of requests to a real service; its texts were not published, so tokens are random",
+    source="https://github.com/HPMLL/BurstGPT",
+    licence="CC-BY-4.0 by its repository",
+    how_to_get="download BurstGPT_1.csv from its releases",
+    columns="CSV: Timestamp (s), Model (the category: GPT-4 is what `vllm bench serve` uses), Request tokens, Response "
+    "tokens. Failed requests are left out. Requests stay in the order of time, from one that the seed picks",
+    read_row=burstgpt.row,
+    synthetic=True,
+)
+_SWE_BENCH = Dataset(
+    "swe_bench",
+    "issues of Python projects, asking for a patch; the category is the repository",
+    source=_HUB + "princeton-nlp/SWE-bench_Lite (or SWE-bench, SWE-bench_Lite_oracle: any with these columns)",
+    licence="MIT by the project; the issues are their authors' own",
+    how_to_get="download the Parquet file of the test split from there",
+    columns="Parquet or JSONL: repo, problem_statement or text (the whole prompt), perhaps patch",
+    read_row=swe_bench.row,
+)
+_MLPERF = Dataset(
+    "mlperf_summarisation",
+    "MLPerf inference's summarisation task: news articles, answered at the length of their highlights",
+    source="https://github.com/mlcommons/inference (language/gpt-j, language/llama3.1-8b)",
+    licence="Apache-2.0 by the dataset's card; the articles are their publishers' own",
+    how_to_get="make cnn_eval.json with its download_cnndm.py, or download a Parquet file of "
+    + _HUB
+    + "abisee/cnn_dailymail (3.0.0)",
+    columns="JSON list: instruction, input, output; or Parquet: article, highlights",
+    read_row=mlperf.row,
+)
+_READ = (_SHAREGPT, _SPEC_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
+_SAMPLES = {
+    "sharegpt": "sharegpt_sample.json",
+    "spec_bench": "spec_bench_sample.jsonl",
+    "burstgpt": "burstgpt_sample.csv",
+    "swe_bench": "swe_bench_sample.jsonl",
+    "mlperf_summarisation": "mlperf_summarisation_sample.json",
+}
+
+
+def _made(name: str, what: str) -> Dataset:
+    return Dataset(
+        name,
+        what,
+        source="random token ids of the target's vocabulary, drawn evenly (`vllm bench serve` takes them in a row)",
+        licence="none needed",
+        how_to_get="nothing to get",
+        columns="of exact length as token ids for the completions endpoint; as text for the chat endpoint, where the "
+        "server counts them differently",
+        make=made.random_prompts,
+        synthetic=True,
+    )
+
+
+def _shipped(name: str, what: str, file: str) -> Dataset:
+    return Dataset(
+        name,
+        what,
+        source=f"{_HERE}: {file}",
+        licence=_CC0,
+        how_to_get=_COMES_ALONG,
+        columns=CUSTOM.columns,
+        read_row=custom.row,
+        shipped=file,
+    )
+
+
+def _sample(dataset: Dataset) -> Dataset:
+    """A few rows in the same format, made up, so that the loader runs without a download."""
+    file = _SAMPLES[dataset.name]
+    what = f"a few made-up rows in the format of {dataset.name}, to try it with; no figure of it can be compared"
+    return replace(
+        dataset,
+        name=f"{dataset.name}_sample",
+        what=what,
+        source=f"{_HERE}: {file}",
+        licence=_CC0,
+        how_to_get=_COMES_ALONG,
+        shipped=file,
+    )
+
+
+_ALL = (
+    REFERENCE,
+    _made("random", "random tokens of the lengths that the workload sets: input_tokens, output_tokens"),
+    *(_made(n, f"random tokens, {i} input and {o} output tokens a request") for n, (i, o) in RANDOM_LENGTHS.items()),
+    replace(
+        _made(
+            "prefix_repetition",
+            "random tokens with shared beginnings: num_prefixes (10) of prefix_tokens (256) each, with input_tokens "
+            "(256) of its own behind",
+        ),
+        make=made.prefix_prompts,
+    ),
+    _shipped("story", "1000-word stories on a given subject", "story.jsonl"),
+    _shipped("summarisation", "a summary of 3 to 4 paragraphs of an article of about 500 words", "summarisation.jsonl"),
+    _shipped(
+        "summarisation_sample",
+        "a summary of a single paragraph, short enough for the reference pair",
+        "summarisation_sample.jsonl",
+    ),
+    *_READ,
+    *map(_sample, _READ),
+)
+#: By name, in the order in which they are listed.
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in _ALL}

@@ -1,0 +1,1 @@
+"""The formats of dataset files: each parses one format into rows."""

@@ -1,0 +1,171 @@
+"""A dataset's file to rows: JSON lines, a JSON list, CSV or Parquet, told apart by how it begins.
+
+A file is used whole or not at all: the first wrong row is named with its line, and nothing of the file is kept.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import hashlib
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from jobs.datasets.formats.rows import Row, RowError, RowReader
+from lab.errors import UserError
+from lab.study.model_base import Frozen
+
+#: How many records are read at once from a Parquet file.
+_BATCH = 1024
+#: Characters within which a file shows what it is.
+_HEAD = 4096
+#: Datasets come again and again (each look at a study checks its own), and their files rarely change.
+_REMEMBERED_FILES = 4
+
+
+class Stock(Frozen):
+    """What a file has to offer. `categories`: how many rows of each; rows without one are in none of them."""
+
+    rows: int
+    left_out: int  # records that the dataset's own rule does not use
+    categories: dict[str, int]
+    has_output_lengths: bool  # every row has one
+    has_replies: bool  # some of these lengths are to be counted
+    has_times: bool  # every row has one
+    has_lengths_only: bool  # rows say how long a prompt is, not what it is
+
+
+@dataclass(frozen=True)
+class DatasetFile:
+    """A file that was read."""
+
+    rows: tuple[Row, ...]
+    left_out: int
+    sha256: str
+
+    @functools.cached_property
+    def stock(self) -> Stock:
+        categories = Counter(row.category for row in self.rows if row.category is not None)
+        return Stock(
+            rows=len(self.rows),
+            left_out=self.left_out,
+            categories=dict(sorted(categories.items())),
+            has_output_lengths=all(row.has_output_length for row in self.rows),
+            has_replies=any(row.reply is not None for row in self.rows),
+            has_times=all(row.time_s is not None for row in self.rows),
+            has_lengths_only=all(row.input_tokens is not None for row in self.rows),
+        )
+
+
+def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
+    """Every row of the file. Raises UserError saying what of it is wrong, in which line; `called` names the dataset."""
+    try:
+        stat = path.stat()
+        return _read_file(path.absolute(), (stat.st_size, stat.st_mtime_ns), read_row, called)
+    except FileNotFoundError:
+        raise UserError(
+            f"{called}: there is no such file; name a JSONL file, or one of `drafthouse datasets`, like reference"
+        ) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{called} cannot be read: {error}") from None
+
+
+@functools.lru_cache(_REMEMBERED_FILES)
+def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:
+    content = path.read_bytes()
+    rows, left_out = [], 0
+    for place, record in _records(content, called):
+        try:
+            row = read_row(record)
+        except RowError as error:
+            raise UserError(f"{called}, {place}: {error}") from None
+        if row is None:
+            left_out += 1
+        else:
+            rows.append(row)
+    if not rows:
+        raise UserError(f"{called} has no row that can be used" + (f" ({left_out} were left out)" if left_out else ""))
+    return DatasetFile(tuple(rows), left_out, hashlib.sha256(content).hexdigest())
+
+
+def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
+    """Each record with the place it is at."""
+    if content.startswith(b"PAR1"):
+        return _parquet(content, called)
+    text = content.decode("utf-8-sig")
+    start = text[:_HEAD].lstrip()[:15].lower()
+    if start.startswith(("<!doctype", "<html")):
+        raise UserError(f"{called} is a web page, not the data: download the file itself (its raw form)")
+    if start.startswith("["):
+        return _json_list(text, called)
+    return _json_lines(text, called) if start.startswith("{") or not start else _json_lines_or_csv(text, called)
+
+
+def _json_lines_or_csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
+    """Comma-separated values begin with a line of names; a broken JSON line is told as one."""
+    head = text.split("\n", 1)[0]
+    return _csv(text, called) if "," in head and not head.lstrip().startswith(('"', "{")) else _json_lines(text, called)
+
+
+def _json_lines(text: str, called: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield f"line {number}", _json(line, called, f"line {number}")
+
+
+def _json(line: str, called: str, place: str) -> Any:
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
+
+
+def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
+    """Entry by entry, because a list of 600 MB would be several GB of objects."""
+    decoder, blank = json.JSONDecoder(), " \t\r\n"
+    at, line, counted_to, number = text.index("[") + 1, 1, 0, 0
+    while True:
+        while at < len(text) and text[at] in blank + ("," if number else ""):
+            at += 1
+        if text[at : at + 1] == "]":
+            return
+        number += 1
+        line += text.count("\n", counted_to, at)
+        counted_to = at
+        place = f"line {line} (entry {number})"
+        try:
+            record, at = decoder.raw_decode(text, at)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise UserError(f"{called}, {place}: this is not valid JSON: {error}") from None
+        yield place, record
+
+
+def _csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    try:
+        names = next(lines)
+        for values in filter(None, lines):  # blank lines do not count
+            if len(values) != len(names):
+                raise UserError(f"{called}, line {lines.line_num}: this row has not the {len(names)} columns of line 1")
+            yield f"line {lines.line_num}", dict(zip(names, values, strict=True))
+    except csv.Error as error:
+        raise UserError(f"{called}, line {lines.line_num}: this is not valid CSV: {error}") from None
+
+
+def _parquet(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
+    number = 0
+    try:
+        for batch in parquet.ParquetFile(io.BytesIO(content)).iter_batches(_BATCH):
+            for record in batch.to_pylist():
+                number += 1
+                yield f"row {number}", record
+    except pa.ArrowException as error:
+        raise UserError(f"{called} is not a Parquet file that can be read: {error}") from None

@@ -1,0 +1,97 @@
+"""What datasets there are and in which state, for the command line and the page; and their digests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from jobs.datasets import registry
+from jobs.datasets.catalogue import CUSTOM, DATASETS
+from jobs.datasets.dataset import Dataset
+from jobs.datasets.formats.files import Stock
+from jobs.datasets.resolve import Found, find
+from lab.errors import UserError
+from lab.study import Workload
+from lab.study.model_base import Frozen
+from warehouse.settings import Settings
+
+
+class DatasetState(Frozen):
+    """A dataset and whether it can be used here: `missing` ones can be once their file is registered.
+
+    `stock` is None for what is made, and for what is missing.
+    """
+
+    name: str
+    state: Literal["built in", "registered", "missing"]
+    what: str
+    source: str
+    licence: str
+    how_to_get: str
+    columns: str
+    synthetic: bool
+    sha256: str | None = None
+    stock: Stock | None = None
+    original_name: str | None = None
+    added_at: str | None = None  # UTC, ISO 8601
+
+
+def datasets(settings: Settings) -> list[DatasetState]:
+    """Every dataset of Drafthouse's own in the order of the catalogue, then the user's by name."""
+    own = [entry for entry in registry.all_registered(settings) if entry.name not in DATASETS]
+    return [_state(settings, each) for each in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]
+
+
+def dataset_digest(settings: Settings, workload: Workload) -> str | None:
+    """SHA-256 of the file (or files) that the workload picks from; None for prompts that are made.
+
+    Raises UserError when the dataset cannot be read.
+    """
+    found = find(settings, workload.dataset)
+    if found.dataset.make is not None:
+        return None
+    return found.entry.sha256 if found.entry is not None else found.read(settings).sha256
+
+
+def add_dataset(settings: Settings, name: str, file: Path) -> DatasetState:
+    """Check the whole file and register it under `name`. Raises UserError naming the line that is wrong."""
+    entry = registry.add(settings, name, file)
+    return _registered(DATASETS.get(entry.format, CUSTOM), entry)
+
+
+def _state(settings: Settings, dataset: Dataset) -> DatasetState:
+    if dataset.is_registered:
+        entry = registry.registered(settings, dataset.name)
+        return _declared(dataset, "missing") if entry is None else _registered(dataset, entry)
+    if dataset.make is not None:
+        return _declared(dataset, "built in")
+    try:
+        read = Found(dataset).read(settings)
+    except UserError:
+        return _declared(dataset, "missing")
+    return _declared(dataset, "built in").model_copy(update={"sha256": read.sha256, "stock": read.stock})
+
+
+def _declared(dataset: Dataset, state: Literal["built in", "missing"]) -> DatasetState:
+    return DatasetState(
+        name=dataset.name,
+        state=state,
+        what=dataset.what,
+        source=dataset.source,
+        licence=dataset.licence,
+        how_to_get=dataset.how_to_get,
+        columns=dataset.columns,
+        synthetic=dataset.synthetic,
+    )
+
+
+def _registered(dataset: Dataset, entry: registry.Registered) -> DatasetState:
+    theirs = {
+        "name": entry.name,
+        "state": "registered",
+        "sha256": entry.sha256,
+        "stock": entry.stock,
+        "original_name": entry.original_name,
+        "added_at": entry.added_at,
+    }
+    return _declared(dataset, "missing").model_copy(update=theirs)

@@ -1,0 +1,119 @@
+"""From a workload to its prompts: the same ones in the same order for every arm, host and repeat."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jobs.datasets import synthetic
+from jobs.datasets.check import check_fields, check_stock, too_few
+from jobs.datasets.dataset import Dataset
+from jobs.datasets.formats.rows import Row
+from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text
+from jobs.datasets.resolve import find
+from jobs.datasets.tokenizer import TargetTokenizer, target_tokenizer
+from lab.errors import UserError
+from lab.study import Workload
+from warehouse.settings import Settings
+
+#: How many rows are counted at once while looking for those of usable lengths.
+_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class _Pick:
+    row: Row
+    arrival_s: float | None = None
+
+
+def load_prompts(
+    settings: Settings, workload: Workload, count: int, seed: int, *, target: str | None = None
+) -> tuple[Prompt, ...]:
+    """The first `count` prompts of the workload in the order of `seed`; fewer of them are the start of more.
+
+    `target` is the model whose tokenizer counts; only datasets whose lengths are counted need it. Raises UserError when
+    the dataset cannot be read or holds fewer, or when there is no tokenizer.
+    """
+    found = find(settings, workload.dataset)
+    check_fields(found.dataset, workload)
+    if found.dataset.make is not None:
+        return found.dataset.make(workload, count, seed, _tokenizer(settings, target))
+    file = found.read(settings)
+    check_stock(workload, file.stock, count)
+    rows = [row for row in file.rows if workload.category in (None, row.category)]
+    picks = _in_order(rows, seed)
+    if file.stock.has_lengths_only:
+        return _of_lengths(list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings, target))
+    if found.dataset.fits is not None or (workload.own_output_lengths and file.stock.has_replies):
+        picked = list(itertools.islice(_counted(picks, workload, found.dataset, _tokenizer(settings, target)), count))
+        if len(picked) < count:
+            raise UserError(too_few(workload, len(picked), count))
+        return tuple(picked)
+    return tuple(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
+
+
+def _tokenizer(settings: Settings, target: str | None) -> TargetTokenizer:
+    if target is None:
+        raise ValueError("the lengths of this dataset are counted: say whose tokenizer counts them")
+    return target_tokenizer(settings, target)
+
+
+def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
+    """In an order that the seed picks. Rows of a trace stay in the order of time, so that they arrive as they did."""
+    if all(row.time_s is not None for row in rows):
+        return _in_time(sorted(rows, key=lambda row: row.time_s or 0.0), seed)
+    return (_Pick(rows[place]) for place in np.random.default_rng(seed).permutation(len(rows)))
+
+
+def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
+    """From a row that the seed picks to the end of the trace, and on from its beginning a mean gap later."""
+    times_s = [row.time_s or 0.0 for row in rows]
+    start = int(np.random.default_rng(seed).integers(len(rows)))
+    length_s = (times_s[-1] - times_s[0]) * len(rows) / max(1, len(rows) - 1)
+    for place in range(start, start + len(rows)):
+        turn, at = divmod(place, len(rows))
+        yield _Pick(rows[at], times_s[at] - times_s[start] + turn * length_s)
+
+
+def _of_lengths(
+    picks: Sequence[_Pick], workload: Workload, seed: int, tokenizer: TargetTokenizer
+) -> tuple[Prompt, ...]:
+    prompts = synthetic.of_lengths([pick.row.input_tokens or 0 for pick in picks], seed, tokenizer)
+    return tuple(
+        replace(
+            prompt,
+            category=pick.row.category,
+            output_tokens=pick.row.output_tokens if workload.own_output_lengths else None,
+            arrival_s=pick.arrival_s,
+        )
+        for prompt, pick in zip(prompts, picks, strict=True)
+    )
+
+
+def _counted(
+    picks: Iterator[_Pick], workload: Workload, dataset: Dataset, tokenizer: TargetTokenizer
+) -> Iterator[Prompt]:
+    """Those whose recorded lengths the dataset uses: the same ones, however much the workload has generated."""
+    while batch := list(itertools.islice(picks, _BATCH)):
+        prompt_tokens = tokenizer.count([pick.row.text for pick in batch])
+        reply_tokens = tokenizer.count([pick.row.reply or "" for pick in batch])
+        for pick, asked, replied in zip(batch, prompt_tokens, reply_tokens, strict=True):
+            output_tokens = pick.row.output_tokens or max(1, replied)
+            if dataset.fits is None or dataset.fits(asked, output_tokens):
+                yield _prompt(pick, workload, output_tokens, asked)
+
+
+def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tokens: int | None = None) -> Prompt:
+    row = pick.row
+    return Prompt(
+        prompt_id=id_of_messages(row.messages) if row.messages else id_of_text(row.text),
+        category=row.category,
+        text=row.text,
+        messages=row.messages,
+        output_tokens=output_tokens if workload.own_output_lengths else None,
+        arrival_s=pick.arrival_s,
+        text_tokens=text_tokens,
+    )

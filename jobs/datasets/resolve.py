@@ -1,0 +1,76 @@
+"""What a workload's dataset means on this host: a dataset of Drafthouse's own, a registered file, or a path."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobs.datasets import reference
+from jobs.datasets.catalogue import CUSTOM, DATASETS
+from jobs.datasets.dataset import SHIPPED, Dataset
+from jobs.datasets.formats.files import DatasetFile, Stock, read_file
+from jobs.datasets.registry import Registered, all_registered, read_registered, registered
+from lab.errors import UserError
+from warehouse.settings import Settings
+
+_FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A dataset that is there. `entry` is of a registered file, `path` of one that is named by its path."""
+
+    dataset: Dataset
+    entry: Registered | None = None
+    path: Path | None = None
+
+    def read(self, settings: Settings) -> DatasetFile:
+        """Its rows. Raises UserError when they cannot be read, and for a dataset that is made and not read."""
+        if self.entry is not None:
+            return read_registered(settings, self.entry)
+        if self.dataset.name == "reference":
+            return reference.read(settings)
+        if self.dataset.read_row is None:
+            raise UserError(f"dataset {self.dataset.name} is made for each study: there is no file to read")
+        path = self.path or SHIPPED / (self.dataset.shipped or "")
+        return read_file(path, self.dataset.read_row, f"dataset {self.path or self.dataset.name}")
+
+    def stock(self, settings: Settings) -> Stock:
+        """What there is to pick from; of a registered file without reading it. Raises UserError as `read` does."""
+        return self.entry.stock if self.entry is not None else self.read(settings).stock
+
+
+def find(settings: Settings, name: str) -> Found:
+    """Raises UserError for a name that nothing here has, with where to get the file."""
+    dataset = DATASETS.get(name)
+    if dataset is not None and not dataset.is_registered:
+        return Found(dataset)
+    if (entry := registered(settings, name)) is not None:
+        return Found(DATASETS.get(entry.format, CUSTOM), entry)
+    if dataset is not None:
+        raise UserError(missing(dataset))
+    if (path := dataset_path(name)) is not None:
+        return Found(CUSTOM, path=path)
+    known = [*DATASETS, *(each.name for each in all_registered(settings))]
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UserError(
+        f"there is no dataset {name!r}: {hint}`drafthouse datasets` lists them; a file of your own is named by its path"
+    )
+
+
+def missing(dataset: Dataset) -> str:
+    """How to get a dataset whose file is not registered here."""
+    return (
+        f"dataset {dataset.name} is not on this host: {dataset.how_to_get} ({dataset.source}; {dataset.licence}), then "
+        f"`drafthouse datasets add {dataset.name} FILE`, or try it with {dataset.name}_sample"
+    )
+
+
+def dataset_path(name: str) -> Path | None:
+    """The file that a dataset's name is the path of, there or not; None for a name without a path."""
+    path = Path(name).expanduser()
+    if name in DATASETS:
+        return None
+    return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES or path.is_file() else None

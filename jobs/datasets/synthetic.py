@@ -1,0 +1,53 @@
+"""Prompts that are made and not read: random token ids of exact lengths, with shared beginnings where asked for.
+
+They read as nonsense, which distorts acceptance in either direction: their category says `synthetic`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from jobs.datasets.prompt import Prompt, id_of_token_ids
+from jobs.datasets.tokenizer import TargetTokenizer
+from lab.study import Workload
+
+CATEGORY = "synthetic"
+#: Sets prefixes apart from prompts under the same seed.
+_OF_PREFIX, _OF_PROMPT, _OF_ORDER = 1, 2, 3
+#: What prefix_repetition is without lengths of its own, as in `vllm bench serve`.
+_PREFIXES, _PREFIX_TOKENS, _INPUT_TOKENS = 10, 256, 256
+
+
+def random_prompts(workload: Workload, count: int, seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
+    """Each of `input_tokens` tokens, drawn evenly from the vocabulary without its special tokens."""
+    lengths = [workload.input_tokens or 0] * count
+    return of_lengths(lengths, seed, tokenizer)
+
+
+def prefix_prompts(workload: Workload, count: int, seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
+    """`num_prefixes` beginnings of `prefix_tokens`, each used equally often, and `input_tokens` behind it."""
+    prefixes = workload.num_prefixes or _PREFIXES
+    first = [_draw(tokenizer, workload.prefix_tokens or _PREFIX_TOKENS, seed, _OF_PREFIX, n) for n in range(prefixes)]
+    rest = [_draw(tokenizer, workload.input_tokens or _INPUT_TOKENS, seed, _OF_PROMPT, n) for n in range(count)]
+    turns = (np.random.default_rng((seed, _OF_ORDER, n)).permutation(prefixes) for n in itertools.count())
+    used = itertools.chain.from_iterable(turns)  # endless
+    return _prompts([first[which] + own for own, which in zip(rest, used, strict=False)], tokenizer)
+
+
+def of_lengths(lengths: Sequence[int], seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
+    """One prompt a length. Prompt n depends on the seed, n and its length alone."""
+    return _prompts([_draw(tokenizer, tokens, seed, _OF_PROMPT, n) for n, tokens in enumerate(lengths)], tokenizer)
+
+
+def _draw(tokenizer: TargetTokenizer, tokens: int, *seed: int) -> tuple[int, ...]:
+    return tuple(np.random.default_rng(seed).choice(tokenizer.ordinary_ids, size=tokens).tolist())
+
+
+def _prompts(drawn: Sequence[tuple[int, ...]], tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
+    texts = tokenizer.decode(drawn)
+    return tuple(
+        Prompt(id_of_token_ids(ids), CATEGORY, text, token_ids=ids) for ids, text in zip(drawn, texts, strict=True)
+    )

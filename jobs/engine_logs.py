@@ -1,0 +1,35 @@
+"""Where the log of a running engine lies, and the end of a job's log for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from warehouse.bundles.run_bundle import LOG_FILE
+from warehouse.settings import Settings
+
+#: Enough for any number of lines that a person asks for, and never the whole of a log that went wild.
+_TAIL_BYTES = 1 << 20
+
+
+def engine_log(settings: Settings, job_id: str) -> Path:
+    """The log of the job's running engine. Each bundle keeps its own copy."""
+    return settings.logs_dir / "engines" / f"{job_id}.log"
+
+
+def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
+    """The last lines of the running engine's log, or else of the job's newest bundle; empty when there is neither."""
+    if Path(job_id).name != job_id:  # from a URL, say
+        return ""
+    candidates = [engine_log(settings, job_id), *(settings.bundles / job_id).glob(f"*/{LOG_FILE}")]
+    there = [path for path in candidates if path.exists()]
+    if candidates[0] in there:
+        return _tail(candidates[0], lines)
+    return _tail(max(there, key=lambda path: path.stat().st_mtime), lines) if there else ""
+
+
+def _tail(path: Path, lines: int) -> str:
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - _TAIL_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(text.splitlines()[-lines:])

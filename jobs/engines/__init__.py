@@ -1,0 +1,1 @@
+"""What an engine is and what it accepts: declarations, flags, capabilities. Starts no server."""

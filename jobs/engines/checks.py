@@ -1,0 +1,156 @@
+"""What an arm asks of its engine, held against what the engine has: before anybody waits for it."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from jobs.engines.capabilities import Capabilities
+from jobs.engines.environment import MARK, is_secret
+from jobs.engines.flags import Flags, dashed
+from jobs.engines.kinds import KINDS, Kind
+from lab.study import Arm, Speculation
+from lab.study.arm import METHODS
+from warehouse.settings import ENVIRONMENT_PREFIX
+
+Problem = tuple[str, str]
+_FLAG = re.compile(r"[a-zA-Z][a-zA-Z0-9_.-]*")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SHOWN = 12
+
+
+def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
+    """Every problem of an arm (at `field` of its study) with an engine; `engine_flags` are the study's own."""
+    kind = KINDS[has.kind]
+    if not kind.is_started:
+        yield from _endpoint_problems(field, arm)
+        return
+    if arm.server is not None:
+        yield f"{field}.server", f'a server that runs already is measured with engine = "endpoint", not {arm.engine!r}'
+    yield from flag_problems(f"{field}.flags", arm.flags, has)
+    yield from _config_problems(field, arm, engine_flags, has)
+    yield from _environment_problems(f"{field}.environment", arm.environment)
+    if arm.speculation is not None:
+        yield from _speculation_problems(f"{field}.speculation", arm.speculation, has)
+    yield from _gpu_problems(field, arm, engine_flags, has)
+
+
+def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities) -> Iterator[Problem]:
+    """Flags that Drafthouse sets itself, that are none, or that this engine does not have."""
+    kind = KINDS[has.kind]
+    for flag, value in flags.items():
+        name = dashed(flag)
+        if name in kind.own_flags:
+            yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[name]}"
+        elif not _FLAG.fullmatch(flag):
+            yield f"{field}.{flag}", f"{flag!r} is no flag: write it without dashes in front, like max_model_len"
+        elif has.flags is not None and (problem := _unknown_flag(name, value, kind, has.flags, _called(has))):
+            yield f"{field}.{flag}", problem
+
+
+def _unknown_flag(name: str, value: JsonValue, kind: Kind, known: tuple[str, ...], engine: str) -> str | None:
+    """Of `compilation-config.mode` only what is before the dot is the engine's flag."""
+    whole = name.partition(".")[0]
+    if whole not in known:
+        close = difflib.get_close_matches(whole, known, n=1)
+        hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(known)}"
+        return f"{engine} has no flag --{whole}{hint}"
+    if value is False and kind.no_forms and f"no-{whole}" not in known:
+        return f"{engine} has no --no-{whole}: leave it out to leave it off"
+    return None
+
+
+def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
+    kind = KINDS[has.kind]
+    if arm.config and not kind.takes_config:
+        yield f"{field}.config", f"{_called(has)} reads no YAML file: use flags"
+        return
+    own = kind.config_own or kind.own_flags
+    given = {dashed(name) for name in (*engine_flags, *arm.flags)}
+    for key in arm.config:
+        name = dashed(key)
+        if name in own:
+            yield f"{field}.config.{key}", f"Drafthouse sets this itself: {own[name]}"
+        elif name in given:
+            yield f"{field}.config.{key}", "the flag of the same name would win over it: keep one of them"
+        elif not kind.config_own and has.flags is not None and name not in has.flags:
+            problem = _unknown_flag(name, True, kind, has.flags, _called(has))
+            yield f"{field}.config.{key}", problem or ""
+
+
+def _environment_problems(field: str, environment: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in environment.items():
+        if not _VARIABLE.fullmatch(name) or "\0" in value:
+            yield f"{field}.{name}", f"{name!r} is no environment variable"
+        elif name.startswith(ENVIRONMENT_PREFIX) or name == MARK:
+            yield f"{field}.{name}", "this is a variable of Drafthouse itself: an engine does not see it"
+        elif is_secret(name):
+            yield f"{field}.{name}", "a study is stored and shown: set secrets in the worker's engines.toml"
+
+
+def _speculation_problems(field: str, speculation: Speculation, has: Capabilities) -> Iterator[Problem]:
+    kind = KINDS[has.kind]
+    if speculation.method not in has.methods:
+        close = difflib.get_close_matches(speculation.method, has.methods, n=1, cutoff=0.75)
+        hint = f" (did you mean {close[0]}?)" if close else ""
+        yield f"{field}.method", f"{_called(has)} has no method {speculation.method!r}{hint}: it has {_methods(has)}"
+        return
+    for bound in ("prompt_lookup_min", "prompt_lookup_max"):
+        if getattr(speculation, bound) is not None and bound not in kind.lookup_bounds:
+            instead = ": set its own option of this version instead, in options" if kind.takes_options else ""
+            yield f"{field}.{bound}", f"{_called(has)} has no such bound{instead}"
+    if speculation.options and not kind.takes_options:
+        yield f"{field}.options", f"{_called(has)} has no further settings: remove {', '.join(speculation.options)}"
+
+
+def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
+    """More GPUs than there are. Without any the engine runs as one process on the host's processors."""
+    given = {
+        dashed(name): value for settings in (engine_flags, arm.config, arm.flags) for name, value in settings.items()
+    }
+    sizes = {
+        name: size
+        for names in KINDS[has.kind].gpu_flags
+        for name in names
+        if isinstance(size := given.get(name), int) and not isinstance(size, bool)
+    }
+    needed, there = math.prod(sizes.values()), len(has.gpus)
+    if needed > max(there, 1):
+        asked = " x ".join(f"{name.replace('-', '_')} {size}" for name, size in sizes.items())
+        host = f"the host has {there} ({', '.join(has.gpus)})" if has.gpus else "the host has none"
+        yield f"{field}.flags", f"{asked} needs {needed} GPUs, and {host}: ask for {max(there, 1)} at most"
+
+
+def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
+    """Addresses are looked at apart, because that asks the network."""
+    if arm.server is None:
+        yield f"{field}.server", "a running server is measured: set its base_url, like http://127.0.0.1:8000"
+    elif (parts := urlsplit(arm.server.base_url)).query or parts.fragment:
+        yield f"{field}.server.base_url", "an address has no ? or # in it: name a secret as api_key for a key"
+    elif parts.path.rstrip("/").endswith("/v1"):
+        yield f"{field}.server.base_url", f"write it without /v1: {arm.server.base_url.rstrip('/')[:-3]}"
+    for name in ("flags", "config", "environment"):
+        if getattr(arm, name):
+            yield f"{field}.{name}", "the server runs already, so nothing can be set for it: remove them"
+
+
+def _called(has: Capabilities) -> str:
+    return " ".join(filter(None, (has.engine, has.version)))
+
+
+def _methods(has: Capabilities) -> str:
+    """Those with a name of ours first; an engine has dozens for particular models."""
+    ours = [name for name in METHODS if name in has.methods]
+    others = [name for name in has.methods if name not in METHODS]
+    return _some([*ours, *others])
+
+
+def _some(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+    return (", ".join(listed[:_SHOWN]) + more) or "none"

@@ -1,0 +1,148 @@
+"""The kinds of engines: what Drafthouse must know of each to start it, talk to it and read its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobs.engines import metric_names, sglang, tensorrt_llm, transformers, vllm
+from jobs.engines.metric_names import Metrics
+from lab.study import Arm, Study
+from lab.study.arm import METHODS
+from warehouse.settings import Settings
+
+Arguments = Callable[[Settings, Study, Arm, int, Path], tuple[str, ...]]
+
+_LISTENS = "the engine listens on 127.0.0.1 alone"
+_SPECULATION = "set speculation in the arm"
+_TARGET = "set target in the study"
+_SECRET = "a study is stored and shown: set the engine's own variable in the worker's engines.toml"  # noqa: S105 - words
+_COMMON_OWN = {
+    "model": _TARGET,
+    "host": _LISTENS,
+    "port": "a free one is picked",
+    "served-model-name": "the target's name is used",
+    "api-key": _LISTENS,
+    "hf-token": _SECRET,
+    "config": "write its settings into the arm's config, where they are stored with the results",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of engine.
+
+    `arguments(settings, study, arm, port, folder)` stand behind the command of its profile; it may write a file into
+    the folder. `methods` has our methods and its own names for them. `own_flags` are those that Drafthouse sets, with
+    what a study sets instead. `flags` are all it has; None where only the engine itself can tell.
+    """
+
+    name: str
+    arguments: Arguments | None  # None: it runs already
+    methods: Mapping[str, str]
+    effective_config: Callable[[Path], dict[str, str]] = lambda _log: {}
+    metrics: tuple[Metrics, ...] = (metric_names.VLLM,)
+    own_flags: Mapping[str, str] = field(default_factory=dict)
+    flags: tuple[str, ...] | None = None
+    no_forms: bool = False  # false is said as --no-flag, and not by leaving the flag out
+    takes_config: bool = True  # reads Arm.config from a YAML file
+    config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
+    takes_options: bool = True  # has further settings of speculation
+    lookup_bounds: tuple[str, ...] = ("prompt_lookup_min", "prompt_lookup_max")  # those it has
+    gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is how many GPUs it uses; spellings of one in a tuple
+    version_paths: tuple[str, ...] = ("/version",)
+    reset_path: str | None = None  # empties the prefix cache
+    takes_model_name: bool = True  # serves under the name it was told, else under one it lists at /v1/models
+    further: Mapping[str, bool] = field(default_factory=dict)  # keys of each request under speculation
+    per_request_speculation: bool = False  # each answer can tell its own accepted tokens
+    token_ids: bool = False  # each answer can tell its tokens; versions that cannot leave the question unanswered
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it is a process of ours."""
+        return self.arguments is not None
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            name="vllm",
+            arguments=vllm.arguments,
+            effective_config=vllm.effective_config,
+            methods={name: name for name in METHODS if name != "layer_skip"},
+            own_flags=_COMMON_OWN
+            | {
+                "uds": _LISTENS,
+                "speculative-config": _SPECULATION,
+                "per-request-spec-decode-metrics": "it is on wherever there is speculation",
+            },
+            no_forms=True,
+            gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
+            reset_path="/reset_prefix_cache",
+            per_request_speculation=True,
+            token_ids=True,
+        ),
+        Kind(
+            name="sglang",
+            arguments=sglang.arguments,
+            effective_config=sglang.effective_config,
+            methods=sglang.ALGORITHMS,
+            metrics=(metric_names.SGLANG,),
+            own_flags=_COMMON_OWN
+            | {
+                "model-path": _TARGET,
+                "admin-api-key": _LISTENS,
+                "enable-metrics": "it is always on",
+                "speculative-algorithm": _SPECULATION,
+                "speculative-draft-model-path": _SPECULATION,
+                "speculative-draft-model": _SPECULATION,
+            },
+            lookup_bounds=(),
+            gpu_flags=(("tp-size", "tp", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size", "pp")),
+            version_paths=("/server_info", "/get_server_info"),
+            reset_path="/flush_cache",
+            further={"return_spec_tokens_details": True},
+            per_request_speculation=True,
+        ),
+        Kind(
+            name="tensorrt_llm",
+            arguments=tensorrt_llm.arguments,
+            effective_config=tensorrt_llm.effective_config,
+            methods=tensorrt_llm.DECODING_TYPES,
+            metrics=(metric_names.TENSORRT_LLM,),
+            own_flags=_COMMON_OWN | {"extra-llm-api-options": _COMMON_OWN["config"]},
+            config_own={"speculative-config": _SPECULATION, "model": _TARGET},
+            lookup_bounds=("prompt_lookup_max",),
+            gpu_flags=(("tp-size", "tensor-parallel-size"), ("pp-size", "pipeline-parallel-size")),
+            takes_model_name=False,
+        ),
+        Kind(
+            name="transformers",
+            arguments=transformers.arguments,
+            effective_config=transformers.effective_config,
+            methods={"draft_model": "assistant_model", "ngram": "prompt_lookup"},
+            own_flags=_COMMON_OWN
+            | dict.fromkeys(
+                ("assistant-model", "prompt-lookup", "num-speculative-tokens", "max-matching-ngram-size"), _SPECULATION
+            ),
+            flags=transformers.FLAGS,
+            takes_config=False,
+            takes_options=False,
+            lookup_bounds=("prompt_lookup_max",),
+            per_request_speculation=True,
+        ),
+        Kind(
+            name="endpoint",
+            arguments=None,
+            methods={},
+            metrics=(metric_names.VLLM, metric_names.SGLANG),
+            flags=(),
+            takes_config=False,
+            takes_options=False,
+            reset_path="/reset_prefix_cache",
+            per_request_speculation=True,
+        ),
+    )
+}

@@ -1,0 +1,57 @@
+"""SGLang: its command line, and what its log says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from jobs.engines.flags import Flags, config_file, dashed, merged, switches
+from jobs.engines.models import model_path
+from jobs.engines.vllm import split
+from lab.study import Arm, FlagValue, Speculation, Study
+from warehouse.settings import Settings
+
+#: Our methods -> --speculative-algorithm.
+ALGORITHMS = {
+    "draft_model": "STANDALONE",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "mtp": "NEXTN",
+    "ngram": "NGRAM",
+}
+_ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
+
+
+def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+    """What stands behind `python -m sglang.launch_server` for this arm. Flags win over the arm's YAML file."""
+    return (
+        *("--model-path", model_path(settings, study.target)),
+        *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
+        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target, "--enable-metrics"),
+        *switches(merged(study, arm)),
+        *(() if arm.speculation is None else switches(_speculation(settings, arm.speculation))),
+    )
+
+
+def _speculation(settings: Settings, speculation: Speculation) -> Flags:
+    """A chain of as many drafted tokens as asked for, not a tree, so that the same number means the same work in every
+    engine. SGLang counts the verified token among its draft tokens. `options` win: eagle_topk, num_draft_tokens, ...
+    """
+    drafted = speculation.num_speculative_tokens
+    flags: dict[str, FlagValue] = {"algorithm": ALGORITHMS[speculation.method], "num-draft-tokens": drafted + 1}
+    if speculation.method != "ngram":
+        flags |= {"num-steps": drafted, "eagle-topk": 1}
+    if speculation.model is not None:
+        flags["draft-model-path"] = model_path(settings, speculation.model)
+    options = {dashed(name): value for name, value in speculation.options.items()}
+    return {f"speculative-{name}": value for name, value in (flags | options).items()}
+
+
+def effective_config(log: Path) -> dict[str, str]:
+    """The arguments that SGLang logs at start, with every default filled in."""
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if match := _ARGUMENTS.search(line):
+                pairs = (part.partition("=") for part in split(match["arguments"]))
+                return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+    return {}

@@ -1,0 +1,75 @@
+"""vLLM: its command line, and what its log says. (How it is talked to is the OpenAI protocol, in workers.load.)"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from jobs.engines.flags import config_file, dashed, merged, negatable
+from jobs.engines.models import model_path
+from lab.study import Arm, FlagValue, Speculation, Study
+from warehouse.settings import Settings
+
+_CONFIG = re.compile(r"Initializing a V\d LLM engine \((?P<version>[^)]*)\) with config: (?P<config>.*)")
+_ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
+_OPENING, _CLOSING = "([{<", ")]}>"
+
+
+def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+    """What stands behind `vllm serve` for this arm. Flags win over the arm's YAML file, written to `folder`."""
+    return (
+        model_path(settings, study.target),
+        *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
+        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
+        *negatable(_own_sampling(arm) | merged(study, arm)),
+        *(() if arm.speculation is None else _speculation(settings, arm.speculation)),
+    )
+
+
+def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
+    """Else what a request leaves open (top_k, a repetition penalty, ...) is what the model's generation_config says,
+    and the study does not know.
+    """
+    given = {dashed(name) for name in arm.config}
+    return {} if "generation-config" in given else {"generation-config": "vllm"}
+
+
+def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...]:
+    """The prompt lookup's bounds are left to vLLM unless the study sets them. The per-request figures are refused by
+    vLLM without speculation, so they are asked for here.
+    """
+    config = speculation.model_dump(exclude_none=True, exclude={"options"}) | speculation.options
+    if speculation.model is not None:
+        config["model"] = model_path(settings, speculation.model)
+    return ("--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "summary")
+
+
+def effective_config(log: Path) -> dict[str, str]:
+    """The configuration that vLLM says it runs with, and the arguments it was given as `non_default_args`."""
+    found: dict[str, str] = {}
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            if match := _ARGUMENTS.search(line):
+                found.setdefault("non_default_args", match["arguments"])
+            if match := _CONFIG.search(line):
+                pairs = (part.partition("=") for part in split(match["config"]))
+                return found | {name.strip(): value.strip() for name, equals, value in pairs if equals}
+    return found
+
+
+def split(text: str) -> Iterator[str]:
+    """At the commas outside brackets and quotes."""
+    depth, quote, start = 0, "", 0
+    for place, character in enumerate(text):
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        else:
+            depth += (character in _OPENING) - (character in _CLOSING)
+            if character == "," and depth == 0:
+                yield text[start:place]
+                start = place + 1
+    yield text[start:]

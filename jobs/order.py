@@ -1,0 +1,141 @@
+"""The order of the queue: who may take which job, when each will start, and how users change it.
+
+Higher priority first, then the older. A job that names hardware waits for a worker that has it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from jobs.table import Job, add_event, job_from_row, known_job
+from jobs.worker_registry import WorkerSeen
+from lab.errors import StudyError, UserError
+from lab.study import Study
+from lab.study.plan import estimate_s, plan
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.app_db.schema import workers as workers_table
+from warehouse.database import reading
+
+#: Far from anything that means something, and within an INTEGER.
+MAX_PRIORITY = 1_000_000
+
+
+def has_hardware(hardware: str, wanted: str | None) -> bool:
+    """Whether a worker with this hardware may take a job that asks for `wanted`; capitals do not matter."""
+    return wanted is None or wanted.lower() in hardware.lower()
+
+
+def check_hardware(engine: sa.Engine, study: Study) -> None:
+    """Raises StudyError for hardware that no worker has or had, once any worker is known."""
+    if study.hardware is None:
+        return
+    with reading(engine).connect() as connection:
+        known = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
+    if known and not any(has_hardware(hardware, study.hardware) for hardware in known):
+        there = ", ".join(sorted(known))
+        raise StudyError([("hardware", f"no worker has {study.hardware!r}: there are {there}. Leave it out for any")])
+
+
+def queue_key(job: Job) -> tuple[int, datetime, str]:
+    """Queued jobs are taken in this order."""
+    return (-job.priority, job.submitted_at, job.job_id)
+
+
+def assumed_s(study: Study) -> float:
+    """About how long a study takes, in seconds, by the plan alone."""
+    return estimate_s(plan(study))
+
+
+def estimated_starts(
+    jobs: Sequence[Job],
+    workers: Sequence[WorkerSeen],
+    now: datetime | None = None,
+    takes_s: Callable[[Study], float] = assumed_s,
+) -> Mapping[str, datetime | None]:
+    """About when each queued job will start, by its id; None where no worker that is there may take it.
+
+    Each worker takes, whenever it becomes free, the first job in the queue that its hardware allows: just so is it
+    reckoned here. `takes_s` gives the seconds of a study; a running job is as long as it says itself.
+    """
+    now = now or datetime.now(UTC)
+    running = {job.worker: job for job in jobs if job.state == "running"}
+    there = [worker for worker in workers if not worker.is_away(now)]
+    free = [(_left_s(running.get(worker.worker), takes_s), worker.worker, worker.hardware) for worker in there]
+    heapq.heapify(free)
+    waiting = sorted((job for job in jobs if job.state == "queued"), key=queue_key)
+    starts: dict[str, datetime | None] = {job.job_id: None for job in waiting}
+    while free and waiting:
+        free_s, name, hardware = heapq.heappop(free)
+        taken = next((job for job in waiting if has_hardware(hardware, job.study.hardware)), None)
+        if taken is not None:
+            waiting.remove(taken)
+            starts[taken.job_id] = now + timedelta(seconds=free_s)
+            heapq.heappush(free, (free_s + takes_s(taken.study), name, hardware))
+    return starts
+
+
+def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
+    if job is None:
+        return 0.0
+    left_s = job.progress.remaining_s if job.progress is not None else None
+    return takes_s(job.study) if left_s is None else left_s
+
+
+def reprioritise(engine: sa.Engine, job_id: str, priority: int) -> None:
+    """Give a queued job another priority. Raises UserError when it waits no longer, or is not there."""
+    if abs(priority) > MAX_PRIORITY:
+        raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")
+    with engine.begin() as connection:
+        _queued_job(connection, job_id)
+        _set_priority(connection, job_id, priority)
+
+
+def move_up(engine: sa.Engine, job_id: str) -> None:
+    """Let a queued job pass the one before it; the first stays where it is. Raises UserError as `reprioritise`."""
+    _move(engine, job_id, -1)
+
+
+def move_down(engine: sa.Engine, job_id: str) -> None:
+    """Let the next one pass; the last stays where it is. Raises UserError as `reprioritise`."""
+    _move(engine, job_id, 1)
+
+
+def _move(engine: sa.Engine, job_id: str, step: int) -> None:
+    with engine.begin() as connection:
+        _queued_job(connection, job_id)
+        rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state == "queued").with_for_update())
+        order = sorted(map(job_from_row, rows.mappings()), key=queue_key)
+        place = [job.job_id for job in order].index(job_id)
+        other = place + step
+        if 0 <= other < len(order):
+            order[place], order[other] = order[other], order[place]
+            for moved, priority in priorities(order).items():
+                _set_priority(connection, moved, priority)
+
+
+def priorities(order: Sequence[Job]) -> dict[str, int]:
+    """What must change so that the jobs are taken in this order: from the last one up, no more than there must."""
+    changed: dict[str, int] = {}
+    for place in range(len(order) - 2, -1, -1):
+        job, following = order[place], order[place + 1]
+        next_priority = changed.get(following.job_id, following.priority)
+        is_older = (job.submitted_at, job.job_id) < (following.submitted_at, following.job_id)
+        least = next_priority if is_older else next_priority + 1
+        if job.priority < least:
+            changed[job.job_id] = least
+    return changed
+
+
+def _queued_job(connection: sa.Connection, job_id: str) -> None:
+    job = known_job(connection, job_id, lock=True)
+    if job.state != "queued":
+        raise UserError(f"job {job_id} is {job.state}: only a job that waits has a place in the queue")
+
+
+def _set_priority(connection: sa.Connection, job_id: str, priority: int) -> None:
+    connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(priority=priority))
+    add_event(connection, job_id, "priority", str(priority))

@@ -1,0 +1,54 @@
+"""Studies that come along: one for each published experiment, and the demo. A file a preset, in presets/."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import UserError
+from lab.study import Study
+from lab.study.parsing import study_from_toml
+from lab.study.reference_pair import reference_version
+
+FOLDER = Path(__file__).parent.parent / "presets"
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A study with what the comment at the top of its file says: `title` is the question that it asks."""
+
+    name: str
+    title: str
+    about: str  # source, what it teaches, what was assumed; empty where the title says it all
+    toml: str
+    study: Study
+
+
+def presets() -> list[Preset]:
+    """All of them, in the order of their names."""
+    return [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
+
+
+def preset(name: str, *, reference: bool = False) -> Study:
+    """The study of this name; `reference`: scaled down to the reference pair. Raises UserError for an unknown name."""
+    path = FOLDER / f"{name}.toml"
+    names = preset_names()
+    if name not in names:
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UserError(f"there is no preset {name!r}: {hint}There are {', '.join(names)}")
+    study = _read(path).study
+    return reference_version(study) if reference else study
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def _read(path: Path) -> Preset:
+    text = path.read_text(encoding="utf-8")
+    comment = itertools.takewhile(lambda line: line.startswith("#"), text.splitlines())
+    title, *about = (line.removeprefix("#").strip() for line in comment)
+    return Preset(path.stem, title, " ".join(about), text, study_from_toml(text))

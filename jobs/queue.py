@@ -1,0 +1,179 @@
+"""The job table for those who submit and watch: the only module of workers that the web page imports.
+
+The worker's side (claim, heartbeat, finish) is in jobs.leases and offered here too.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from jobs.broker import wake
+from jobs.datasets import DatasetState, add_dataset, datasets, remove_dataset
+from jobs.engine_logs import log_tail
+from jobs.engines.capabilities import Capabilities
+from jobs.engines.known import known_engines
+from jobs.forecast import forecast
+from jobs.leases import LeaseLost, claim, finish, heartbeat, release, requeue_expired
+from jobs.order import check_hardware, estimated_starts, move_down, move_up, reprioritise
+from jobs.presets import Preset, preset, presets
+from jobs.submission import check_study
+from jobs.table import FINISHED, Event, Job, Progress, State, add_event, find, job_from_row, known_job
+from jobs.worker_registry import WorkerSeen, workers
+from lab.errors import UserError
+from lab.study import Study
+from lab.study.parsing import study_to_toml
+from warehouse.app_db.schema import job_events, studies
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.database import app_engine, reading
+from warehouse.settings import Settings
+
+__all__ = [
+    "FINISHED",
+    "Capabilities",
+    "DatasetState",
+    "Event",
+    "Job",
+    "LeaseLost",
+    "Preset",
+    "Progress",
+    "State",
+    "WorkerSeen",
+    "add_dataset",
+    "cancel",
+    "check_study",
+    "claim",
+    "datasets",
+    "estimated_starts",
+    "events",
+    "finish",
+    "forecast",
+    "heartbeat",
+    "job",
+    "jobs",
+    "known_engines",
+    "log_tail",
+    "move_down",
+    "move_up",
+    "preset",
+    "presets",
+    "release",
+    "remove_dataset",
+    "reprioritise",
+    "requeue_expired",
+    "retry",
+    "submit",
+    "workers",
+]
+
+
+def submit(settings: Settings, study: Study, priority: int = 0) -> str:
+    """Check the study against this host, store it as a job and wake a worker. Returns the job's id.
+
+    Raises StudyError for an engine, a model or hardware that is not there. A broker that is away is no error: the
+    workers look for queued jobs by themselves.
+    """
+    study = check_study(settings, study)
+    engine = app_engine(settings)
+    try:
+        check_hardware(engine, study)
+        job_id = _insert(engine, study, priority)
+    finally:
+        engine.dispose()
+    wake(settings)
+    return job_id
+
+
+def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
+    study_json = json.dumps(study.model_dump(mode="json"))
+    now = datetime.now(UTC)
+    with engine.begin() as connection:
+        _store_study(connection, study, study_json, now)
+        job_id = _new_id(connection, now)
+        row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
+        hardware = None if study.hardware is None else study.hardware.lower()
+        queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}
+        connection.execute(jobs_table.insert().values(row | queued))
+        add_event(connection, job_id, "submitted")
+    return job_id
+
+
+def _store_study(connection: sa.Connection, study: Study, study_json: str, now: datetime) -> None:
+    """The same study is stored once, also when two people submit it at the same moment."""
+    row = {"study_id": study.digest(), "name": study.name, "toml": study_to_toml(study), "json": study_json}
+    there = sa.exists().where(studies.c.study_id == row["study_id"])
+    values = sa.select(*(sa.literal(value) for value in row.values()), sa.literal(now, studies.c.created_at.type))
+    connection.execute(studies.insert().from_select([*row, "created_at"], values.where(~there)))
+
+
+def _new_id(connection: sa.Connection, now: datetime) -> str:
+    """Readable and in order of time, like `20261121-041233-3fa9` (UTC)."""
+    while True:
+        job_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        if find(connection, job_id) is None:
+            return job_id
+
+
+def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
+    """The newest jobs, newest first."""
+    newest = sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
+    with reading(engine).connect() as connection:
+        return [job_from_row(row) for row in connection.execute(newest).mappings()]
+
+
+def job(engine: sa.Engine, job_id: str) -> Job:
+    """One job. Raises UserError when there is none of this id."""
+    with reading(engine).connect() as connection:
+        return known_job(connection, job_id)
+
+
+def events(engine: sa.Engine, job_id: str) -> list[Event]:
+    """What happened to the job, oldest first. Raises UserError when there is none of this id."""
+    columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
+    of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
+    with reading(engine).connect() as connection:
+        known_job(connection, job_id)
+        return [Event(*row) for row in connection.execute(of_job)]
+
+
+def cancel(engine: sa.Engine, job_id: str) -> None:
+    """Cancel a queued job at once, ask the worker of a running one to stop; again is no error.
+
+    Raises UserError when the job has ended another way, or is not there.
+    """
+    with engine.begin() as connection:
+        found = known_job(connection, job_id, lock=True)
+        if found.state in ("done", "failed"):
+            raise UserError(f"job {job_id} is {found.state} already: there is nothing left to cancel")
+        if found.state == "queued":
+            _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
+            add_event(connection, job_id, "cancelled", "before it was started")
+        elif found.state == "running" and not found.cancel_requested:
+            _update(connection, job_id, cancel_requested=True)
+            add_event(connection, job_id, "cancel requested")
+
+
+def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
+    """Queue an ended job again: runs that completed stay and the others are run anew, or `everything` is.
+
+    Raises UserError when it has not ended, or when no run of it is missing or failed. The worker finds it within
+    seconds; nobody has to wake it.
+    """
+    with engine.begin() as connection:
+        found = known_job(connection, job_id, lock=True)
+        if found.state not in FINISHED:
+            raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
+        if not everything and found.state == "done" and not (found.progress and found.progress.runs_failed):
+            raise UserError(f"every run of job {job_id} completed: ask for all its runs to measure them once more")
+        tries = found.tries + 1
+        again = {"state": "queued", "tries": tries, "error": None, "finished_at": None, "progress_json": None}
+        reuse_from_try = tries if everything else found.reuse_from_try
+        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from_try)
+        add_event(connection, job_id, "retried", "all runs" if everything else "")
+
+
+def _update(connection: sa.Connection, job_id: str, **values: object) -> None:
+    connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(values))

@@ -1,0 +1,136 @@
+"""Whether a study can be run on this host: asked when it is submitted, so that nobody waits for a refusal."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+from jobs.datasets import check_workload, dataset_path
+from jobs.datasets.resolve import find
+from jobs.engines.addresses import check_host
+from jobs.engines.capabilities import Capabilities, capabilities
+from jobs.engines.checks import Problem, arm_problems, flag_problems
+from jobs.engines.hardware import hardware_name
+from jobs.engines.kinds import KINDS
+from jobs.engines.known import known_engines
+from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
+from lab.errors import StudyError, UserError
+from lab.study import Arm, Study, Workload
+from warehouse.database import app_engine
+from warehouse.settings import Settings
+
+
+def check_study(settings: Settings, study: Study) -> Study:
+    """The study with absolute paths, because the worker's folder may be another. Raises StudyError with every problem:
+    an engine, flag, method, model, dataset or address that cannot be had here.
+    """
+    settled = absolute(settings, study)
+    if problems := list(dict.fromkeys(_problems(settings, settled))):
+        raise StudyError(problems)
+    return settled
+
+
+def absolute(settings: Settings, study: Study) -> Study:
+    """Folders and files that the study names relative to where it is submitted, from the root."""
+    return study.model_copy(
+        update={
+            "target": _absolute_model(settings, study.target),
+            "arms": tuple(_absolute_arm(settings, arm) for arm in study.arms),
+            "workloads": tuple(_absolute_workload(settings, workload) for workload in study.workloads),
+        }
+    )
+
+
+def _absolute_model(settings: Settings, name: str) -> str:
+    return name if name in REFERENCE_MODELS else model_path(settings, name)
+
+
+def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
+    if arm.speculation is None or arm.speculation.model is None:
+        return arm
+    model = _absolute_model(settings, arm.speculation.model)
+    return arm.model_copy(update={"speculation": arm.speculation.model_copy(update={"model": model})})
+
+
+def _absolute_workload(settings: Settings, workload: Workload) -> Workload:
+    try:
+        path = find(settings, workload.dataset).path
+    except UserError:  # said below, for the file's whole name
+        path = dataset_path(workload.dataset)
+    return workload if path is None else workload.model_copy(update={"dataset": str(path.absolute())})
+
+
+def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
+    here = True
+    for index, arm in enumerate(study.arms):
+        field = f"arms[{index}]"
+        problems, found_here = _engine_problems(settings, study, arm, field)
+        here = here and found_here
+        yield from problems
+        yield from _address_problems(settings, arm, f"{field}.server.base_url")
+    if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
+        yield from _missing_here(settings, study)
+
+
+def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:
+    """The problems with the engine that has the fewest, here or of a worker elsewhere: one that can do it is enough.
+    And whether it is this host that they were asked of.
+    """
+    mine = _problems_here(settings, study, arm, field)
+    if mine == []:
+        return [], True
+    elsewhere = [has for has in _known_elsewhere(settings, study) if has.engine == arm.engine]
+    others = [_problems_with(has, study, arm, field) for has in elsewhere]
+    if mine is None or [] in others:
+        return min(others, key=len, default=[]), False
+    return min([*others, mine], key=len), True
+
+
+def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> list[Problem] | None:
+    """None where it is not for this host to say."""
+    if study.hardware is not None and study.hardware.lower() not in hardware_name().lower():
+        return None
+    try:
+        return _problems_with(capabilities(settings, arm.engine), study, arm, field)
+    except UserError as error:
+        return None if settings.workers_elsewhere else [(f"{field}.engine", str(error))]
+
+
+def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
+    shared = study.engine_flags if KINDS[has.kind].is_started else {}
+    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has)]
+
+
+def _known_elsewhere(settings: Settings, study: Study) -> list[Capabilities]:
+    """What the workers with the study's hardware have told of their engines."""
+    database = app_engine(settings)
+    try:
+        return known_engines(database, study.hardware)
+    finally:
+        database.dispose()
+
+
+def _address_problems(settings: Settings, arm: Arm, field: str) -> Iterator[Problem]:
+    """Looked at again when it is connected to: a name may have another address by then."""
+    if arm.server is not None and not settings.allow_metadata_addresses:
+        yield from _problem(field, functools.partial(check_host, arm.server.base_url))
+
+
+def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:
+    yield from _problem("target", functools.partial(check_model, settings, study.target))
+    for index, arm in enumerate(study.arms):
+        if arm.server is None and arm.speculation is not None and arm.speculation.model is not None:
+            check = functools.partial(check_model, settings, arm.speculation.model)
+            yield from _problem(f"arms[{index}].speculation.model", check)
+    count = max(load.num_prompts for load in study.loads)
+    trace = any(load.arrivals == "trace" for load in study.loads)
+    for index, workload in enumerate(study.workloads):
+        check = functools.partial(check_workload, settings, workload, count, target=study.target, trace=trace)
+        yield from _problem(f"workloads[{index}]", check)
+
+
+def _problem(field: str, check: Callable[[], object]) -> Iterator[Problem]:
+    try:
+        check()
+    except UserError as error:
+        yield field, str(error)

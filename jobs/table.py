@@ -1,0 +1,100 @@
+"""Rows of the job table as frozen records. The table is the truth about jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+import sqlalchemy as sa
+
+from lab.errors import UserError
+from lab.study import Frozen, Study
+from warehouse.app_db.schema import job_events, jobs
+
+State = Literal["queued", "running", "done", "failed", "cancelled"]
+FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
+Phase = Literal["starting engine", "warming up", "measuring", "finishing"]
+
+
+class Progress(Frozen):
+    """Where a running job is; written at least once a second."""
+
+    phase: Phase
+    arm: str
+    workload: str | None = None
+    load: str | None = None
+    repeat: int = 0
+    runs_total: int = 0
+    runs_done: int = 0  # with a bundle, completed or failed
+    runs_failed: int = 0
+    launches_total: int = 0
+    launches_done: int = 0
+    requests_done: int = 0  # of the current run
+    requests_total: int = 0
+    output_tok_per_s: float | None = None
+    ttft_ms: float | None = None
+    remaining_s: float | None = None
+    at: str  # UTC, ISO 8601
+
+
+@dataclass(frozen=True)
+class Job:
+    """A study on its way through the queue."""
+
+    job_id: str
+    study_id: str
+    name: str
+    study: Study
+    state: State
+    priority: int
+    submitted_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker: str | None
+    lease_expires_at: float | None  # seconds since 1970 UTC
+    tries: int  # how often a user asked to run it again
+    progress: Progress | None
+    error: str | None
+    cancel_requested: bool
+    hardware: str | None = None  # in small letters: only workers with this in their hardware's name take it
+    reuse_from_try: int = 0  # runs of earlier tries do not count
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a job."""
+
+    at: datetime
+    kind: str  # submitted, claimed, requeued, released, priority, cancel requested, retried, done, failed, cancelled
+    detail: str
+
+
+def job_from_row(row: sa.RowMapping) -> Job:
+    values = dict(row)
+    progress = values.pop("progress_json")
+    return Job(
+        study=Study.model_validate_json(values.pop("study_json")),
+        progress=None if progress is None else Progress.model_validate_json(progress),
+        **values,
+    )
+
+
+def find(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job | None:
+    """The job, or None. With `lock` nobody else changes its row until the transaction ends."""
+    query = sa.select(jobs).where(jobs.c.job_id == job_id)
+    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
+    return None if row is None else job_from_row(row)
+
+
+def known_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    """The job. Raises UserError when there is none of this id."""
+    found = find(connection, job_id, lock=lock)
+    if found is None:
+        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists them")
+    return found
+
+
+def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "") -> None:
+    """Part of the transaction that makes it true."""
+    connection.execute(job_events.insert().values(job_id=job_id, at=datetime.now(UTC), kind=kind, detail=detail))

@@ -1,0 +1,78 @@
+"""Rows of the table of workers: who there is, on what hardware, with which engines, and what each works on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import sqlalchemy as sa
+
+from jobs.engines.capabilities import Capabilities
+from jobs.engines.known import engines_from_json, engines_to_json
+from warehouse.app_db.schema import workers as workers_table
+from warehouse.database import reading
+
+#: Each worker says this often that it is there.
+SAY_EVERY_S = 10.0
+#: One that has said nothing for this long is away; what it told of itself is kept for a while.
+AWAY_AFTER_S = 3 * SAY_EVERY_S
+_FORGOTTEN_AFTER = timedelta(days=30)
+
+
+@dataclass(frozen=True)
+class WorkerSeen:
+    """A worker as it last told of itself."""
+
+    worker: str
+    host: str
+    hardware: str
+    gpus: int
+    engines: tuple[Capabilities, ...] | None  # None until they were asked
+    started_at: datetime
+    last_seen: datetime
+    job_id: str | None  # what it works on
+
+    def is_away(self, now: datetime | None = None) -> bool:
+        return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
+
+
+def workers(engine: sa.Engine) -> list[WorkerSeen]:
+    """Every worker that is there or was lately, the last seen first."""
+    rows = sa.select(workers_table).order_by(workers_table.c.last_seen.desc(), workers_table.c.worker)
+    with reading(engine).connect() as connection:
+        return [_seen(row) for row in connection.execute(rows).mappings()]
+
+
+def introduce(
+    engine: sa.Engine, worker: str, *, host: str, hardware: str, gpus: int, is_dead: Callable[[str], bool]
+) -> None:
+    """A worker has started. Its dead neighbours are taken off the table, and those nobody has seen for a month."""
+    now = datetime.now(UTC)
+    row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
+    with engine.begin() as connection:
+        known = connection.execute(sa.select(workers_table.c.worker, workers_table.c.last_seen)).all()
+        gone = [name for name, last_seen in known if is_dead(name) or now - last_seen > _FORGOTTEN_AFTER]
+        connection.execute(workers_table.delete().where(workers_table.c.worker.in_([*gone, worker])))
+        connection.execute(workers_table.insert().values(row))
+
+
+def say_there(engine: sa.Engine, worker: str, job_id: str | None) -> None:
+    """The worker is there, and works on this job."""
+    _update(engine, worker, last_seen=datetime.now(UTC), job_id=job_id)
+
+
+def tell_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
+    """What the worker's engines can do."""
+    _update(engine, worker, engines_json=engines_to_json(list(engines)))
+
+
+def _update(engine: sa.Engine, worker: str, **values: object) -> None:
+    with engine.begin() as connection:
+        connection.execute(workers_table.update().where(workers_table.c.worker == worker).values(values))
+
+
+def _seen(row: sa.RowMapping) -> WorkerSeen:
+    values = dict(row)
+    told = values.pop("engines_json")
+    return WorkerSeen(engines=None if told is None else tuple(engines_from_json(told)), **values)

@@ -1,0 +1,1 @@
+"""What is recorded of a run, and the metrics computed from it."""

@@ -1,0 +1,80 @@
+"""Throughput without ramp-up and drain: of the time from the first to the last moment at which the streams were busy.
+
+Total tokens over total time has the tail in it, in which few requests are left: everybody publishes that, and this
+stands beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lab.metrics.definition import Metric
+from lab.metrics.latency import is_completed
+from lab.metrics.records import RequestRecord
+
+#: A stream is busy while it has a request on its way; with at least this share of them busy the load is a full one.
+BUSY_SHARE = 0.5
+Window = tuple[float, float]  # seconds of the run's measured window
+
+_BUSY = "at least half of a closed loop's streams had a request on their way"
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "steady_window_s",
+        "s",
+        "neither",
+        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate",
+        ("sent_s", "end_s", "load"),
+    ),
+    Metric(
+        "steady_output_tok_per_s",
+        "tok/s",
+        "higher",
+        "tokens of completed requests that arrived within steady_window_s / steady_window_s; null where it is unknown "
+        "how many tokens of a request did: it crosses a border and chunk_tokens is null",
+        ("sent_s", "end_s", "load", "chunk_s", "chunk_tokens", "completion_tokens"),
+    ),
+)
+
+
+def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | None:
+    """First and last moment at which enough of `streams` had a request, failed ones too; None where there is none.
+
+    Between them streams may pause for a moment: a request ends a little before the next one is sent.
+    """
+    until_s = max((each.end_s for each in requests if is_completed(each) and each.end_s is not None), default=None)
+    if until_s is None:
+        return None
+    sent = [(each.sent_s, each.end_s) for each in requests if each.sent_s is not None and each.sent_s < until_s]
+    moments = [(start_s, 1) for start_s, _ in sent]
+    moments += [(until_s if end_s is None else min(end_s, until_s), -1) for _, end_s in sent]
+    moments.sort(key=lambda moment: (moment[0], -moment[1]))  # one that ends as another is sent hands over
+    busy = np.cumsum([step for _, step in moments])[:-1] >= BUSY_SHARE * streams
+    full = np.flatnonzero(busy)
+    if not full.size:
+        return None
+    begin_s, end_s = moments[full[0]][0], moments[full[-1] + 1][0]
+    return (begin_s, end_s) if end_s > begin_s else None
+
+
+def steady_tokens(requests: Sequence[RequestRecord], window: Window) -> int | None:
+    """Tokens of completed requests that arrived within the window; None where those of one are unknown."""
+    counts = [_within(request, window) for request in requests if is_completed(request)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _within(request: RequestRecord, window: Window) -> int | None:
+    """Of a request that crosses a border only the server's count of each chunk tells how many were before it."""
+    inside = [window[0] < t_s <= window[1] for t_s in request.chunk_s]
+    tokens = request.chunk_tokens
+    if not inside:
+        return None  # tokens that no chunk carried came at no moment that is known
+    if all(inside):
+        return request.completion_tokens
+    if not any(inside):
+        return 0
+    if tokens is None or len(tokens) != len(inside) or sum(tokens) != request.completion_tokens:
+        return None
+    return sum(count for count, counts in zip(tokens, inside, strict=True) if counts)

@@ -1,0 +1,145 @@
+"""Numbers of a run that come from its samples of each second. Unknown is None, never 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+from lab.metrics.definition import Metric
+from lab.metrics.records import TelemetrySample
+
+#: What NVML calls reasons for a clock although nothing is slowed down by them: nothing to do, or set so on purpose.
+_NO_THROTTLING = {"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"}
+_MEANS = {
+    "gpu_power_mean_w": "gpu_power_w",
+    "gpu_utilisation_mean_percent": "gpu_utilisation_percent",
+    "gpu_sm_clock_mean_mhz": "gpu_sm_clock_mhz",
+    "gpu_memory_clock_mean_mhz": "gpu_memory_clock_mhz",
+    "gpu_temperature_mean_c": "gpu_temperature_c",
+    "engine_running_mean": "engine_running",
+    "engine_waiting_mean": "engine_waiting",
+    "host_cpu_mean_percent": "host_cpu_percent",
+}
+_MAXIMA = {
+    "gpu_memory_used_max_bytes": "gpu_memory_used_bytes",
+    "gpu_temperature_max_c": "gpu_temperature_c",
+    "kv_cache_usage_max": "kv_cache_usage",
+    "engine_waiting_max": "engine_waiting",
+    "host_memory_used_max_bytes": "host_memory_used_bytes",
+}
+
+_POWER = ("gpu_power_w",)
+_PROBED = "of the engine's GPUs, over the measured window"
+#: The numbers of a run that come from its samples, in the order of the columns.
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "energy_j",
+        "J",
+        "lower",
+        "gpu_power_w integrated over the measured window by the trapezoidal rule; null where a sample has none",
+        _POWER,
+    ),
+    Metric(
+        "energy_j_per_output_token", "J/token", "lower", "energy_j / completion_tokens", (*_POWER, "completion_tokens")
+    ),
+    Metric("gpu_power_mean_w", "W", "lower", f"mean power {_PROBED}, all together", _POWER),
+    Metric(
+        "gpu_utilisation_mean_percent",
+        "percent",
+        "neither",
+        f"mean share of the time that they computed, {_PROBED}",
+        ("gpu_utilisation_percent",),
+    ),
+    Metric(
+        "gpu_memory_used_max_bytes",
+        "bytes",
+        "lower",
+        f"most memory in use {_PROBED}, all together",
+        ("gpu_memory_used_bytes",),
+    ),
+    Metric("gpu_sm_clock_mean_mhz", "MHz", "neither", f"mean clock of the slowest {_PROBED}", ("gpu_sm_clock_mhz",)),
+    Metric(
+        "gpu_memory_clock_mean_mhz",
+        "MHz",
+        "neither",
+        f"mean memory clock of the slowest {_PROBED}",
+        ("gpu_memory_clock_mhz",),
+    ),
+    Metric("gpu_temperature_mean_c", "°C", "neither", f"mean of the hottest {_PROBED}", ("gpu_temperature_c",)),
+    Metric("gpu_temperature_max_c", "°C", "neither", f"most of the hottest {_PROBED}", ("gpu_temperature_c",)),
+    Metric(
+        "gpu_throttled_share",
+        "fraction",
+        "lower",
+        f"share of the samples in which power, heat or the board held back the clocks {_PROBED}",
+        ("gpu_throttle_reasons",),
+    ),
+    Metric("kv_cache_usage_max", "fraction", "neither", "most of the engine's KV cache in use", ("kv_cache_usage",)),
+    Metric("engine_running_mean", "requests", "neither", "mean requests the engine worked on", ("engine_running",)),
+    Metric("engine_waiting_mean", "requests", "lower", "mean requests in the engine's queue", ("engine_waiting",)),
+    Metric("engine_waiting_max", "requests", "lower", "most requests in the engine's queue", ("engine_waiting",)),
+    Metric(
+        "host_cpu_mean_percent",
+        "percent",
+        "neither",
+        "mean use of all processors of the client's host",
+        ("host_cpu_percent",),
+    ),
+    Metric(
+        "host_memory_used_max_bytes",
+        "bytes",
+        "neither",
+        "most memory in use on the client's host",
+        ("host_memory_used_bytes",),
+    ),
+)
+
+
+def summary(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:
+    """Means, maxima and the energy of one window's samples, in the order of time."""
+    return {
+        "energy_j": energy_j(samples),
+        "gpu_throttled_share": throttled_share(samples),
+        **{name: time_mean(_known(samples, field)) for name, field in _MEANS.items()},
+        **{name: max((value for _, value in _known(samples, field)), default=None) for name, field in _MAXIMA.items()},
+    }
+
+
+def energy_j(samples: Sequence[TelemetrySample]) -> float | None:
+    """Power integrated from the window's start to its last sample by the trapezoidal rule, in joules.
+
+    Before the first sample power is taken to be that of the first. Where one sample has no power the energy is unknown.
+    """
+    points = _known(samples, "gpu_power_w")
+    if not points or len(points) != len(samples):
+        return None
+    return integral([(0.0, points[0][1]), *points])
+
+
+def integral(points: Iterable[tuple[float, float]]) -> float:
+    """Of a function known at these (time, value), in the order of time, by the trapezoidal rule."""
+    return sum((end_s - start_s) * (first + last) / 2 for (start_s, first), (end_s, last) in pairwise(points))
+
+
+def time_mean(points: Sequence[tuple[float, float]]) -> float | None:
+    """The mean over time: each value counts for as long as the time since the one before it (the window's start).
+
+    A window's last sample stands for less than a second, so it must not weigh like the others.
+    """
+    starts = [0.0, *(t_s for t_s, _ in points)]
+    weighted = [(t_s - start_s, value) for start_s, (t_s, value) in zip(starts, points, strict=False)]
+    whole_s = sum(length_s for length_s, _ in weighted)
+    return sum(length_s * value for length_s, value in weighted) / whole_s if whole_s > 0 else None
+
+
+def throttled_share(samples: Sequence[TelemetrySample]) -> float | None:
+    """Share of the samples in which something held the GPUs' clocks back."""
+    told = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
+    if not told:
+        return None
+    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in told) / len(told)
+
+
+def _known(samples: Sequence[TelemetrySample], field: str) -> list[tuple[float, float]]:
+    values = ((sample.t_s, getattr(sample, field)) for sample in samples)
+    return [(t_s, value) for t_s, value in values if value is not None]

@@ -1,0 +1,1 @@
+"""Figures published by others, the checks on them, and their comparison with a replication."""

@@ -1,0 +1,209 @@
+"""Published figures beside those of a study that repeats them: each figure in its own unit and scale.
+
+A relative figure is set beside a ratio, never made absolute. What differs besides the figure (hardware, versions,
+models, prompts) is spelt out, so that nobody takes a slower machine for a contradiction.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from lab.cost import per_million_tokens
+from lab.published.figures import PublishedFigure
+
+#: What a printed metric is here, and by which factor. A duration is not comparable: of how many tokens is not said.
+_METRICS: dict[str, tuple[str, float]] = {
+    "output_throughput": ("output_tok_per_s", 1.0),
+    "peak_output_throughput": ("output_tok_per_s", 1.0),
+    "total_token_throughput": ("total_tok_per_s", 1.0),
+    "mean_ttft": ("ttft_mean_ms", 1.0),
+    "mean_tpot": ("tpot_mean_ms", 1.0),
+    "p95_ttft": ("ttft_p95_ms", 1.0),
+    "p95_itl": ("itl_p95_ms", 1.0),
+    "median_latency": ("e2e_p50_ms", 1.0),
+    "acceptance_rate": ("acceptance_rate", 100.0),
+    "acceptance_length": ("acceptance_length", 1.0),
+}
+_COST = "cost_per_million_output_tokens"
+_POSITION = re.compile(r"acceptance_rate_pos(\d+)")
+_LENGTHS = re.compile(r"random (\d+)/(\d+)")
+#: The sources' names of datasets in Drafthouse's own.
+_DATASETS = {"summarization": "summarisation", "mlperf": "mlperf_summarisation"}
+_UNNAMED = "unnamed"
+_SHARE_OF_BASELINE, _CHANGE = "percent of baseline", "percent change"
+
+
+@dataclass(frozen=True)
+class OurRun:
+    """A completed run of the study that repeats. `metrics` by their columns; None is unknown."""
+
+    run_id: str
+    arm: str
+    is_baseline: bool
+    method: str
+    draft_model: str | None
+    num_speculative_tokens: int | None
+    dataset: str
+    input_tokens: int | None
+    output_tokens: int | None
+    pattern: str
+    concurrency: int
+    hardware: str
+    engine: str
+    engine_version: str | None
+    target: str
+    metrics: Mapping[str, float | tuple[float, ...] | None]
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return (self.dataset, self.pattern)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A published figure, and ours in its unit and scale; None where nothing here repeats it."""
+
+    figure: PublishedFigure
+    ours: float | None
+    arms: tuple[str, ...] = ()
+    run_ids: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Ours over theirs, both as ratios to the baseline where the figure is relative."""
+        if self.ours is None:
+            return None
+        theirs = self.figure.ratio_to_baseline or self.figure.value
+        ours = 1 + self.ours / 100 if self.figure.scale == _CHANGE else self.ours
+        ours = self.ours / 100 if self.figure.scale == _SHARE_OF_BASELINE else ours
+        return ours / theirs if theirs else None
+
+
+def side_by_side(figures: Iterable[PublishedFigure], runs: Sequence[OurRun]) -> list[Beside]:
+    """Each figure, in its order."""
+    return [_beside(figure, runs) for figure in figures]
+
+
+def _beside(figure: PublishedFigure, runs: Sequence[OurRun]) -> Beside:
+    here = _of_arm(figure, [run for run in runs if _same_prompts(figure, run) and _same_load(figure, run)])
+    if not here:
+        return Beside(figure, None)
+    baselines = [run for run in runs if run.is_baseline]
+    ours = _value(figure, here) if figure.scale == "absolute" else _relative(figure, here, baselines)
+    return Beside(
+        figure,
+        ours,
+        arms=tuple(dict.fromkeys(run.arm for run in here)),
+        run_ids=tuple(run.run_id for run in here),
+        differences=tuple(_differences(figure, here)),
+    )
+
+
+def _of_arm(figure: PublishedFigure, runs: Sequence[OurRun]) -> list[OurRun]:
+    """Those that serve in the same way. What our study has in one form only (engine, draft) is no reason to leave a
+    run out, but a difference. Where the source does not say how many tokens are drafted, none of several is it.
+    """
+    tokens = figure.num_speculative_tokens
+    found = [run for run in runs if run.method == figure.method]
+    found = [run for run in found if tokens is None or run.num_speculative_tokens == tokens]
+    for name, wanted in (("engine", figure.engine), ("draft_model", figure.draft_model)):
+        same = [run for run in found if getattr(run, name) == wanted]
+        found = same or found
+    plain = [run for run in found if run.is_baseline]
+    if figure.method == "none":
+        return plain or found
+    return found if tokens is not None or len({run.num_speculative_tokens for run in found}) <= 1 else []
+
+
+def _same_prompts(figure: PublishedFigure, run: OurRun) -> bool:
+    if figure.dataset == _UNNAMED:
+        return True
+    ours = PurePath(run.dataset).stem.removesuffix("_sample")
+    theirs = _DATASETS.get(figure.dataset, figure.dataset.replace("-", "_"))
+    return ours == ("random" if _LENGTHS.fullmatch(figure.dataset) else theirs)
+
+
+def _same_load(figure: PublishedFigure, run: OurRun) -> bool:
+    """A pattern has the same name here; otherwise the concurrency tells it. Figures over a sweep are of all of it."""
+    if run.pattern == figure.access_pattern or figure.max_concurrency is None:
+        return True
+    return run.concurrency == figure.max_concurrency
+
+
+def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
+    """The mean over repeats; of a sweep that at the concurrency of the greatest throughput."""
+    if figure.max_concurrency is None:
+        runs = _at_peak(runs)
+    if figure.metric == _COST:
+        return per_million_tokens(figure.price_usd_per_hour, _mean(runs, "output_tok_per_s"))
+    if position := _POSITION.fullmatch(figure.metric):
+        return _percent(_mean_at(runs, int(position[1])))
+    name, factor = _METRICS.get(figure.metric, ("", 1.0))
+    value = _mean(runs, name)
+    return None if value is None else value * factor
+
+
+def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequence[OurRun]) -> float | None:
+    """The ratio at each place to the baseline there; over several places their geometric mean."""
+    name, _ = _METRICS.get(figure.metric, ("", 1.0))
+    ratios = []
+    for place in dict.fromkeys(run.place for run in runs):
+        ours = _mean([run for run in runs if run.place == place], name)
+        base = _mean([run for run in baselines if run.place == place], name)
+        if ours and base:
+            ratios.append(ours / base)
+    if not ratios:
+        return None
+    ratio = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
+    return ratio * 100 if figure.scale == _SHARE_OF_BASELINE else (ratio - 1) * 100
+
+
+def _at_peak(runs: Sequence[OurRun]) -> list[OurRun]:
+    places = dict.fromkeys(run.place for run in runs)
+    rates = {place: _mean([run for run in runs if run.place == place], "output_tok_per_s") for place in places}
+    best = max(places, key=lambda place: rates[place] or 0.0)
+    return [run for run in runs if run.place == best]
+
+
+def _mean(runs: Sequence[OurRun], metric: str) -> float | None:
+    values = [value for run in runs if isinstance(value := run.metrics.get(metric), (int, float))]
+    return math.fsum(values) / len(values) if values else None
+
+
+def _mean_at(runs: Sequence[OurRun], position: int) -> float | None:
+    rates = [run.metrics.get("acceptance_per_position") for run in runs]
+    values = [rate[position] for rate in rates if isinstance(rate, tuple) and len(rate) > position]
+    return math.fsum(values) / len(values) if values else None
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else share * 100
+
+
+def _differences(figure: PublishedFigure, runs: Sequence[OurRun]) -> Iterable[str]:
+    """Published first, then ours. A hub's name with its owner is the same as without."""
+    pairs: dict[str, tuple[object, set[object]]] = {
+        "hardware": (figure.hardware, {run.hardware for run in runs}),
+        "engine": (figure.engine, {run.engine for run in runs}),
+        "engine version": (figure.engine_version or "not said", {run.engine_version or "unknown" for run in runs}),
+        "target": (figure.target, {run.target for run in runs}),
+        "draft model": (figure.draft_model, {run.draft_model for run in runs}),
+        "prompts": (_lengths(figure), {f"random {run.input_tokens}/{run.output_tokens}" for run in runs}),
+        "concurrency": (figure.max_concurrency, {run.concurrency for run in runs}),
+        "drafted tokens": (
+            "not said" if figure.num_speculative_tokens is None and figure.method != "none" else None,
+            {run.num_speculative_tokens for run in runs},
+        ),
+    }
+    for name, (theirs, ours) in pairs.items():
+        if theirs is not None and not all(one == theirs or str(one).endswith(f"/{theirs}") for one in ours):
+            yield f"{name}: {theirs} there, {', '.join(sorted(map(str, ours)))} here"
+
+
+def _lengths(figure: PublishedFigure) -> str | None:
+    return figure.dataset if _LENGTHS.fullmatch(figure.dataset) else None

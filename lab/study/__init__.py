@@ -1,0 +1,21 @@
+"""What a user submits: a study and its parts."""
+
+from lab.study.arm import Arm, Server, Speculation
+from lab.study.load import Load
+from lab.study.model_base import FlagValue, Frozen, Name
+from lab.study.study import Sampling, Slo, Study
+from lab.study.workload import Workload
+
+__all__ = [
+    "Arm",
+    "FlagValue",
+    "Frozen",
+    "Load",
+    "Name",
+    "Sampling",
+    "Server",
+    "Slo",
+    "Speculation",
+    "Study",
+    "Workload",
+]

@@ -1,0 +1,114 @@
+"""One way to serve the target: engine, flags, and how tokens are drafted."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import Field, JsonValue, field_validator, model_validator
+
+from lab.study.model_base import FlagValue, Frozen, Name
+
+#: Whether a method drafts with a model beside the target: True needs one, False refuses one, None may have one. Which
+#: of them an engine has is the engine's to say, when a study is submitted; it may have others than these.
+METHODS: dict[str, bool | None] = {
+    "draft_model": True,
+    "eagle": True,
+    "eagle3": True,
+    "medusa": True,
+    "mlp_speculator": True,
+    "mtp": None,
+    "ngram": False,
+    "ngram_gpu": False,
+    "suffix": False,
+    "layer_skip": False,
+}
+#: The methods that look up what follows in the text so far.
+LOOKUP_METHODS = ("ngram", "ngram_gpu")
+
+
+class Speculation(Frozen):
+    """How tokens are drafted: the method, the draft model and how many tokens a round.
+
+    `options` are further keys of the engine's own speculation settings (vLLM's speculative-config, say).
+    """
+
+    method: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)
+    model: Name | None = None
+    num_speculative_tokens: int = Field(ge=1, le=64)
+    prompt_lookup_min: int | None = Field(default=None, ge=1)
+    prompt_lookup_max: int | None = Field(default=None, ge=1)
+    options: dict[str, FlagValue] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        drafts_with_model = METHODS.get(self.method)
+        if drafts_with_model is True and self.model is None:
+            raise ValueError(f"method {self.method} needs a draft model: set model to a hub name or a folder")
+        if drafts_with_model is False and self.model is not None:
+            raise ValueError(f"method {self.method} drafts without a model: remove model = {self.model!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _lookup_is_for_ngram(self) -> Self:
+        shortest, longest = self.prompt_lookup_min, self.prompt_lookup_max
+        if self.method not in LOOKUP_METHODS and (shortest is not None or longest is not None):
+            raise ValueError("prompt_lookup_min and prompt_lookup_max belong to method ngram: remove them")
+        if shortest is not None and longest is not None and shortest > longest:
+            raise ValueError(f"prompt_lookup_min {shortest} must not exceed prompt_lookup_max {longest}")
+        return self
+
+    @model_validator(mode="after")
+    def _options_are_further_keys(self) -> Self:
+        if own := sorted(set(self.options) & set(type(self).model_fields)):
+            raise ValueError(f"options: {', '.join(own)} stands beside options, not in it")
+        return self
+
+
+class Server(Frozen):
+    """A server that already runs, for engine = "endpoint". `api_key` names a secret of the worker's host; its value is
+    never part of a study.
+    """
+
+    base_url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=500)  # without /v1
+    served_model: Name | None = None  # the target's name where it is None
+    api_key: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)
+
+
+class Arm(Frozen):
+    """One way to serve the target.
+
+    `flags` go on the engine's command line, over those of the study; `config` is what the engine reads from a YAML file
+    (vLLM's --config, TensorRT-LLM's --extra_llm_api_options); `environment` is set for its process.
+    """
+
+    name: Name
+    engine: Name = "vllm"
+    speculation: Speculation | None = None
+    flags: dict[str, FlagValue] = Field(default_factory=dict)
+    config: dict[str, JsonValue] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    server: Server | None = None
+    baseline: bool = False
+
+    @field_validator("config")
+    @classmethod
+    def _no_null(cls, config: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """TOML, in which studies are kept for people to read, has no null."""
+        if path := _null_in(config):
+            raise ValueError(f"config{path} is null, which a study cannot say: leave it out")
+        return config
+
+
+def _null_in(value: JsonValue) -> str | None:
+    """Where the first null inside is, like `.a[2].b`; None where there is none."""
+    if isinstance(value, dict):
+        inner = ((f".{key}", item) for key, item in value.items())
+    elif isinstance(value, list):
+        inner = ((f"[{place}]", item) for place, item in enumerate(value))
+    else:
+        return None
+    for step, item in inner:
+        path = "" if item is None else _null_in(item)
+        if path is not None:
+            return step + path
+    return None

@@ -1,0 +1,87 @@
+"""The access pattern under which prompts are sent."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from lab.study.model_base import Frozen, Name
+
+
+class Load(Frozen):
+    """The access pattern. `request_rate_rps` of None sends as fast as `max_concurrency` allows (closed loop).
+
+    With a rate, arrivals are gamma distributed (`burstiness` is the shape; 1 is Poisson), constant, or a ramp from
+    `request_rate_rps` to `ramp_to_rps`; a trace replays the dataset's own arrival times (scaled to the rate if one is
+    set). The load ends when `num_prompts` were sent, or after `duration_s`, whichever comes first, or as soon as more
+    than `stop_on_error_share` of the ended requests have failed (judged from the tenth on). A ramp takes `duration_s`
+    where one is set, and as long as its prompts last where none is. docs/patterns.md says more.
+    """
+
+    label: Name | None = None
+    max_concurrency: int = Field(ge=1, le=4096)
+    num_prompts: int = Field(ge=1, le=1_000_000)
+    request_rate_rps: float | None = Field(default=None, gt=0)
+    burstiness: float = Field(default=1.0, gt=0)
+    arrivals: Literal["gamma", "constant", "ramp", "trace"] = "gamma"
+    ramp_to_rps: float | None = Field(default=None, gt=0)
+    duration_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
+    stop_on_error_share: float | None = Field(default=None, gt=0, lt=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _infinite_rate_is_closed_loop(cls, data: Any) -> Any:
+        """Accept what `vllm bench serve` calls an unlimited rate: "inf" or an infinite float."""
+        if isinstance(data, dict) and data.get("request_rate_rps") in ("inf", math.inf):
+            return {**data, "request_rate_rps": None}
+        return data
+
+    @model_validator(mode="after")
+    def _enough_prompts(self) -> Self:
+        if self.max_concurrency > self.num_prompts:
+            raise ValueError(
+                f"max_concurrency {self.max_concurrency} can never be reached with num_prompts {self.num_prompts}: "
+                f"ask for at least {self.max_concurrency} prompts"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _arrivals_fit_together(self) -> Self:
+        if self.burstiness != 1.0 and (self.request_rate_rps is None or self.arrivals != "gamma"):
+            raise ValueError(
+                "burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"
+            )
+        if self.arrivals in ("constant", "ramp") and self.request_rate_rps is None:
+            raise ValueError(f"{self.arrivals} arrivals need a request_rate_rps: set a rate")
+        if (self.arrivals == "ramp") != (self.ramp_to_rps is not None):
+            raise ValueError('a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither')
+        return self
+
+    @property
+    def closed_loop(self) -> bool:
+        """Whether a request leaves as soon as a stream is free, whatever the clock says."""
+        return self.request_rate_rps is None and self.arrivals == "gamma"
+
+    @property
+    def ramp_s(self) -> float | None:
+        """How long the rate takes from `request_rate_rps` to `ramp_to_rps`; None where it is no ramp."""
+        if self.request_rate_rps is None or self.ramp_to_rps is None:
+            return None
+        return self.duration_s or 2 * self.num_prompts / (self.request_rate_rps + self.ramp_to_rps)
+
+    @property
+    def name(self) -> str:
+        """The label, or else concurrency, prompts and what else there is; unique within a study."""
+        if self.label is not None:
+            return self.label
+        parts = [f"c{self.max_concurrency}-n{self.num_prompts}"]
+        if self.arrivals != "gamma":
+            parts.append(self.arrivals)
+        if self.request_rate_rps is not None:
+            parts.append(f"{self.request_rate_rps:g}rps")
+            parts += [f"b{self.burstiness:g}"] if self.arrivals == "gamma" else []
+        parts += [f"to{self.ramp_to_rps:g}rps"] if self.ramp_to_rps is not None else []
+        parts += [f"{self.duration_s:g}s"] if self.duration_s is not None else []
+        return "-".join(parts)

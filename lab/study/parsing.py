@@ -1,0 +1,141 @@
+"""A study from TOML, JSON or a form's dictionary, and the sentences that say what is wrong with it."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+import tomli_w
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from lab.errors import StudyError
+from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Workload
+from lab.study.patterns import PATTERN_KEYS, expand
+
+Problem = tuple[str, str]
+_EMPTY = "is empty: at least one is needed"
+#: Which model a field path ends in, so that an unknown key can be answered with the known ones.
+_MODELS: dict[str, type[BaseModel]] = {
+    "": Study,
+    "arms": Arm,
+    "speculation": Speculation,
+    "server": Server,
+    "workloads": Workload,
+    "loads": Load,
+    "sampling": Sampling,
+    "slo": Slo,
+}
+
+
+def study_from_toml(text: str) -> Study:
+    """Read a study from TOML. Raises StudyError, also for text that is no TOML."""
+    try:
+        return study_from_dict(tomllib.loads(text))
+    except tomllib.TOMLDecodeError as error:
+        raise StudyError([("", f"this is not valid TOML: {error}")]) from None
+
+
+def study_from_json(text: str) -> Study:
+    """Read a study from JSON. Raises StudyError, also for text that is no JSON object."""
+    try:
+        data = json.loads(text)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise StudyError([("", f"this is not valid JSON: {error}")]) from None
+    if not isinstance(data, dict):
+        raise StudyError([("", f"a study is a JSON object with keys like name and arms, not a {type(data).__name__}")])
+    return study_from_dict(data)
+
+
+def study_from_dict(data: Mapping[str, Any]) -> Study:
+    """Validate a study; StudyError lists every problem with the path of its field.
+
+    Loads that name a pattern are spelt out, so the study has more loads than `data` where one is a sweep.
+    """
+    spelt_out, origins, problems = _spelt_out(data)
+    try:
+        study = Study.model_validate(spelt_out)
+    except ValidationError as error:
+        found = [(_path(_in_the_original(detail["loc"], origins)), _sentence(detail)) for detail in _causes(error)]
+        problems += [problem for problem in found if problem != ("loads", _EMPTY) or data.get("loads") == []]
+    if problems:
+        raise StudyError(list(dict.fromkeys(problems)))
+    return study
+
+
+def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:
+    """The study without patterns, the place that each of its loads had before, and what is wrong with the patterns."""
+    given = data.get("loads")
+    if not isinstance(given, list | tuple):
+        return dict(data), [], []
+    loads: list[Any] = []
+    origins: list[int] = []
+    problems: list[Problem] = []
+    for place, load in enumerate(given):
+        expanded, wrong = expand(load) if isinstance(load, Mapping) else ([load], [])
+        loads += expanded
+        origins += [place] * len(expanded)
+        problems += [(f"loads[{place}].{key}", sentence) for key, sentence in wrong]
+    return {**data, "loads": loads}, origins, problems
+
+
+def _in_the_original(location: tuple[int | str, ...], origins: list[int]) -> tuple[int | str, ...]:
+    """What is wrong with a load is said of the one that the user wrote."""
+    if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
+        return ("loads", origins[location[1]], *location[2:])
+    return location
+
+
+def study_to_toml(study: Study) -> str:
+    """The study as TOML that reads back equal; what is at its default is left out."""
+    data: dict[str, Any] = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    tables = {key: data.pop(key) for key in ("arms", "workloads", "loads")}
+    return tomli_w.dumps(data | tables, multiline_strings=False)
+
+
+def _causes(error: ValidationError) -> list[ErrorDetails]:
+    """Without the echo: a list whose only item is wrong is also reported as empty."""
+    details = error.errors()
+    inner = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"][0] not in inner]
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    """`("arms", 1, "name")` as `arms[1].name`; the names pydantic gives to union members are left out."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part not in ("bool", "int", "float", "str"):
+            path += f".{part}" if path else part
+    return path
+
+
+def _sentence(detail: ErrorDetails) -> str:
+    kind, given = detail["type"], detail["input"]
+    if kind == "extra_forbidden":
+        return _unknown_key(detail["loc"])
+    if kind == "missing":
+        return "is required but missing"
+    if kind == "too_short":
+        return _EMPTY
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    return f"{detail['msg'].replace('Input should', 'should', 1)}, got {_shortened(given)}"
+
+
+def _unknown_key(location: tuple[int | str, ...]) -> str:
+    parents = [part for part in location[:-1] if isinstance(part, str)]
+    parent = parents[-1] if parents else ""
+    known = sorted([*_MODELS[parent].model_fields, *(PATTERN_KEYS if parent == "loads" else ())])
+    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"is not known here: {hint}The keys here are {', '.join(known)}"
+
+
+def _shortened(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

@@ -1,0 +1,140 @@
+"""A study scaled down to the reference pair on a machine without a GPU: the same questions, answered in minutes.
+
+It shows that a study runs from end to end and what its results look like. Its figures are those of the reference pair.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container
+
+from lab.study import Arm, FlagValue, Load, Speculation, Study, Workload
+from lab.study.arm import LOOKUP_METHODS, METHODS
+from lab.study.workload import RANDOM_LENGTHS
+
+TARGET = "reference"
+#: The reference pair's drafts: as a head on the target's hidden states, and as a model of its own.
+_HEAD, _MODEL = ("eagle3", "reference-eagle3"), ("draft_model", "reference-draft")
+_SPOKEN = {"eagle3": "EAGLE-3", "draft_model": "draft model", "ngram": "n-gram"}
+#: What an engine on a CPU needs. Greedy outputs with and without a draft are the same in float32 only.
+_FLAGS: dict[str, dict[str, FlagValue]] = {
+    "vllm": {
+        "max-model-len": 1024,
+        "max-num-seqs": 32,
+        "enforce-eager": True,
+        "dtype": "float32",
+        "enable-prefix-caching": False,
+    },
+    "transformers": {"dtype": "float32"},
+}
+#: Keys of an engine's YAML file that mean the same on a CPU.
+_CONFIG_KEYS = ("async-scheduling", "max-num-batched-tokens", "no-enable-prefix-caching", "stream-interval")
+#: Datasets whose file must be fetched or is too long, and of which a small sample comes along under another name.
+SAMPLED = ("sharegpt", "spec_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
+_SHORTER, _MIN_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS, _MIN_INPUT_TOKENS = 64, 8, 32, 8
+_ROOT, _MAX_STREAMS = 0.4, 8
+
+
+def reference_version(study: Study) -> Study:
+    """The study with as many kinds of arms, workloads and loads as the reference pair can serve on a CPU.
+
+    Engines that need a GPU become transformers, draft models those of the reference pair; arms that are then the same
+    are measured once. A study of the reference model is itself.
+    """
+    if study.target == TARGET:
+        return study
+    return Study(
+        name=f"{study.name} (reference)",
+        target=TARGET,
+        arms=_arms(study),
+        workloads=tuple({workload.name: workload for workload in map(_workload, study.workloads)}.values()),
+        loads=tuple({load.name: load for load in map(_load, study.loads)}.values()),
+        order=study.order,
+        seed=study.seed,
+        endpoint=study.endpoint,
+        sampling=study.sampling,
+        slo=study.slo,
+        price_usd_per_hour=study.price_usd_per_hour,
+    )
+
+
+def _arms(study: Study) -> tuple[Arm, ...]:
+    """Those that differ in more than their names, which say what they are now; the baseline is among them, marked."""
+    drafts = list(dict.fromkeys(arm.speculation.model for arm in study.arms if arm.speculation))
+    heads = tuple(model for model in drafts if model is not None)[:1]
+    small = {arm.name: _arm(arm, heads) for arm in study.arms}
+    marked = small[study.baseline.name]
+    different = list({arm.digest(): arm for arm in small.values()}.values())
+    several = len({arm.engine for arm in different}) > 1
+    named: dict[str, Arm] = {}
+    for arm in different:
+        name = _name(arm, several_engines=several, taken=named)
+        named[name] = arm.model_copy(update={"name": name, "baseline": arm == marked})
+    return tuple(named.values())
+
+
+def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:
+    """Without a name of its own, so that arms that have become the same are equal."""
+    engine = arm.engine if arm.engine in _FLAGS else ("vllm" if arm.server else "transformers")
+    return Arm(
+        name="any",
+        engine=engine,
+        speculation=_speculation(arm.speculation, engine, heads) if arm.speculation else None,
+        flags=_FLAGS[engine],
+        config={key: value for key, value in arm.config.items() if key in _CONFIG_KEYS} if engine == "vllm" else {},
+    )
+
+
+def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
+    drafts = arm.speculation
+    name = "no draft" if drafts is None else f"{_SPOKEN[drafts.method]} k={drafts.num_speculative_tokens}"
+    name = f"{arm.engine}, {name}" if several_engines else name
+    others = (f"{name} ({number})" for number in itertools.count(2))
+    return next(each for each in itertools.chain((name,), others) if each not in taken)
+
+
+def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) -> Speculation:
+    """The first draft of a study as the head, where the engine has heads, every other as the model."""
+    tokens = speculation.num_speculative_tokens
+    if METHODS.get(speculation.method) is False:
+        longest = speculation.prompt_lookup_max if speculation.method in LOOKUP_METHODS else None
+        shortest = speculation.prompt_lookup_min if longest and engine == "vllm" else None
+        return Speculation(
+            method="ngram", num_speculative_tokens=tokens, prompt_lookup_min=shortest, prompt_lookup_max=longest
+        )
+    with_head = engine == "vllm" and speculation.method != "draft_model" and speculation.model in (None, *heads)
+    method, model = _HEAD if with_head else _MODEL
+    return Speculation(method=method, model=model, num_speculative_tokens=tokens)
+
+
+def _workload(workload: Workload) -> Workload:
+    """Lengths by a fixed factor, so that what is longer stays longer; whole categories."""
+    is_random = workload.dataset in RANDOM_LENGTHS
+    dataset = f"{workload.dataset}_sample" if workload.dataset in SAMPLED else workload.dataset
+    output_tokens = min(max(workload.output_tokens // _SHORTER, _MIN_OUTPUT_TOKENS), _MAX_OUTPUT_TOKENS)
+    return Workload(
+        dataset="random" if is_random else dataset,
+        category=workload.category,
+        input_tokens=_shorter(workload.input_tokens),
+        prefix_tokens=_shorter(workload.prefix_tokens),
+        num_prefixes=workload.num_prefixes,
+        output_tokens=output_tokens,
+        own_output_lengths=workload.own_output_lengths,
+        ignore_eos=workload.ignore_eos,
+    )
+
+
+def _shorter(tokens: int | None) -> int | None:
+    return None if tokens is None else max(tokens // _SHORTER, _MIN_INPUT_TOKENS)
+
+
+def _load(load: Load) -> Load:
+    """A sweep stays one: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200. Each stream answers once, and two prompts at
+    least.
+    """
+    streams = min(round(load.max_concurrency**_ROOT), _MAX_STREAMS)
+    swept = f" c{load.max_concurrency}"
+    label = load.label
+    if label is not None and label.endswith(swept):
+        label = f"{label.removesuffix(swept)} c{streams}"
+    return load.model_copy(update={"label": label, "max_concurrency": streams, "num_prompts": max(streams, 2)})

@@ -1,0 +1,70 @@
+"""What a user submits: a target, the arms that serve it, the prompts and the loads."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from lab.study.arm import Arm
+from lab.study.load import Load
+from lab.study.model_base import FlagValue, Frozen, Name
+from lab.study.workload import Workload
+
+
+class Sampling(Frozen):
+    """Always sent and always stored, because an engine's own defaults differ. The default is greedy."""
+
+    temperature: float = Field(default=0.0, ge=0, le=2)
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    seed: int = Field(default=0, ge=0)
+
+
+class Slo(Frozen):
+    """A request is good when it keeps every bound that is set; goodput counts good requests."""
+
+    ttft_ms: float | None = Field(default=None, gt=0)
+    tpot_ms: float | None = Field(default=None, gt=0)
+    e2e_ms: float | None = Field(default=None, gt=0)
+
+
+class Study(Frozen):
+    """All arms x workloads x loads, `repeats` times."""
+
+    name: Name
+    target: Name
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    loads: tuple[Load, ...] = Field(min_length=1)
+    repeats: int = Field(default=1, ge=1, le=100)
+    order: Literal["interleaved", "fewest_launches"] = "interleaved"
+    seed: int = Field(default=0, ge=0)
+    endpoint: Literal["completions", "chat"] = "completions"
+    sampling: Sampling = Sampling()
+    slo: Slo = Slo()
+    engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
+    price_usd_per_hour: float | None = Field(default=None, ge=0)
+    hardware: Name | None = None  # run on workers whose hardware has this in its name; on any without
+
+    @model_validator(mode="after")
+    def _distinct_parts(self) -> Self:
+        for field in ("arms", "workloads", "loads"):
+            names = [part.name for part in getattr(self, field)]
+            if twice := sorted({name for name in names if names.count(name) > 1}):
+                raise ValueError(f"{field} must differ from each other: {', '.join(map(repr, twice))} is there twice")
+        return self
+
+    @model_validator(mode="after")
+    def _one_baseline(self) -> Self:
+        marked = [arm.name for arm in self.arms if arm.baseline]
+        if len(marked) > 1:
+            raise ValueError(f"arms: only one may be the baseline, but {' and '.join(map(repr, marked))} are marked so")
+        if not marked and sum(arm.speculation is None for arm in self.arms) != 1:
+            raise ValueError("arms: mark the one that the others are compared with as baseline = true")
+        return self
+
+    @property
+    def baseline(self) -> Arm:
+        """The arm marked as baseline, or else the only one without speculation."""
+        marked = [arm for arm in self.arms if arm.baseline]
+        return marked[0] if marked else next(arm for arm in self.arms if arm.speculation is None)

@@ -1,0 +1,61 @@
+"""The prompts of a study and how much is to be generated."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from lab.study.model_base import Frozen, Name
+
+#: Random prompts of the published lengths: input and output tokens. A workload that names one is stored with both.
+RANDOM_LENGTHS = {
+    "random_s": (1024, 256),
+    "random_m": (10240, 256),
+    "random_l": (2048, 2048),
+    "random_x": (10240, 2048),
+}
+
+
+class Workload(Frozen):
+    """The prompts: a dataset, one of its categories (or all of them), and how much is to be generated.
+
+    `input_tokens`, `prefix_tokens` and `num_prefixes` are for datasets that are made and not read (random,
+    prefix_repetition). With `own_output_lengths` each prompt asks for the output length that its dataset records, and
+    for `output_tokens` at most.
+    """
+
+    dataset: Name = "reference"
+    category: Name | None = None
+    input_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    prefix_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    num_prefixes: int | None = Field(default=None, ge=1, le=1_000_000)
+    output_tokens: int = Field(default=64, ge=2, le=131_072)
+    own_output_lengths: bool = False
+    ignore_eos: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spell_out_random_lengths(cls, data: Any) -> Any:
+        if isinstance(data, dict) and isinstance(name := data.get("dataset"), str) and name in RANDOM_LENGTHS:
+            input_tokens, output_tokens = RANDOM_LENGTHS[name]
+            given = {key: value for key, value in data.items() if value is not None}
+            return {"input_tokens": input_tokens, "output_tokens": output_tokens} | given
+        return data
+
+    @model_validator(mode="after")
+    def _random_lengths_are_what_the_name_says(self) -> Self:
+        lengths = RANDOM_LENGTHS.get(self.dataset)
+        if lengths is not None and (self.input_tokens, self.output_tokens) != lengths:
+            raise ValueError(
+                f"dataset {self.dataset} is {lengths[0]} input and {lengths[1]} output tokens: leave both out, "
+                'or use dataset = "random" with lengths of your own'
+            )
+        return self
+
+    @property
+    def name(self) -> str:
+        """`dataset/category/output_tokens`, with the input length where one is set; unique within a study."""
+        made = [f"{n}" for n in (self.prefix_tokens, self.num_prefixes, self.input_tokens) if n is not None]
+        outputs = f"own-{self.output_tokens}" if self.own_output_lengths else f"{self.output_tokens}"
+        return "/".join((self.dataset, self.category or "all", *made, outputs))

@@ -1,0 +1,1 @@
+"""The validity checks: one module a subject."""

@@ -1,0 +1,135 @@
+"""Whether acceptance adds up, rests on enough rounds, and is the model's own."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from lab.metrics.records import RunRecord
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import percent
+
+#: How far the acceptance length may be from 1 + the sum of the per-position rates.
+LENGTH_APART = 0.01
+#: How far the sum over requests may be from the server's counters.
+REQUESTS_APART = 0.05
+#: A share out of so many rounds has a standard error of at most 5 points.
+FEW_ROUNDS = 100
+#: What forces acceptance: in vLLM, in SGLang, in TensorRT-LLM.
+_FORCED = re.compile(
+    r"synthetic[_-]acceptance|rejection[_-]sample[_-]method\W+synthetic|SIMULATE_ACC|FORCE_NUM_ACCEPTED", re.IGNORECASE
+)
+
+
+def is_synthetic(run: RunRecord) -> bool:
+    """Whether the engine was told how many tokens to accept."""
+    told = run.arm.model_dump_json() + " ".join(run.circumstances.command)
+    told += repr(run.circumstances.environment) + run.circumstances.effective_config.get("non_default_args", "")
+    return _FORCED.search(told) is not None
+
+
+def _synthetic(seen: Evidence) -> Answer:
+    if not is_synthetic(seen.run):
+        return None
+    length = seen.number("acceptance_length")
+    told = "" if length is None else f" of {length:.3g} tokens a round"
+    return Fired(f"The acceptance{told} was forced by a setting of the engine; no model reached it.")
+
+
+def _adds_up(seen: Evidence) -> Answer:
+    if seen.run.arm.speculation is None:
+        return None
+    length, positions = seen.number("acceptance_length"), seen.metrics.get("acceptance_per_position")
+    if length is None or not isinstance(positions, tuple):
+        return Missing("the server's acceptance per position")
+    summed = 1 + sum(positions)
+    if abs(length - summed) > LENGTH_APART * summed:
+        return Fired(
+            f"The acceptance length is {length:.4g}, but 1 + the sum of its per-position rates is {summed:.4g}."
+        )
+    if positions[0] > 1 or any(later > earlier for earlier, later in pairwise(positions)):
+        return Fired(f"The acceptance rates {', '.join(f'{rate:.3g}' for rate in positions)} do not fall by position.")
+    rate = seen.number("acceptance_rate")
+    if rate is not None and rate > 1:
+        return Fired(f"More tokens were accepted than drafted ({percent(rate)}).")
+    return None
+
+
+def _requests_agree(seen: Evidence) -> Answer:
+    if seen.run.arm.speculation is None:
+        return None
+    accepted = seen.grown("num_accepted_tokens")
+    told = [request.spec_accepted_tokens for request in seen.completed]
+    known = [count for count in told if count is not None]
+    if accepted is None or len(known) < len(told) or seen.some_failed:
+        return Missing("accepted tokens of every request and of the server's counters")
+    if abs(accepted - sum(known)) <= max(REQUESTS_APART * accepted, len(known)):
+        return None
+    return Fired(
+        f"The server's counters grew by {accepted:.0f} accepted tokens, its answers tell of {sum(known)} together."
+    )
+
+
+def _few_rounds(seen: Evidence) -> Answer:
+    if seen.run.arm.speculation is None:
+        return None
+    rounds = seen.number("num_drafts")
+    if rounds is None:
+        return Missing("the server's count of rounds")
+    if rounds == 0:
+        return Fired("Not one token was drafted in the window, though the arm speculates.", "warning")
+    return Fired(f"Acceptance rests on {rounds:.0f} rounds.", "note") if rounds < FEW_ROUNDS else None
+
+
+_COUNTERS = ("counters_before", "counters_after", "arm.speculation")
+CHECKS = (
+    Check(
+        name="synthetic_acceptance",
+        traps=(24,),
+        severity="invalid",
+        looks_at=("arm", "circumstances.command", "circumstances.environment", "circumstances.effective_config"),
+        threshold="any setting that forces acceptance: vLLM's synthetic rejection sampling, SGLang's simulated "
+        "acceptance length, TensorRT-LLM's forced number of accepted tokens",
+        why="It says what the engine could do with a draft that does not exist. It is left out of every chart, so that "
+        "it is never mixed with real runs.",
+        advice="Keep it for estimates in a study of its own, and measure a real draft for results.",
+        look=_synthetic,
+    ),
+    Check(
+        name="acceptance_adds_up",
+        traps=(9,),
+        severity="invalid",
+        looks_at=(*_COUNTERS, "acceptance_length", "acceptance_per_position", "acceptance_rate"),
+        needs=("arm.speculation",),
+        threshold=f"length and 1 + sum of positions differ by more than {percent(LENGTH_APART)}, a later position is "
+        "accepted more often than an earlier one, or more was accepted than drafted",
+        why="Position i counts the rounds whose first i tokens were all accepted, so the sum over positions is the "
+        "accepted tokens a round. An engine that counts otherwise cannot be compared with one that counts so.",
+        advice="Do not use the acceptance of this run; look up how this version of the engine counts.",
+        look=_adds_up,
+    ),
+    Check(
+        name="request_acceptance_agrees",
+        traps=(9, 10),
+        severity="warning",
+        looks_at=("spec_accepted_tokens", *_COUNTERS),
+        threshold=f"more than {percent(REQUESTS_APART)} and one token a request apart; not judged where requests "
+        "failed",
+        why="Both count the same rounds. If they differ, acceptance by category and by request is not that of the run.",
+        advice="Use the acceptance of the run and not that of its requests.",
+        look=_requests_agree,
+    ),
+    Check(
+        name="few_rounds",
+        traps=(21,),
+        severity="warning",
+        looks_at=(*_COUNTERS, "num_drafts"),
+        needs=("arm.speculation",),
+        threshold=f"a note below {FEW_ROUNDS} rounds; a warning where nothing was drafted at all",
+        why=f"A share out of {FEW_ROUNDS} rounds has a standard error of up to 5 points, and rounds of one prompt are "
+        "alike.",
+        advice="Send more prompts, or ask for more output tokens.",
+        look=_few_rounds,
+    ),
+)

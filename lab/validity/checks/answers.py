@@ -1,0 +1,144 @@
+"""Whether enough requests were answered, and whether each got what it asked for."""
+
+from __future__ import annotations
+
+from lab.metrics.latency import is_completed
+from lab.metrics.records import RequestRecord
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import listed, of_requests, percent
+
+#: Above this share of failed requests the answered ones are survivors.
+FAILED_SHARE = 0.05
+#: Above this share of requests that found no free stream, the load was not the one asked for.
+UNSENT_SHARE = 0.05
+#: Served over asked tokens, all together; below this the work was less than it seems.
+SERVED_SHARE = 0.95
+#: Of what an engine said at its end: its first lines are those that tell most.
+SHOWN_CHARACTERS = 300
+
+
+def _run_failed(seen: Evidence) -> Answer:
+    if seen.run.status == "completed":
+        return None
+    why = " ".join((seen.run.error or "no reason was recorded").split())
+    return Fired(f"The run failed: {why[:SHOWN_CHARACTERS]}{'...' if len(why) > SHOWN_CHARACTERS else ''}")
+
+
+def _requests_failed(seen: Evidence) -> Answer:
+    if "error" in seen.unrecorded:
+        return _counted_failed(seen)
+    failed = [request for request in seen.sent if not is_completed(request)]
+    if not seen.completed:
+        return Fired("Not one request was answered.")
+    if not failed:
+        return None
+    share = len(failed) / len(seen.sent)
+    reasons = list(dict.fromkeys((request.error or "it never ended").split("\n")[0][:200] for request in failed))
+    return Fired(
+        f"{of_requests(len(failed), len(seen.sent))} failed ({percent(share)}), because: {listed(reasons, 2)}",
+        "invalid" if share > FAILED_SHARE else "warning",
+    )
+
+
+def _counted_failed(seen: Evidence) -> Answer:
+    """Of a file that tells how many failed, and nothing else of them."""
+    failed, done = seen.number("requests_failed") or 0, seen.number("requests_completed") or 0
+    if not failed:
+        return None
+    share = failed / (failed + done)
+    return Fired(
+        f"{of_requests(int(failed), int(failed + done))} failed ({percent(share)}); the file does not say why.",
+        "invalid" if share > FAILED_SHARE else "warning",
+    )
+
+
+def _requests_not_sent(seen: Evidence) -> Answer:
+    unsent = len(seen.requests) - len(seen.sent)
+    if not unsent or not seen.completed:
+        return None
+    return Fired(
+        f"{of_requests(unsent, len(seen.requests))} never left the client: no stream was free for them in time.",
+        "warning" if unsent / len(seen.requests) > UNSENT_SHARE else "note",
+    )
+
+
+def _output_length(seen: Evidence) -> Answer:
+    bound = [request for request in seen.completed if _length_is_bound(seen, request)]
+    asked = sum(request.requested_output_tokens for request in bound)
+    served = [request.completion_tokens for request in bound if request.completion_tokens is not None]
+    if len(served) < len(bound):
+        return Missing("the server's count of generated tokens")
+    off = [request for request in bound if request.completion_tokens != request.requested_output_tokens]
+    longer = [request for request in off if (request.completion_tokens or 0) > request.requested_output_tokens]
+    if not off:
+        return None
+    what = "more tokens than they asked for" if longer else "fewer tokens than they asked for"
+    return Fired(
+        f"{of_requests(len(longer or off), len(bound))} got {what}: {sum(served)} tokens were served where "
+        f"{asked} were asked ({percent(sum(served) / max(1, asked))}).",
+        "invalid" if longer or sum(served) < SERVED_SHARE * asked else "warning",
+    )
+
+
+def _length_is_bound(seen: Evidence, request: RequestRecord) -> bool:
+    """Whether it should have as many tokens as asked: it may not end by itself, or it says that its length was full.
+
+    More than asked is wrong in any case.
+    """
+    if request.completion_tokens is not None and request.completion_tokens > request.requested_output_tokens:
+        return True
+    return seen.run.workload.ignore_eos or request.finish_reason == "length"
+
+
+RUN_FAILED = Check(
+    name="run_failed",
+    traps=(11,),
+    severity="invalid",
+    looks_at=("status", "error"),
+    threshold="any run that did not complete",
+    why="Whatever was measured before an engine died is not the cell that was asked for.",
+    advice="Read the engine's log (drafthouse logs JOB), mend the cause and retry the job.",
+    look=_run_failed,
+)
+CHECKS = (
+    RUN_FAILED,
+    Check(
+        name="requests_failed",
+        traps=(11,),
+        severity="invalid",
+        looks_at=("error", "end_s", "requests_completed", "requests_failed"),
+        needs=("requests_completed", "requests_failed"),
+        threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
+        "warning",
+        why="Failed requests leave their share of the machine to the others, so survivors of a half-failed run look "
+        "fast. A few are in no percentile and cost little.",
+        advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",
+        look=_requests_failed,
+    ),
+    Check(
+        name="requests_not_sent",
+        traps=(16,),
+        severity="warning",
+        looks_at=("sent_s",),
+        threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note",
+        why="The load asked for more than the server took within its duration: what was left out would have been the "
+        "slowest.",
+        advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
+        look=_requests_not_sent,
+    ),
+    Check(
+        name="output_length",
+        traps=(19,),
+        severity="invalid",
+        looks_at=("completion_tokens", "requested_output_tokens", "finish_reason", "workload.ignore_eos"),
+        needs=("completion_tokens", "requested_output_tokens", "workload.ignore_eos"),
+        threshold="invalid for any request with more tokens than asked, and when fewer than "
+        f"{percent(SERVED_SHARE)} of all tokens asked for were served; else a warning. Requests that may end by "
+        "themselves (ignore_eos = false, finish_reason stop) are not compared",
+        why="An output that is cut short, by max_model_len or by a server that does not know ignore_eos, is less work "
+        "than its figures are compared for. One that is longer was counted wrongly.",
+        advice="Raise max_model_len, shorten the prompts, or set ignore_eos = false and compare per token.",
+        look=_output_length,
+    ),
+)

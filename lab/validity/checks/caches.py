@@ -1,0 +1,112 @@
+"""Whether what was answered was worked out: the prefix cache of the server, and gateways that keep answers."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lab.metrics.latency import e2e_ms
+from lab.metrics.records import RequestRecord
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.checks.counting import AT_ONCE_TOK_PER_S, came_at_once, is_long
+from lab.validity.evidence import Evidence
+from lab.validity.words import ms, of_requests, percent
+
+#: Prefix-cache hits above what the prompts share among themselves.
+HITS_WARNING, HITS_INVALID = 0.05, 0.2
+#: A chat template puts the same words before every prompt; more tokens than these it seldom has.
+TEMPLATE_TOKENS = 256
+#: How many times faster than its like an answer may be, beside what speculation gives.
+FASTER_THAN_LIKE = 20
+
+
+def _prefix_cache(seen: Evidence) -> Answer:
+    if seen.run.workload.dataset == "prefix_repetition" or seen.grown("prefix_cache_queries") == 0:
+        return None
+    rate = seen.number("prefix_cache_hit_rate")
+    if rate is None:
+        return Missing("the prefix cache's hits and queries")
+    own = _shared_share(seen)
+    if rate <= own + HITS_WARNING:
+        return None
+    return Fired(
+        f"{percent(rate)} of the prompt tokens came from the prefix cache, though the prompts of this run share only "
+        f"{percent(own)} among themselves: the server had seen them before.",
+        "invalid" if rate > own + HITS_INVALID else "warning",
+    )
+
+
+def _shared_share(seen: Evidence) -> float:
+    """Share of the prompts that another one of the run begins with too, and of what a chat template may add.
+
+    In characters, over the sorted prompts: the longest beginning shared with any is that shared with a neighbour.
+    """
+    prompts = sorted(request.prompt for request in seen.requests)
+    shared = sum(_common(earlier, later) for earlier, later in pairwise(prompts))
+    own = shared / max(1, sum(map(len, prompts)))
+    lengths = [request.prompt_tokens for request in seen.completed if request.prompt_tokens]
+    if seen.run.endpoint == "completions" or not lengths:
+        return own
+    return min(1.0, own + min(TEMPLATE_TOKENS, *lengths) * len(lengths) / sum(lengths))
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters both begin with, by halving: prompts may be long, and there may be many."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+    return least
+
+
+def _cached_answers(seen: Evidence) -> Answer:
+    quick = [request for request in seen.completed if _is_quick(seen, request)]
+    if not quick:
+        return None
+    fastest = min(quick, key=lambda request: e2e_ms(request) or 0.0)
+    return Fired(
+        f"{of_requests(len(quick), len(seen.completed))} were answered faster than any model can: "
+        f"{fastest.completion_tokens} tokens in {ms(e2e_ms(fastest) or 0.0)} for the prompt {fastest.prompt_id}. The "
+        "server answers from a cache."
+    )
+
+
+def _is_quick(seen: Evidence, request: RequestRecord) -> bool:
+    """It came at once, and in no time: against what is possible, or what the others needed for as many tokens."""
+    took_ms, tokens = e2e_ms(request), request.completion_tokens or 0
+    if took_ms is None or not is_long(seen, request) or not came_at_once(request):
+        return False
+    likely_ms = (seen.number("tpot_p90_ms") or 0.0) * tokens / (1 + seen.drafted_a_round)
+    return 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms or FASTER_THAN_LIKE * took_ms < likely_ms
+
+
+CHECKS = (
+    Check(
+        name="warm_prefix_cache",
+        traps=(13,),
+        severity="invalid",
+        looks_at=("prefix_cache_hit_rate", "prompt", "prompt_tokens", "endpoint"),
+        threshold=f"hits above what the prompts share among themselves by {percent(HITS_WARNING)} of the tokens, "
+        "invalid "
+        f"by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are allowed. "
+        "Not looked at for prefix_repetition, where hits are the point",
+        why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
+        advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
+        "runs.",
+        look=_prefix_cache,
+    ),
+    Check(
+        name="answers_from_cache",
+        traps=(13,),
+        severity="invalid",
+        looks_at=("sent_s", "end_s", "chunk_s", "completion_tokens", "prompt_id"),
+        threshold=f"any answer that came at once (see answers_at_once), and at over {AT_ONCE_TOK_PER_S} tok/s from the "
+        f"sending on or in less than 1 / ({FASTER_THAN_LIKE} x (1 + k)) of the time that slow answers (p90) take for "
+        "as "
+        "many tokens",
+        why="A gateway that keeps answers returns them without a model. Speculation makes an answer at most 1 + k "
+        "times "
+        "faster than its like.",
+        advice="Switch the cache of answers off, or measure the engine behind it.",
+        look=_cached_answers,
+    ),
+)

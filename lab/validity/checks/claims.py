@@ -1,0 +1,136 @@
+"""What is claimed from a study: that speculation changes no output, and what a token costs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from lab.comparison.agreement import share
+from lab.comparison.effect import Interval
+from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.checks.comparability import ids_of, pairs
+from lab.validity.evidence import StudyRun
+from lab.validity.words import listed, percent
+
+#: Below this share of equal outputs an arm is no copy of its target, unless the target's own repeats differ as much.
+SAME_SHARE = 0.9
+
+Answers = Sequence[Fired | Missing]
+
+
+@dataclass(frozen=True)
+class _Agreed:
+    """How many prompts got the same output in both runs of each pair, all pairs together."""
+
+    same: int
+    compared: int
+
+    @property
+    def interval(self) -> Interval | None:
+        return share(self.same, self.compared)
+
+
+def _outputs(runs: Sequence[StudyRun]) -> Answers:
+    greedy = [each for each in runs if each.run.sampling.temperature == 0]
+    by_arm: dict[str, list[tuple[StudyRun, StudyRun]]] = defaultdict(list)
+    for baseline, candidate in pairs(greedy):
+        by_arm[candidate.run.arm.name].append((baseline, candidate))
+    if not by_arm:
+        return []
+    own = _agreed(_repeats_of_the_baseline(greedy))
+    found = {arm: _agreed(both) for arm, both in by_arm.items()}
+    if not any(agreed.compared for agreed in found.values()):
+        return [Missing("the outputs of an arm and of the baseline for the same prompts")]
+    return [
+        _differs(arm, agreed, own, [each for both in by_arm[arm] for each in both])
+        for arm, agreed in found.items()
+        if agreed.same < agreed.compared
+    ]
+
+
+def _repeats_of_the_baseline(runs: Sequence[StudyRun]) -> Iterable[tuple[StudyRun, StudyRun]]:
+    cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
+    for each in runs:
+        if each.run.is_baseline:
+            cells[each.run.study_id, each.run.workload.name, each.run.load.name].append(each)
+    return [pair for cell in cells.values() for pair in pairwise(sorted(cell, key=lambda each: each.run.repeat))]
+
+
+def _agreed(both: Iterable[tuple[StudyRun, StudyRun]]) -> _Agreed:
+    compared = [_equal(one.outputs or {}, other.outputs or {}) for one, other in both]
+    return _Agreed(sum(map(sum, compared)), sum(map(len, compared)))
+
+
+def _equal(one: Mapping[str, object], other: Mapping[str, object]) -> list[bool]:
+    return [output == other[prompt] for prompt, output in one.items() if prompt in other]
+
+
+def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) -> Fired:
+    found, itself = agreed.interval, own.interval
+    told = (
+        ""
+        if found is None or found.low is None or found.high is None
+        else (f" ({percent(found.value)}; 95 % interval {percent(found.low)} to {percent(found.high)})")
+    )
+    beside = "" if itself is None else f"; the baseline's own repeats agree for {percent(itself.value)}"
+    sentence = (
+        f"Arm {arm!r} wrote the same as the baseline for {agreed.same} of {agreed.compared} prompts{told}{beside}."
+    )
+    return Fired(sentence, "warning" if _surely_low(found, itself) else "note", ids_of([each.run for each in runs]))
+
+
+def _surely_low(found: Interval | None, itself: Interval | None) -> bool:
+    """Beyond chance, and beyond what the baseline's repeats differ among themselves."""
+    if found is None or found.high is None or found.high >= SAME_SHARE:
+        return False
+    return itself is None or itself.low is None or found.high < itself.low
+
+
+def _undated_price(runs: Sequence[StudyRun]) -> Answers:
+    by_price: dict[float, list[StudyRun]] = defaultdict(list)
+    for each in runs:
+        if each.price_usd_per_hour is not None:
+            by_price[each.price_usd_per_hour].append(each)
+    return [_undated(price, priced) for price, priced in by_price.items()]
+
+
+def _undated(price: float, runs: Sequence[StudyRun]) -> Fired:
+    machines = list(dict.fromkeys(each.run.circumstances.hardware for each in runs))
+    same = "" if len(machines) == 1 else f", and is the same for {len(machines)} kinds of hardware ({listed(machines)})"
+    return Fired(
+        f"Costs follow from the study's own price, {price:g} USD an hour, which has no date and no source{same}.",
+        "note" if len(machines) == 1 else "warning",
+        ids_of([each.run for each in runs]),
+    )
+
+
+CHECKS = (
+    StudyCheck(
+        name="outputs_differ",
+        traps=(23,),
+        severity="warning",
+        looks_at=("output_text", "prompt_id", "sampling", "is_baseline"),
+        threshold="any greedy output that is not the baseline's for the same prompt (of the first requests of each "
+        f"run): a warning where the 95 % interval (Wilson) of the equal ones lies below {percent(SAME_SHARE)} and "
+        "below that of the baseline's repeats among themselves, else a note",
+        why="Speculation is meant to give the target's own output, but sums in another order may choose another token, "
+        "in repeats of one arm too. Fewer equal outputs than those have mean that another text was timed.",
+        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or the arm alone has "
+        "them, do not believe its speed-up; look for reports about this version of the engine.",
+        look=_outputs,
+    ),
+    StudyCheck(
+        name="price_without_date",
+        traps=(25,),
+        severity="warning",
+        looks_at=("price_usd_per_hour", "circumstances.hardware"),
+        threshold="a study with a price_usd_per_hour of its own: a warning where its runs were on several kinds of "
+        "hardware, else a note",
+        why="A cost holds for one price of one machine at one time. Whoever reads it later can look up neither.",
+        advice="Leave price_usd_per_hour out of the study, and add the price with its date and source for each "
+        "hardware (drafthouse prices add).",
+        look=_undated_price,
+    ),
+)

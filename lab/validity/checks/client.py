@@ -1,0 +1,155 @@
+"""Whether the measuring client kept up, and whether anybody else used the server."""
+
+from __future__ import annotations
+
+from lab.metrics.latency import send_delay_ms
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import ms, percent
+
+#: p99 lag of the event loop: above the first it is seen in percentiles of a fast engine, above the second in any, if it
+#: is also more than a share of the median TTFT and not a single hiccup.
+LAG_WARNING_MS, LAG_INVALID_MS, LAG_OF_TTFT, LAG_SECONDS = 20, 50, 0.1, 3
+#: The latest send, beside the wait for a free stream.
+LATE_WARNING_MS, LATE_INVALID_MS = 50, 500
+#: Share of a processor that the client's thread used.
+BUSY_WARNING, BUSY_INVALID = 0.7, 0.95
+#: Mean wait for a free stream, as a share of the mean TTFT that does not count it.
+WAIT_OF_TTFT = 0.1
+#: Samples in which the engine worked on more requests than the client may send.
+STRANGE_SAMPLES = 2
+
+
+def _lag(seen: Evidence) -> Answer:
+    if seen.run.client is None:
+        return Missing("the client's own lag")
+    p99_ms, ttft_ms = seen.run.client.loop_lag_p99_ms, seen.number("ttft_p50_ms")
+    if p99_ms <= LAG_WARNING_MS:
+        return None
+    grave = p99_ms > LAG_INVALID_MS and (ttft_ms is None or p99_ms > LAG_OF_TTFT * ttft_ms)
+    late_seconds = sum(sample.loop_lag_ms > LAG_INVALID_MS for sample in seen.samples)
+    beside = "" if ttft_ms is None else f", where the median TTFT is {ms(ttft_ms)}"
+    return Fired(
+        f"The client's event loop was up to {ms(p99_ms)} late (p99; worst {ms(seen.run.client.loop_lag_max_ms)})"
+        f"{beside}: so much of every time may be its own.",
+        "invalid" if grave and (late_seconds >= LAG_SECONDS or not seen.samples) else "warning",
+    )
+
+
+def _late(seen: Evidence) -> Answer:
+    late_ms = seen.run.client.late_send_max_ms if seen.run.client else None
+    if late_ms is None:
+        return Missing("how late requests were sent")
+    if late_ms <= LATE_WARNING_MS:
+        return None
+    return Fired(
+        f"A request left the client {ms(late_ms)} after its moment.",
+        "invalid" if late_ms > LATE_INVALID_MS else "warning",
+    )
+
+
+def _busy(seen: Evidence) -> Answer:
+    if seen.run.client is None or not seen.window_s:
+        return Missing("the client's own processor time")
+    share = seen.run.client.cpu_s / seen.window_s
+    if share <= BUSY_WARNING:
+        return None
+    return Fired(
+        f"The client itself was busy for {percent(share)} of the window.",
+        "invalid" if share > BUSY_INVALID else "warning",
+    )
+
+
+def _waiting(seen: Evidence) -> Answer:
+    if seen.run.load.closed_loop:
+        return None
+    waits = [wait_ms for request in seen.completed if (wait_ms := send_delay_ms(request)) is not None]
+    ttft_ms = seen.number("ttft_mean_ms")
+    if not waits or ttft_ms is None:
+        return Missing("the times of sending and of the first token")
+    mean_ms = sum(waits) / len(waits)
+    if mean_ms <= max(WAIT_OF_TTFT * ttft_ms, LAG_WARNING_MS):
+        return None
+    return Fired(
+        f"Requests waited {ms(mean_ms)} in the client for a free stream on average (at most {ms(max(waits))}); TTFT, "
+        f"{ms(ttft_ms)} on average, does not count it."
+    )
+
+
+def _shared(seen: Evidence) -> Answer:
+    streams = seen.run.load.max_concurrency
+    told = [
+        sample.engine_running + (sample.engine_waiting or 0)
+        for sample in seen.samples
+        if sample.engine_running is not None
+    ]
+    if not told:
+        return Missing("how many requests the engine worked on")
+    strange = [requests for requests in told if requests > streams]
+    if len(strange) < STRANGE_SAMPLES:
+        return None
+    return Fired(
+        f"The engine had up to {max(strange)} requests at once in "
+        f"{len(strange)} of {len(told)} seconds, and this run sends {streams} at most: somebody else used the server."
+    )
+
+
+CHECKS = (
+    Check(
+        name="client_lag",
+        traps=(17,),
+        severity="invalid",
+        looks_at=("client.loop_lag_p99_ms", "loop_lag_ms", "ttft_p50_ms"),
+        threshold=f"a warning above {LAG_WARNING_MS} ms (p99), invalid above {LAG_INVALID_MS} ms where that is also "
+        "more "
+        f"than {percent(LAG_OF_TTFT)} of the median TTFT, and {LAG_SECONDS} seconds or more had such a lag",
+        why="A client that is late itself notes every chunk late. An idle loop on a slow machine of two cores is 2 to "
+        "17 "
+        "ms late.",
+        advice="Keep the client's processor free: leave it a core of its own, lower the concurrency, stop other work.",
+        look=_lag,
+    ),
+    Check(
+        name="late_sends",
+        traps=(16, 17),
+        severity="invalid",
+        looks_at=("client.late_send_max_ms",),
+        threshold=f"a warning above {LATE_WARNING_MS} ms, invalid above {LATE_INVALID_MS} ms; the wait for a free "
+        "stream is not counted",
+        why="Requests that leave late come in bursts that nobody asked for.",
+        advice="Keep the client's processor free, or lower the request rate.",
+        look=_late,
+    ),
+    Check(
+        name="client_busy",
+        traps=(17,),
+        severity="invalid",
+        looks_at=("client.cpu_s", "duration_s"),
+        threshold=f"a warning above {percent(BUSY_WARNING)} of one processor, invalid above {percent(BUSY_INVALID)}",
+        why="The client is one thread. Without a reserve it is the client that is measured.",
+        advice="Lower the concurrency, or measure from a faster host.",
+        look=_busy,
+    ),
+    Check(
+        name="waiting_in_client",
+        traps=(16,),
+        severity="warning",
+        looks_at=("intended_send_s", "sent_s", "ttft_mean_ms", "load"),
+        threshold=f"a mean wait of more than {percent(WAIT_OF_TTFT)} of the mean TTFT and {LAG_WARNING_MS} ms, for "
+        "loads "
+        "with arrivals of their own",
+        why="A limit on concurrency beside a request rate hides the time that a request waits in the client.",
+        advice="Read ttft_from_intended_ms, which counts it, or raise max_concurrency.",
+        look=_waiting,
+    ),
+    Check(
+        name="server_shared",
+        traps=(10,),
+        severity="invalid",
+        looks_at=("engine_running", "engine_waiting", "load.max_concurrency"),
+        threshold=f"more requests in the engine than the load has streams, in {STRANGE_SAMPLES} samples or more",
+        why="The engine's counters are of everybody, and so is its time.",
+        advice="Measure on a server that nobody else uses.",
+        look=_shared,
+    ),
+)

@@ -1,0 +1,213 @@
+"""Whether tokens were counted right: usage against the server's counters, chunks against tokens, parts against sums."""
+
+from __future__ import annotations
+
+from lab.metrics.latency import e2e_ms
+from lab.metrics.records import RequestRecord, ServerCounters
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import listed, of_requests, percent
+
+#: How far the server's counters and the sum of usage may be apart, beside the slack of one token a request.
+COUNTERS_APART = 0.02
+#: From this many tokens a chunk on, a chunk is plainly no token.
+TOKENS_A_CHUNK = 1.2
+#: An answer came at once if its tokens came faster than this, and it has more of them than so many rounds can give.
+AT_ONCE_TOK_PER_S, ROUNDS_AT_ONCE = 20_000, 2
+AT_ONCE_REQUESTS = 0.1
+#: How far the time that requests took together may exceed what so many streams have.
+STREAMS_SLACK = 0.01
+
+
+def _server_tokens(seen: Evidence) -> Answer:
+    return _apart(seen, "generation_tokens", "completion_tokens", "generated tokens")
+
+
+def _server_prompt_tokens(seen: Evidence) -> Answer:
+    return _apart(seen, "prompt_tokens", "prompt_tokens", "prompt tokens")
+
+
+def _apart(seen: Evidence, counter: str, metric: str, what: str) -> Answer:
+    counted, told = seen.grown(counter), seen.number(metric)
+    if counted is None:
+        return Missing(f"the server's own counter of {what}")
+    if told is None:
+        return Missing(f"the {what} of every request")
+    if seen.some_failed:
+        return Missing(f"the {what} of the requests that failed")
+    if abs(counted - told) <= max(COUNTERS_APART * told, len(seen.completed)):
+        return None
+    why = "somebody else used the server, or usage leaves tokens out" if counted > told else "usage tells too many"
+    return Fired(
+        f"The server counted {counted:.0f} {what} in the window, the usage of its answers adds up to {told:.0f}: {why}."
+    )
+
+
+def _told_tokens(seen: Evidence) -> Answer:
+    telling = [request for request in seen.completed if request.output_token_ids is not None]
+    apart = [request for request in telling if len(request.output_token_ids or ()) != request.completion_tokens]
+    if not apart:
+        return None
+    first = apart[0]
+    return Fired(
+        f"{of_requests(len(apart), len(telling))} told another number of tokens than their usage counts: "
+        f"{len(first.output_token_ids or ())} and {first.completion_tokens} in the first of them."
+    )
+
+
+def _several_tokens(seen: Evidence) -> Answer:
+    chunks, tokens = sum(len(request.chunk_s) for request in seen.completed), seen.number("completion_tokens")
+    if tokens is None:
+        return Missing("the tokens of every request") if seen.completed else None
+    if not chunks or tokens / chunks < TOKENS_A_CHUNK:
+        return None
+    return Fired(
+        f"A chunk carries {tokens / chunks:.3g} tokens on average, so the gap between chunks (ICL) is the time of a "
+        "step and no token latency."
+    )
+
+
+def _at_once(seen: Evidence) -> Answer:
+    long = [request for request in seen.completed if is_long(seen, request)]
+    whole = [request for request in long if came_at_once(request)]
+    if not long or len(whole) <= AT_ONCE_REQUESTS * len(long):
+        return None
+    return Fired(
+        f"{of_requests(len(whole), len(long))} got all of a long answer at once, {whole[0].completion_tokens} tokens "
+        "in "
+        "the first of them: the server does not stream, so TTFT is the whole time and TPOT means nothing."
+    )
+
+
+def is_long(seen: Evidence, request: RequestRecord) -> bool:
+    """Whether its answer is longer than what a few rounds of speculation can give."""
+    return (request.completion_tokens or 0) > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
+
+
+def came_at_once(request: RequestRecord) -> bool:
+    """Whether the tokens after the first chunk came faster than any model gives them."""
+    if not request.chunk_s or request.completion_tokens is None:
+        return False
+    return AT_ONCE_TOK_PER_S * (request.chunk_s[-1] - request.chunk_s[0]) < request.completion_tokens - 1
+
+
+def _counter_reset(seen: Evidence) -> Answer:
+    before, after = seen.run.counters_before, seen.run.counters_after
+    if before is None or after is None or {before, after} == {ServerCounters()}:
+        return Missing("the server's counters before and after the window")
+    fell = [name for name, value in before if _fell(value, getattr(after, name))]
+    if not fell:
+        return None
+    return Fired(f"The server's counters fell within the window ({listed(fell)}): it was restarted.")
+
+
+def _fell(before: object, after: object) -> bool:
+    if isinstance(before, tuple) and isinstance(after, tuple):
+        return any(_fell(*pair) for pair in zip(before, after, strict=False))
+    return isinstance(before, float) and isinstance(after, float) and after < before
+
+
+def _contradiction(seen: Evidence) -> Answer:
+    window_s, streams = seen.window_s, seen.run.load.max_concurrency
+    backwards = [request for request in seen.sent if _runs_backwards(request)]
+    if backwards:
+        return Fired(f"The times of {of_requests(len(backwards), len(seen.sent))} run backwards.")
+    if window_s is None:
+        return Missing("how long the window lasted")
+    busy_s = sum(took_ms / 1000 for request in seen.sent if (took_ms := e2e_ms(request)) is not None)
+    if busy_s <= streams * window_s * (1 + STREAMS_SLACK):
+        return None
+    return Fired(
+        f"The requests took {busy_s:.3g} s together, but {streams} streams have only {streams * window_s:.3g} s in a "
+        f"window of {window_s:.3g} s."
+    )
+
+
+def _runs_backwards(request: RequestRecord) -> bool:
+    moments = [request.sent_s, request.first_token_s, *request.chunk_s, request.end_s]
+    known = [moment for moment in moments if moment is not None]
+    return known != sorted(known)
+
+
+_USAGE = "completion_tokens"
+CHECKS = (
+    Check(
+        name="server_token_count",
+        traps=(8, 10),
+        severity="invalid",
+        looks_at=("counters_before", "counters_after", _USAGE),
+        threshold=f"the two differ by more than {percent(COUNTERS_APART)} and by more than one token a request; not "
+        "judged where requests failed",
+        why="Both come from the server and must agree, but for the token that ends an answer, which not every engine "
+        "counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
+        advice="Measure on a server that nobody else uses; if nobody did, do not trust the usage of this server.",
+        look=_server_tokens,
+    ),
+    Check(
+        name="server_prompt_count",
+        traps=(8, 10, 19),
+        severity="warning",
+        looks_at=("counters_before", "counters_after", "prompt_tokens"),
+        threshold=f"as server_token_count: more than {percent(COUNTERS_APART)} and one token a request",
+        why="Prompt tokens that the server worked on and did not bill, or the reverse, mean that prompts were changed "
+        "or that somebody else sent some. Output throughput is not touched by it.",
+        advice="Measure on a server that nobody else uses, and look whether it shortens or pads prompts.",
+        look=_server_prompt_tokens,
+    ),
+    Check(
+        name="told_tokens_count",
+        traps=(8,),
+        severity="warning",
+        looks_at=("output_token_ids", _USAGE),
+        threshold="any request whose tokens, where the server tells them, are not as many as its usage counts",
+        why="Both come from the server and must agree. If they do not, one of them leaves tokens out. All figures are "
+        "of usage; the tokens of such outputs are not held against another arm's, their texts are.",
+        advice="Compare with server_token_count, which has the server's own counter.",
+        look=_told_tokens,
+    ),
+    Check(
+        name="several_tokens_a_chunk",
+        traps=(6, 7),
+        severity="note",
+        looks_at=("chunk_s", _USAGE),
+        threshold=f"{TOKENS_A_CHUNK:g} tokens a chunk or more",
+        why="Under speculation one chunk carries the tokens of a whole round. TPOT is right all the same, because it "
+        "comes from usage.",
+        advice="Compare TPOT (or ITL), never ICL, and no peak rate that counts chunks.",
+        look=_several_tokens,
+    ),
+    Check(
+        name="answers_at_once",
+        traps=(6,),
+        severity="invalid",
+        looks_at=("chunk_s", _USAGE),
+        threshold=f"more than {percent(AT_ONCE_REQUESTS)} of the answers longer than {ROUNDS_AT_ONCE} rounds of 1 + k "
+        f"tokens came at over {AT_ONCE_TOK_PER_S} tok/s once they began",
+        why="A server or proxy that holds an answer back until it is whole has no first token to time.",
+        advice="Switch streaming on in the server, and buffering off in what stands before it.",
+        look=_at_once,
+    ),
+    Check(
+        name="counter_reset",
+        traps=(10,),
+        severity="invalid",
+        looks_at=("counters_before", "counters_after"),
+        threshold="any counter that is smaller after the window than before",
+        why="Counters only grow. A server that was restarted inside the window was measured cold, and no difference of "
+        "its counters means anything.",
+        advice="Find out in the server's log why it restarted, then repeat the run.",
+        look=_counter_reset,
+    ),
+    Check(
+        name="figures_contradict",
+        traps=(26,),
+        severity="invalid",
+        looks_at=("sent_s", "first_token_s", "chunk_s", "end_s", "duration_s", "load.max_concurrency"),
+        threshold="any request that ends before it began, or requests that together took more than "
+        f"{percent(1 + STREAMS_SLACK)} of streams x window",
+        why="Little's law: no more than max_concurrency requests are on their way at any moment. What breaks it was "
+        "not measured by one clock, or was put together from several runs.",
+        advice="Repeat the run; if it was imported, look for what was mixed up in the file.",
+        look=_contradiction,
+    ),
+)

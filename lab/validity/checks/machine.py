@@ -1,0 +1,158 @@
+"""Whether the accelerator was held back, cooled down or shared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from lab.metrics.records import TelemetrySample
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import listed, percent
+
+#: Reasons that mean trouble; a board at its power limit is what full load looks like.
+TROUBLE = frozenset({"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
+POWER_LIMITS = frozenset({"sw_power_cap", "board_limit", "reliability"})
+THROTTLED_WARNING, THROTTLED_INVALID, POWER_CAPPED = 0.01, 0.2, 0.5
+#: How much slower the clock may be in the last third of the window than in the first, when the GPU is at work.
+CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
+#: Idle seconds of this run in which the GPU worked all the same.
+BUSY_IDLE_SAMPLES = 2
+#: Seconds in which another process was on the GPU.
+SHARED_SAMPLES = 2
+
+
+def _gpu_expected(seen: Evidence) -> bool:
+    """Whether there may be a GPU: a server that is not ours tells nothing of its machine."""
+    told = any(sample.gpu_utilisation_percent is not None for sample in seen.samples)
+    return told or bool(seen.run.circumstances.gpus) or not seen.run.circumstances.command
+
+
+def _throttled(seen: Evidence) -> Answer:
+    if not _gpu_expected(seen):
+        return None
+    told = [_reasons(sample) for sample in seen.samples if sample.gpu_throttle_reasons is not None]
+    if not told:
+        return Missing("what held the clocks of the GPUs")
+    hot = [reasons & TROUBLE for reasons in told if reasons & TROUBLE]
+    if len(hot) > THROTTLED_WARNING * len(told):
+        share, names = len(hot) / len(told), sorted(frozenset().union(*hot))
+        return Fired(
+            f"The GPU was slowed down in {percent(share)} of the seconds: {listed(names)}.",
+            "invalid" if share > THROTTLED_INVALID else "warning",
+        )
+    capped = sum(bool(reasons & POWER_LIMITS) for reasons in told) / len(told)
+    if capped > POWER_CAPPED:
+        return Fired(f"The GPU was at its power limit in {percent(capped)} of the seconds.", "note")
+    return None
+
+
+def _reasons(sample: TelemetrySample) -> frozenset[str]:
+    return frozenset(filter(None, (sample.gpu_throttle_reasons or "").split(",")))
+
+
+def _clock_fell(seen: Evidence) -> Answer:
+    if not _gpu_expected(seen):
+        return None
+    clocks = [
+        sample.gpu_sm_clock_mhz
+        for sample in seen.samples
+        if sample.gpu_sm_clock_mhz is not None and (sample.gpu_utilisation_percent or 0.0) >= AT_WORK_PERCENT
+    ]
+    third = len(clocks) // 3
+    if third < CLOCK_SAMPLES:
+        return Missing(f"the clocks of {3 * CLOCK_SAMPLES} seconds at work")
+    first, last = float(np.median(clocks[:third])), float(np.median(clocks[-third:]))
+    if last >= (1 - CLOCK_FELL) * first:
+        return None
+    return Fired(f"The GPU's clock fell from {first:.0f} to {last:.0f} MHz within the window.")
+
+
+def _shared_gpu(seen: Evidence) -> Answer:
+    if not _gpu_expected(seen):
+        return None
+    idle = [
+        later.gpu_utilisation_percent
+        for earlier, later in pairwise(seen.samples)
+        if _nothing_to_do(earlier) and _nothing_to_do(later) and later.gpu_utilisation_percent is not None
+    ]
+    others = [each.gpu_other_processes for each in seen.samples if each.gpu_other_processes is not None]
+    if not idle and not others:
+        return Missing("the other processes on the GPU")
+    busy = [percents for percents in idle if percents >= AT_WORK_PERCENT]
+    if len(busy) >= BUSY_IDLE_SAMPLES:
+        return Fired(
+            f"The GPU was at work in {len(busy)} of {len(idle)} seconds in which this run had no request on its way: "
+            "something else uses it."
+        )
+    return _other_processes(others)
+
+
+def _other_processes(others: Sequence[int]) -> Answer:
+    there = [count for count in others if count]
+    if len(there) < SHARED_SAMPLES:
+        return None
+    most = max(there)
+    return Fired(
+        f"Up to {most} {'process' if most == 1 else 'processes'} other than the engine's had the GPU open, in "
+        f"{len(there)} of {len(others)} seconds.",
+        "warning",
+    )
+
+
+def _nothing_to_do(sample: TelemetrySample) -> bool:
+    """Whether this run had no request on its way: utilisation is that of the second before the sample."""
+    return sample.requests_in_flight == 0 and sample.chunks_received == 0 and not sample.engine_running
+
+
+CHECKS = (
+    Check(
+        name="gpu_throttled",
+        traps=(20,),
+        severity="invalid",
+        looks_at=("gpu_throttle_reasons",),
+        threshold=f"slowed down by heat or by the power supply in more than {percent(THROTTLED_WARNING)} of the "
+        "seconds, "
+        f"invalid above {percent(THROTTLED_INVALID)}; a note where more than {percent(POWER_CAPPED)} were at the power "
+        "limit",
+        why="Heat makes the arm that is measured later slower. The power limit is where a board is under full load, "
+        "and "
+        "holds for all arms alike.",
+        advice="Mend the cooling, or set a power limit that the machine can keep, and repeat the study interleaved.",
+        look=_throttled,
+    ),
+    Check(
+        name="gpu_clock_fell",
+        traps=(20,),
+        severity="warning",
+        looks_at=("gpu_sm_clock_mhz", "gpu_utilisation_percent"),
+        threshold=f"the median clock at work is {percent(CLOCK_FELL)} lower in the last third of the window than in "
+        "the "
+        f"first; {CLOCK_SAMPLES} seconds of each are needed",
+        why="A clock that falls within a run had not settled, so the figure depends on how long the run was.",
+        advice="Warm the machine up before the study, or lock its clocks (nvidia-smi --lock-gpu-clocks).",
+        look=_clock_fell,
+    ),
+    Check(
+        name="gpu_shared",
+        traps=(10, 20),
+        severity="invalid",
+        looks_at=(
+            "gpu_other_processes",
+            "gpu_utilisation_percent",
+            "requests_in_flight",
+            "chunks_received",
+            "engine_running",
+        ),
+        threshold=f"invalid for {BUSY_IDLE_SAMPLES} seconds or more without any request of this run in which the GPU "
+        f"worked for {AT_WORK_PERCENT:g} % or more (two samples one after the other, because utilisation is that of "
+        f"the second before); a warning where processes other than the engine's had it open in {SHARED_SAMPLES} "
+        "seconds or more. Judged only where there were such idle seconds, or the driver tells whose the processes are",
+        why="Another process on the GPU takes its share of every figure while it works; one that only keeps it open "
+        "takes memory, and nobody can tell afterwards whether it did no more.",
+        advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
+        look=_shared_gpu,
+    ),
+)

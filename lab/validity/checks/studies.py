@@ -1,0 +1,159 @@
+"""What only several runs together can show: copies, single points, forced acceptance beside a real one, order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+from lab.metrics.records import RunRecord
+from lab.validity.check import Fired, Missing, StudyCheck
+from lab.validity.checks.acceptance import is_synthetic
+from lab.validity.checks.comparability import arms_of, ids_of
+from lab.validity.evidence import StudyRun, number
+from lab.validity.words import listed
+
+#: Figures that no two runs share by chance; compared to six digits.
+FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
+#: Below this many runs of a cell there is no interval.
+REPEATS = 2
+
+Answers = Sequence[Fired | Missing]
+
+
+def _identical(runs: Sequence[StudyRun]) -> Answers:
+    by_figures: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
+    for run, metrics, *_ in runs:
+        told = [number(metrics, name) for name in FIGURES]
+        figures = tuple(f"{value:.6g}" for value in told if value is not None)
+        if len(figures) == len(FIGURES):
+            by_figures[figures].append(run)
+    return [_alike(same, figures) for figures, same in by_figures.items() if len({run.run_id for run in same}) > 1]
+
+
+def _alike(runs: Sequence[RunRecord], figures: Sequence[str]) -> Fired:
+    machines = list(dict.fromkeys(run.circumstances.hardware for run in runs))
+    where = f"on {len(machines)} kinds of hardware ({listed(machines)})" if len(machines) > 1 else "to the last digit"
+    shown = ", ".join(f"{name} {value}" for name, value in zip(FIGURES, figures, strict=True))
+    return Fired(f"{len(runs)} runs have the same figures {where}: {shown}.", run_ids=ids_of(runs))
+
+
+def _single(runs: Sequence[StudyRun]) -> Answers:
+    cells: dict[tuple[str, ...], set[str]] = defaultdict(set)
+    for run, *_ in runs:
+        cells[(run.study_id, run.arm.name, run.workload.name, run.load.name)].add(run.run_id)
+    alone = [next(iter(ids)) for ids in cells.values() if len(ids) < REPEATS]
+    if not alone:
+        return []
+    said = f"{len(alone)} of {len(cells)} cells were measured only once, so nothing is known of how much they vary."
+    return [Fired(said, run_ids=tuple(sorted(alone)))]
+
+
+def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
+    streams = {run.load.max_concurrency for run, *_ in runs}
+    if len(streams) != 1 or all(run.arm.speculation is None for run, *_ in runs):
+        return []
+    return [
+        Fired(f"Everything was measured at {streams.pop()} streams, and a speed-up holds where it was measured only.")
+    ]
+
+
+def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
+    drafting = [run for run, *_ in runs if run.arm.speculation is not None]
+    forced = [run for run in drafting if is_synthetic(run)]
+    if not forced or len(forced) == len(drafting):
+        return []
+    return [
+        Fired(
+            f"{len(forced)} of {len(drafting)} runs with speculation have an acceptance that was forced, beside real "
+            f"ones: arms {listed(arms_of(forced))}.",
+            run_ids=ids_of(forced),
+        )
+    ]
+
+
+def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
+    """Where a cell was repeated, all repeats of one arm before the first of the baseline, or after its last."""
+    apart: list[RunRecord] = []
+    for baseline, other in _repeated(runs):
+        times = [sorted(run.started_at for run in arm) for arm in (baseline, other)]
+        if times[0][-1] < times[1][0] or times[1][-1] < times[0][0]:
+            apart += other
+    if not apart:
+        return []
+    return [
+        Fired(
+            f"All repeats of {listed(arms_of(apart))} were measured before or after all of the baseline, so a machine "
+            "that "
+            "changes over the hours favours one of them.",
+            run_ids=ids_of(apart),
+        )
+    ]
+
+
+def _repeated(runs: Sequence[StudyRun]) -> Iterator[tuple[list[RunRecord], list[RunRecord]]]:
+    """Baseline and candidate of one cell, each with its repeats, where both have several."""
+    cells: dict[tuple[str, ...], dict[str, list[RunRecord]]] = defaultdict(lambda: defaultdict(list))
+    for run, *_ in runs:
+        cells[(run.study_id, run.workload.name, run.load.name)][run.arm.name].append(run)
+    for arms in cells.values():
+        for one, other in combinations(arms.values(), 2):
+            baseline, candidate = (one, other) if one[0].is_baseline else (other, one)
+            if baseline[0].is_baseline and not candidate[0].is_baseline and min(len(one), len(other)) >= REPEATS:
+                yield baseline, candidate
+
+
+CHECKS = (
+    StudyCheck(
+        name="identical_figures",
+        traps=(26,),
+        severity="warning",
+        looks_at=(*FIGURES, "circumstances.hardware"),
+        needs=FIGURES,
+        threshold=f"two runs that agree in {', '.join(FIGURES)} to six digits",
+        why="Two machines, or two repeats, never give the same nanoseconds: one was copied from the other. Two of five "
+        "published sources contain such figures.",
+        advice="Find out which of them was measured, and delete the other.",
+        look=_identical,
+    ),
+    StudyCheck(
+        name="single_repeat",
+        traps=(21,),
+        severity="warning",
+        looks_at=("arm", "workload", "load", "repeat"),
+        threshold=f"a cell with fewer than {REPEATS} completed runs",
+        why='A single point is not a result: "98 % of the baseline" may be no difference at all.',
+        advice="Set repeats = 3 or more.",
+        look=_single,
+    ),
+    StudyCheck(
+        name="single_concurrency",
+        traps=(21,),
+        severity="note",
+        looks_at=("load.max_concurrency",),
+        threshold="all runs have the same max_concurrency",
+        why="A draft that pays for one stream often costs at sixteen.",
+        advice="Measure a sweep of concurrencies (pattern = concurrency_sweep).",
+        look=_one_concurrency,
+    ),
+    StudyCheck(
+        name="synthetic_acceptance_mixed",
+        traps=(24,),
+        severity="invalid",
+        looks_at=("arm", "circumstances"),
+        threshold="runs with forced acceptance beside runs with a real one",
+        why="A chart with both shows a draft that does not exist beside one that does.",
+        advice="Keep forced acceptance in a study of its own.",
+        look=_synthetic_mixed,
+    ),
+    StudyCheck(
+        name="not_interleaved",
+        traps=(20,),
+        severity="note",
+        looks_at=("started_at", "repeat", "is_baseline"),
+        threshold="all repeats of an arm lie on one side of all repeats of the baseline",
+        why="Heat and clocks change over the hours; A B B A spreads that over both arms.",
+        advice='Use order = "interleaved".',
+        look=_not_interleaved,
+    ),
+)

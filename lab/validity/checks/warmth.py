@@ -1,0 +1,121 @@
+"""Whether the engine was warm when the window began: compilation, the first requests, the warm-up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from lab.metrics.latency import ttft_ms
+from lab.metrics.records import RequestRecord
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import ms, percent
+
+#: A pause of this share of the window, beside a line that tells of compilation, is too much of what was measured.
+PAUSE_SHARE = 0.05
+#: The first request against what the later ones make likely: for a warning, and (with the share above) for invalid.
+FIRST_RATIO_WARNING, FIRST_RATIO_INVALID, FIRST_EXCESS_MS = 3, 10, 100
+LATER_REQUESTS = 3
+_COMPILING = re.compile(
+    r"(?:compilation|autotuning)\b.*\bduring inference|compiling a graph for|torch\.compile (?:took|and initial)|"
+    r"starting torch\.compile|graph capturing finished|capturing (?:cuda graphs|model for)|triton autotuning for|"
+    r"capture cuda graph (?:begin|end)|deepgemm jit|\[autotuner\]|recompile_limit|recompiling function",
+    re.IGNORECASE,
+)
+_LOG_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ \d\d-\d\d \S+ \[[^\]]*\] ?)?")
+
+
+def _compilation(seen: Evidence) -> Answer:
+    if seen.engine_log is None or seen.window_s is None:
+        return Missing("the engine's log")
+    if seen.window_log is None:
+        return Missing("the time of the lines in the engine's log")
+    found = [_LOG_MARKS.sub("", line) for line in seen.window_log if _COMPILING.search(line)]
+    if not found:
+        return None
+    pause_s = _longest_pause_s(seen.sent)
+    return Fired(
+        f"The engine compiled within the measured window ({len(found)} {'line' if len(found) == 1 else 'lines'} of its "
+        f"log, the first: {found[0][:160]}); the longest pause of a request was {pause_s:.2g} of {seen.window_s:.3g} "
+        "s.",
+        "invalid" if pause_s >= PAUSE_SHARE * seen.window_s else "warning",
+    )
+
+
+def _longest_pause_s(requests: Sequence[RequestRecord]) -> float:
+    moments = ((request.sent_s or 0.0, *request.chunk_s) for request in requests)
+    return max((later - earlier for times in moments for earlier, later in pairwise(times)), default=0.0)
+
+
+def _first_requests(seen: Evidence) -> Answer:
+    """A closed loop sends its first requests together, and each may wait for the prompts of all of them."""
+    together = seen.run.load.max_concurrency if seen.run.load.closed_loop else 1
+    known = [value for request in seen.sent if (value := ttft_ms(request)) is not None]
+    first, later = known[:together], known[together:]
+    if len(later) < LATER_REQUESTS or not first:
+        return Missing(f"{LATER_REQUESTS} requests after the first {together} to compare them with")
+    likely_ms = float(np.median(later)) * together
+    excess_ms = min(first) - likely_ms
+    if min(first) < FIRST_RATIO_WARNING * likely_ms or excess_ms < FIRST_EXCESS_MS:
+        return None
+    lost = excess_ms / 1000 / seen.window_s if seen.window_s else 0.0
+    whose = "The first request" if together == 1 else f"The quickest of the first {together} requests"
+    return Fired(
+        f"{whose} waited {ms(min(first))} for its first token, where {ms(likely_ms)} are likely from the later ones "
+        f"(their median is {ms(likely_ms / together)}).",
+        "invalid" if min(first) >= FIRST_RATIO_INVALID * likely_ms and lost >= PAUSE_SHARE else "warning",
+    )
+
+
+def _warm_up(seen: Evidence) -> Answer:
+    answered, streams = seen.run.warmup_requests, seen.run.load.max_concurrency
+    if answered >= streams:
+        return None
+    return Fired(
+        f"The warm-up got answers to {answered} of its requests, fewer than the {streams} streams of the load."
+    )
+
+
+_COLD = "Repeat the run: its engine has compiled by then. If it stays, raise the warm-up or fix the shapes it compiles."
+CHECKS = (
+    Check(
+        name="compilation_in_window",
+        traps=(12,),
+        severity="invalid",
+        looks_at=("log", "log_begin_bytes", "log_end_bytes", "started_at", "duration_s", "chunk_s"),
+        threshold="any line of the window that tells of compiling, autotuning or capturing graphs; invalid where some "
+        f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning. The window's lines are those "
+        "between the lengths that the log had when it began and ended; of bundles before format 3, those whose time "
+        "lies in it",
+        why="First requests paid 1537 ms against 58 ms for compilation, and a published 37 tok/s was 158 tok/s warm.",
+        advice=_COLD,
+        look=_compilation,
+    ),
+    Check(
+        name="slow_first_requests",
+        traps=(12,),
+        severity="invalid",
+        looks_at=("sent_s", "first_token_s", "load"),
+        threshold=f"the quickest of the requests that a closed loop sends at once (of others: the first) needed "
+        f"{FIRST_RATIO_WARNING} times, and {FIRST_EXCESS_MS} ms more than, the later median TTFT times their number; "
+        f"invalid from {FIRST_RATIO_INVALID} times on where {percent(PAUSE_SHARE)} of the window went by so",
+        why="Requests sent together wait for each other's prompts, so that much is healthy; more is something that "
+        "only "
+        "the first ones paid, such as compilation.",
+        advice=_COLD,
+        look=_first_requests,
+    ),
+    Check(
+        name="short_warm_up",
+        traps=(12,),
+        severity="warning",
+        looks_at=("warmup_requests", "load.max_concurrency"),
+        threshold="fewer requests of the warm-up were answered than the load has streams",
+        why="Batches of a size that the engine has not seen are compiled or captured when they come first.",
+        advice="Look in the server's log for why it refused requests of the warm-up, then repeat the run.",
+        look=_warm_up,
+    ),
+)

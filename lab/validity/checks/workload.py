@@ -1,0 +1,157 @@
+"""Whether the prompts, and what was made of them, can stand for anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lab.metrics.records import RequestRecord
+from lab.repetition import is_degenerate
+from lab.study.workload import RANDOM_LENGTHS
+from lab.validity.check import Answer, Check, Fired, Missing
+from lab.validity.evidence import Evidence
+from lab.validity.words import of_requests, percent
+
+#: Datasets of random tokens; made prompts carry the category too.
+SYNTHETIC_DATASETS = frozenset({"random", "prefix_repetition", "burstgpt", "burstgpt_sample", *RANDOM_LENGTHS})
+SYNTHETIC_CATEGORY = "synthetic"
+#: Above these shares of looping outputs figures are flattered, and no longer those of text.
+DEGENERATE_WARNING, DEGENERATE_INVALID = 0.05, 0.5
+#: So many outputs, evenly spread, say enough of a run; each takes a moment to look at.
+MOST_OUTPUTS = 1000
+#: A server may add tokens around a prompt, but take none away; below this share it is another prompt.
+PROMPT_SHARE = 0.98
+#: Prompts cut at a limit: so many at the very same length, and with so much more text a token than the others.
+CUT_PROMPTS, CUT_TEXT_RATIO = 3, 1.5
+#: Shorter prompts are of the same length by chance.
+CUT_FROM_TOKENS = 64
+
+
+def _synthetic(seen: Evidence) -> Answer:
+    made = seen.run.workload.dataset in SYNTHETIC_DATASETS
+    if not made and not any(request.category == SYNTHETIC_CATEGORY for request in seen.requests):
+        return None
+    return Fired(f"Synthetic prompts: {seen.run.workload.dataset} is random tokens, so acceptance is not that of text.")
+
+
+def _no_category(seen: Evidence) -> Answer:
+    without = sum(request.category is None for request in seen.requests)
+    if not without or seen.run.arm.speculation is None:
+        return None
+    return Fired(f"{of_requests(without, len(seen.requests))} have no category, so acceptance cannot be told by kind.")
+
+
+def _degenerate(seen: Evidence) -> Answer:
+    some = seen.completed[:: 1 + len(seen.completed) // MOST_OUTPUTS]
+    judged = [loops for request in some if (loops := is_degenerate(request.output_text)) is not None]
+    if not judged:
+        return Missing("outputs long enough to tell whether they loop") if seen.completed else None
+    share = sum(judged) / len(judged)
+    if share <= DEGENERATE_WARNING:
+        return None
+    flattered = "" if seen.run.arm.speculation is None else ", which flatters acceptance and speed"
+    return Fired(
+        f"{sum(judged)} of {len(judged)} outputs ({percent(share)}) go round in a loop{flattered}.",
+        "invalid" if share > DEGENERATE_INVALID else "warning",
+    )
+
+
+def _truncated(seen: Evidence) -> Answer:
+    if any(request.prompt_tokens is None for request in seen.completed):
+        return Missing("the server's count of prompt tokens")
+    lengths = [(request.prompt_tokens or 0, _sent_tokens(seen, request)) for request in seen.completed]
+    short = [(read / sent, read, sent) for read, sent in lengths if sent is not None and read < sent]
+    if short:
+        share, read, sent = min(short)
+        return Fired(
+            f"{of_requests(len(short), len(lengths))} had fewer prompt tokens than were sent: {read} of {sent}.",
+            "invalid" if share < PROMPT_SHARE else "warning",
+        )
+    return _cut_at_a_limit([each for each in seen.completed if _sent_tokens(seen, each) is None])
+
+
+def _sent_tokens(seen: Evidence, request: RequestRecord) -> int | None:
+    """Bundles of before format 3 tell it only of prompts that were made to a length and sent as token ids."""
+    if request.sent_prompt_tokens is not None or seen.run.endpoint != "completions":
+        return request.sent_prompt_tokens
+    return (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0) or None
+
+
+def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
+    """The prompts at the greatest length have much more text a token than shorter ones, or than each other."""
+    prompts = {request.prompt: request.prompt_tokens or 0 for request in requests}
+    limit = max(prompts.values(), default=0)
+    at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit and tokens)
+    below = sorted(len(text) / tokens for text, tokens in prompts.items() if 0 < tokens < limit)
+    if len(at_limit) < CUT_PROMPTS or limit < CUT_FROM_TOKENS:
+        return None
+    usual = below[len(below) // 2] if below else at_limit[0]
+    typical = at_limit[len(at_limit) // 2] if below else at_limit[-1]
+    if typical < CUT_TEXT_RATIO * usual:
+        return None
+    return Fired(
+        f"{of_requests(len(at_limit), len(prompts))} have exactly {limit} prompt tokens, though their texts are up to "
+        f"{at_limit[-1] / usual:.2g} times as long as that many tokens hold elsewhere: they seem to be cut.",
+        "warning",
+    )
+
+
+CHECKS = (
+    Check(
+        name="synthetic_prompts",
+        traps=(1,),
+        severity="note",
+        looks_at=("workload.dataset", "category"),
+        needs=("workload.dataset",),
+        threshold="any prompt of random tokens",
+        why="Random tokens distort acceptance in either direction. They are allowed, because published results use "
+        "them, but labelled wherever acceptance or speed-up is shown.",
+        advice="Use prompts of your own, or a dataset of real text, for what you want to conclude about acceptance.",
+        look=_synthetic,
+    ),
+    Check(
+        name="prompts_without_category",
+        traps=(2,),
+        severity="note",
+        looks_at=("category",),
+        threshold="any request without a category, where the arm speculates",
+        why="Acceptance differs by kind of text (0.91 on code against 0.48 on prose for one model), so a mean over an "
+        "unknown mixture says little.",
+        advice="Add a category to each row of the dataset.",
+        look=_no_category,
+    ),
+    Check(
+        name="degenerate_output",
+        traps=(3,),
+        severity="invalid",
+        looks_at=("output_text",),
+        threshold=f"a warning above {percent(DEGENERATE_WARNING)} of the outputs that are long enough to judge, "
+        "invalid "
+        f"above {percent(DEGENERATE_INVALID)}",
+        why="Made to write past its end (ignore_eos), a model loops, and a draft guesses a loop nearly always: a loop "
+        "of "
+        "one token scored an acceptance length of 7.76 where 2.68 was true.",
+        advice="Ask for fewer output tokens, set ignore_eos = false, or use prompts that the model has an answer to.",
+        look=_degenerate,
+    ),
+    Check(
+        name="prompt_truncated",
+        traps=(19,),
+        severity="invalid",
+        looks_at=(
+            "prompt",
+            "prompt_tokens",
+            "sent_prompt_tokens",
+            "workload.input_tokens",
+            "workload.prefix_tokens",
+            "endpoint",
+        ),
+        threshold=f"a warning where the server read fewer tokens of a prompt than were sent, invalid below "
+        f"{percent(PROMPT_SHARE)} of them. Where nobody counted what was sent, a warning where {CUT_PROMPTS} prompts "
+        f"or more have the same, greatest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
+        "the text a token",
+        why="A prompt that the server cut is another, cheaper prompt. Where the tokens of a text were not counted, a "
+        "cut is told from lengths that are equal where the texts are not.",
+        advice="Raise max_model_len, or choose shorter prompts.",
+        look=_truncated,
+    ),
+)

@@ -1,0 +1,14 @@
+"""Homes that tests share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.homes import Home
+from tests.cli.studied import fill
+
+
+@pytest.fixture(scope="session")
+def studied(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """Its results are only read: see tests.cli.studied."""
+    return fill(tmp_path_factory.mktemp("studied") / "home")

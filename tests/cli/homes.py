@@ -1,0 +1,98 @@
+"""A `drafthouse up` of its own for a test: own home, own port, stopped at the end."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+import psutil
+import pytest
+
+from cli import app
+
+REPOSITORY = Path(__file__).parent.parent.parent
+DRAFTHOUSE = Path(sys.executable).parent / "drafthouse"
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a Drafthouse lives during a test."""
+
+    folder: Path
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        ours = {"DRAFTHOUSE_HOME": str(self.folder), "DRAFTHOUSE_WEB_PORT": str(self.port)}
+        return {**os.environ, **ours, "PYTHONUNBUFFERED": "1"}
+
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """One `drafthouse` command as `run` runs it, but within this process: its imports take seconds."""
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            mock.patch.dict(os.environ, self.environment),
+            mock.patch.object(sys, "argv", ["drafthouse", *arguments]),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            pytest.raises(SystemExit) as end,
+        ):
+            app.main()
+        return subprocess.CompletedProcess(arguments, int(end.value.code or 0), out.getvalue(), err.getvalue())
+
+    def run(self, *arguments: str, timeout_s: float = 180) -> subprocess.CompletedProcess[str]:
+        """One `drafthouse` command, to its end."""
+        return subprocess.run(
+            (DRAFTHOUSE, *arguments),
+            cwd=REPOSITORY,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout_s,
+        )
+
+
+def new_home(folder: Path) -> Home:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return Home(folder, int(listener.getsockname()[1]))
+
+
+@contextlib.contextmanager
+def up(home: Home) -> Iterator[subprocess.Popen[str]]:
+    """`drafthouse up`, ready; interrupted as by Ctrl-C at the end."""
+    process = subprocess.Popen(
+        (DRAFTHOUSE, "up"),
+        cwd=REPOSITORY,
+        env=home.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert "Drafthouse is up" in line, line + process.stdout.read()
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(180)
+        process.stdout.close()
+
+
+def services_of(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    """`drafthouse up` itself and all it has started."""
+    itself = psutil.Process(process.pid)
+    return [itself, *itself.children(recursive=True)]

@@ -1,0 +1,41 @@
+"""`drafthouse acceptance`, as a person or a program types it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from lab.comparison.drift import RULE
+from tests.cli.homes import Home
+
+
+def test_people_read_rates_positions_estimates_kinds_of_text_latency_and_the_rule(studied: Home) -> None:
+    answer = studied.ask("acceptance", "small")
+    assert answer.returncode == 0, answer.stderr
+    lines = answer.stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith("mixed.jsonl/all/64  c4       drafted  ") and "k=1" in line)
+    for shown in ("31.3%", "1.939", "0.56 0.28 0.09", "0.56 0.50 0.33", "k=1: 1.564, k=2: 1.845", "server's counters"):
+        assert shown in line
+    assert any(line.split()[2:5] == ["drafted", "code", "52.0%"] for line in lines)
+    assert any("-0.99 (" in line for line in lines)
+    assert "drafted on mixed.jsonl/all/64, c4: too little history, 3 runs until 2026-11-21, the last 1.939" in lines
+    assert lines[-1] == RULE
+
+
+def test_programs_read_the_same(studied: Home) -> None:
+    found = json.loads(studied.ask("acceptance", "small", "--json").stdout)
+    assert len(found["arms"]) == len(found["drift"]["histories"]) == 8
+    arm = found["arms"][0]
+    assert arm["length"] == pytest.approx(1 + sum(arm["per_position"]))
+    assert [each["is_estimate"] for each in arm["with_fewer_tokens"]] == [True, True]
+    assert set(arm["by_category"]) == {"code", "prose"}
+    assert arm["against_latency"]["tpot_ms"]["rho"]["value"] < -0.9
+    assert found["drift"]["rule"] == RULE
+    assert [run["state"] for run in found["drift"]["histories"][0]["runs"]] == ["too little history"] * 3
+
+
+def test_a_study_that_is_not_there_is_said_to_be_so(studied: Home) -> None:
+    answer = studied.ask("acceptance", "nothing")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "no results of 'nothing'" in answer.stderr

@@ -1,0 +1,89 @@
+"""`drafthouse advise`, as a person or a program types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.advice import theory
+from tests.cli.homes import Home, new_home
+from tests.warehouse.studies import Made, write
+from warehouse.database import migrate
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+
+def asked(home: Home, *arguments: str) -> list[dict[str, Any]]:
+    answer = home.ask("advise", "small", *arguments, "--json")
+    assert answer.returncode == 0, answer.stderr
+    found: list[dict[str, Any]] = json.loads(answer.stdout)
+    return found
+
+
+def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
+    found = asked(studied)
+    assert [(one["workload"][:5], one["pattern"], one["concurrency"]) for one in found] == [
+        ("mixed", "c2", 2),
+        ("mixed", "c4", 4),
+        ("other", "c2", 2),
+        ("other", "c4", 4),
+    ]
+    assert {(one["action"], one["arm"], one["gamma"]) for one in found} == {("enable", "drafted well", 3)}
+    assert all(one["because"][0]["sureness"] == "measured" for one in found)
+    assert (
+        "mixed.jsonl/all/64, c2 (concurrency 2): enable drafted well (k = 3)" in studied.ask("advise", "small").stdout
+    )
+
+
+def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> None:
+    for one in asked(studied):
+        assert len(one["runs"]) == 6  # two drafting arms, three repeats
+        for run in one["runs"]:
+            assert run["predicted_length"] == pytest.approx(theory.tau(run["alpha"], run["gamma"]))
+            assert run["predicted_length"] > run["acceptance_length"]  # later positions are accepted less often here
+            assert run["speedup"] > 1
+            assert (run["predicted_speedup"] is None) == (one["concurrency"] == 2)
+            assert run["break_even_alpha"] < run["alpha"]
+
+
+def test_a_drafts_cost_may_be_told(studied: Home) -> None:
+    for one in asked(studied, "--draft-cost", "0.1"):
+        for run in one["runs"]:
+            assert run["draft_cost_from"] == "as told"
+            assert run["predicted_speedup"] == pytest.approx(theory.speedup(run["alpha"], 3, 0.1))
+    refused = studied.ask("advise", "small", "--draft-cost", "-1")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "below 0" in refused.stderr
+
+
+def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    migrate(settings)
+    write(settings, Made("plain", 0))
+    ingest_all(settings)
+    answer = home.ask("advise", "small")
+    assert answer.stdout == ("No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).\n"), (
+        answer.stderr
+    )
+    assert asked(home) == []
+
+
+def test_people_read_the_same_run_by_run(studied: Home) -> None:
+    lines = studied.ask("advise", "small").stdout.splitlines()
+    (line,) = (line for line in lines if line.startswith("drafted-mixed-c4-0"))
+    assert "this arm at its least concurrency" in line
+    assert line.split()[:9] == [
+        "drafted-mixed-c4-0",
+        "mixed.jsonl/all/64",
+        "c4",
+        "drafted",
+        "3",
+        "0.56",
+        "0.34",
+        "2.06",
+        "1.94",
+    ]

@@ -1,0 +1,170 @@
+"""`drafthouse compare`, as a person or a program types it: metrics, tables and exit status."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.homes import Home, new_home
+from tests.warehouse.studies import Made, write
+from warehouse.database import migrate
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+PLACES = 4
+
+
+def asked(home: Home, *arguments: str) -> Any:
+    answer = home.ask("compare", "small", *arguments, "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+    """By candidate arm, one a place."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pair in asked(home, "--metric", metric, *arguments)["pairs"]:
+        found.setdefault(pair["arm"], []).append(pair)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("metric", "full_name", "unit"),
+    [
+        ("throughput", "output_tok_per_s", "tok/s"),
+        ("ttft", "ttft_p50_ms", "ms"),
+        ("tpot", "tpot_p50_ms", "ms"),
+        ("e2e", "e2e_p50_ms", "ms"),
+        ("energy", "energy_j_per_output_token", "J/token"),
+    ],
+)
+def test_a_metric_is_compared_by_its_short_name_with_ratio_difference_and_interval(
+    studied: Home, metric: str, full_name: str, unit: str
+) -> None:
+    found = asked(studied, "--metric", metric)
+    assert (found["metric"], found["unit"]) == (full_name, unit)
+    for pair in found["pairs"]:
+        assert pair["ratio"]["low"] <= pair["ratio"]["value"] <= pair["ratio"]["high"]
+        assert pair["difference"]["low"] <= pair["difference"]["value"] <= pair["difference"]["high"]
+
+
+def test_for_cost_and_energy_lower_is_better(studied: Home) -> None:
+    for found in (pairs(studied, "cost", "--price-per-hour", "3.6"), pairs(studied, "energy")):
+        for pair in found["drafted well"]:
+            assert pair["ratio"]["value"] < 1
+            assert pair["verdict"]["word"] == "faster"
+
+
+def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studied: Home) -> None:
+    cost, speed = (pairs(studied, metric, "--price-per-hour", "3.6") for metric in ("cost", "throughput"))
+    for one, other in zip(cost["drafted well"], speed["drafted well"], strict=True):
+        assert one["ratio"]["value"] == pytest.approx(1 / other["ratio"]["value"])
+        assert one["ratio"]["low"] == pytest.approx(1 / other["ratio"]["high"])
+        assert (one["basis"], one["verdict"]["word"]) == (other["basis"], other["verdict"]["word"])
+    assert asked(studied, "--metric", "cost", "--price-per-hour", "3.6")["unit"] == "USD/10^6 output tokens"
+    dearer = pairs(studied, "cost", "--price-per-hour", "7.2")["drafted well"][0]["difference"]["value"]
+    assert dearer == pytest.approx(2 * cost["drafted well"][0]["difference"]["value"])
+
+
+def test_hardware_that_works_half_of_the_hours_costs_twice_as_much_a_token(studied: Home) -> None:
+    def costs(*utilisation: str) -> list[float]:
+        answer = studied.ask("cost", "small", "--price-per-hour", "3.6", *utilisation, "--json")
+        return [each["per_million_output_tokens"] for each in json.loads(answer.stdout)]
+
+    assert costs("--utilisation", "0.5") == pytest.approx([2 * each for each in costs()])
+
+
+@pytest.mark.parametrize("share", ["60", "0", "-0.5", "nan"])
+def test_a_utilisation_that_is_no_share_is_refused(studied: Home, share: str) -> None:
+    answer = studied.ask("cost", "small", "--price-per-hour", "3.6", "--utilisation", share)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "is no share: 0.6 means that it works in 60 % of the hours" in answer.stderr
+
+
+def test_a_cost_needs_a_price(studied: Home) -> None:
+    answer = studied.ask("compare", "small", "--metric", "cost")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert "nobody knows the price of 'NVIDIA H200'" in answer.stderr
+
+
+def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> None:
+    refused = studied.ask("compare", "small", "--metric", "acceptance")
+    assert refused.returncode == 2
+    assert (
+        "'plain' has no acceptance_length: choose a --baseline that has it, of 'drafted well', 'drafted'"
+        in refused.stderr
+    )
+    for pair in pairs(studied, "acceptance", "--baseline", "drafted")["drafted well"]:
+        assert pair["ratio"]["value"] > 1.1
+        assert pair["verdict"]["word"] == "faster"
+
+
+def test_a_table_has_ratios_marks_intervals_and_geometric_means(studied: Home) -> None:
+    answer = studied.ask("compare", "small", "--table")
+    assert answer.returncode == 0, answer.stderr
+    assert "+ faster, - slower, = no difference, ? not enough data" in answer.stdout
+    lines = answer.stdout.splitlines()
+    start = lines.index("drafted well: workload by load")
+    assert lines[start + 1].split() == ["workload", "c2", "c4", "geometric", "mean"]
+    assert lines[start + 2].startswith("mixed.jsonl/all/64")
+    assert lines[start + 2].count(" + (") == 2
+    assert lines[start + 4].startswith("geometric mean")
+    assert lines[start + 5].startswith("whole sweep: ")
+    assert lines[start + 5].endswith("faster, from 3 repeats")
+
+
+def test_a_table_says_the_same_as_the_comparison_it_is_made_of(studied: Home) -> None:
+    found = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
+    for arm, expected in pairs(studied, "throughput").items():
+        cells = {(cell["row"], cell["column"]): cell for cell in found[arm]["cells"]}
+        assert len(cells) == PLACES
+        for pair in expected:
+            cell = cells[pair["workload"], pair["pattern"]]
+            assert (cell["ratio"], cell["verdict"]) == (pair["ratio"], pair["verdict"])
+        assert found[arm]["sweep"]["ratio"]["value"] == pytest.approx(found[arm]["gmean"])
+        for row, mean in found[arm]["gmeans_by_row"].items():
+            assert found[arm]["sweeps_by_row"][row]["ratio"]["value"] == pytest.approx(mean)
+
+
+def test_places_that_fall_into_one_cell_are_a_sweep(studied: Home) -> None:
+    by_load = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
+    found = asked(studied, "--table", "--rows", "dataset", "--columns", "category")
+    for table in found["tables"]:
+        cells = {cell["row"]: cell for cell in table["cells"]}
+        assert list(cells) == ["mixed.jsonl", "other.jsonl"]
+        for row, mean in by_load[table["arm"]]["gmeans_by_row"].items():
+            assert cells[row.split("/")[0]]["ratio"]["value"] == pytest.approx(mean)
+            assert cells[row.split("/")[0]]["basis"] == "3 repeats"
+
+
+def test_rows_and_columns_that_are_not_there_are_named(studied: Home) -> None:
+    for sides in (("--rows", "arm"), ("--rows", "load")):
+        refused = studied.ask("compare", "small", "--table", *sides)
+        assert refused.returncode == 2
+        assert "must be two of workload, dataset, category, load, concurrency" in refused.stderr
+
+
+def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
+    limit = ("--fail-if-slower", "5%")
+    for table in ((), ("--table",)):
+        assert studied.ask("compare", "small", *table, *limit).returncode == 0
+        assert studied.ask("compare", "small", "--baseline", "drafted well", *table, *limit).returncode == 1
+
+
+def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    migrate(settings)
+    for repeat in range(2):
+        write(settings, Made("plain", repeat))
+        write(settings, Made("other", repeat, 0.5, ending="." * 32))
+    ingest_all(settings)
+    (line,) = (line for line in home.ask("compare", "small").stdout.splitlines() if line.startswith("mixed.jsonl"))
+    assert "0%, else from about token 57  0% / 0%" in line
+    (pair,) = asked(home)["pairs"]
+    assert pair["same_output_share"]["value"] == 0
+    assert pair["outputs"]["median_estimated_first_differing_token"] == 56
+    assert (pair["outputs"]["prompts"], pair["outputs"]["candidate_degenerate_share"]) == (48, 0)

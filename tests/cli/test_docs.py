@@ -1,0 +1,58 @@
+"""What the documents say is what the code does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cli import reference
+from cli.follow import demo_study
+from lab.study.parsing import study_from_toml
+from tests.cli.homes import REPOSITORY
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", reference.documents(), ids=lambda path: path.name)
+def test_a_generated_document_is_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == reference.documents()[path], "run `make docs`"
+
+
+def test_the_study_in_the_readme_is_valid() -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+    assert study_from_toml(text).baseline.name == "no draft"
+
+
+def test_every_make_target_in_the_readme_exists() -> None:
+    targets = set(re.findall(r"\bmake ([a-z-]+)", README + (REPOSITORY / "docs" / "deployment.md").read_text()))
+    for target in targets:
+        answer = subprocess.run(("make", "-n", target), cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, answer.stderr
+
+
+def test_make_help_lists_every_documented_target() -> None:
+    text = subprocess.run(("make", "help"), cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
+    assert all(f"{target} " in text for target in ("demo", "test", "check", "bench", "up", "help"))
+
+
+def test_every_file_the_readme_links_to_exists() -> None:
+    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
+    assert links
+    assert not [link for link in links if not (REPOSITORY / link).exists()]
+
+
+def test_the_demo_study_shows_several_methods_categories_and_concurrencies() -> None:
+    study = demo_study()
+    assert {arm.speculation.method for arm in study.arms if arm.speculation} >= {"draft_model", "ngram"}
+    assert len({workload.category for workload in study.workloads}) >= 2
+    assert [load.max_concurrency for load in study.loads] == [1, 4, 16]
+
+
+def test_all_versions_are_pinned() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    assert not [requirement for requirement in wanted if "==" not in requirement]

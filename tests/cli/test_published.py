@@ -1,0 +1,45 @@
+"""`drafthouse published`, as a person or a program types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.homes import Home, new_home
+from tests.migrated import copy_migrated
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    made = new_home(tmp_path / "home")
+    copy_migrated(made.folder)
+    return made
+
+
+def test_the_sources_are_listed_with_their_doubts(home: Home) -> None:
+    said = home.ask("published").stdout
+    assert "friday-night-2025-12" in said
+    assert "doubt about practice-2026: about 4.5 tokens a round" in said
+
+
+def test_a_program_gets_every_figure_as_it_was_printed(home: Home) -> None:
+    found = json.loads(home.ask("published", "--json").stdout)
+    assert [len(found[name]) for name in ("sources", "figures", "doubts")] == [5, 198, 5]
+    (cold,) = [one for one in found["figures"] if one["printed"] == "37"]
+    assert (cold["value"], cold["unit"], cold["scale"], cold["ratio_to_baseline"]) == (37, "tok/s", "absolute", None)
+    assert cold["doubts"][0].startswith("output_throughput is 158 and 37 tok/s in the same setting")
+
+
+def test_one_source_has_its_method_and_figures(home: Home) -> None:
+    said = home.ask("published", "redhat-moe-2026").stdout
+    assert said.startswith("vLLM 0.13.0, concurrency 1, 5, 25")
+    assert "20.5 % (percent change)" in said
+    assert "friday-night" not in said
+
+
+def test_a_source_that_is_not_there_is_one_sentence_and_exit_status_2(home: Home) -> None:
+    said = home.ask("published", "nobody")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr.startswith("drafthouse: nobody named 'nobody' is among the published sources: there are")

@@ -1,0 +1,69 @@
+"""`drafthouse replicate`: submits what repeats a published experiment, and shows both side by side."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs.presets import preset
+from tests.cli.homes import Home, new_home
+from tests.webapp.homes import environment, make_home
+from tests.webapp.measured import measure_study
+from warehouse.settings import Settings
+
+SOURCE = "friday-night-2025-12"
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    made = make_home(tmp_path)
+    for name, value in environment(made).items():
+        monkeypatch.setenv(name, value)
+    return made
+
+
+@pytest.fixture
+def home(settings: Settings) -> Home:
+    return new_home(settings.home)
+
+
+def test_the_preset_is_submitted_once_and_waited_for_after_that(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_WORKERS_ELSEWHERE", "true")
+    first = home.ask("replicate", SOURCE, "--reference")
+    assert first.returncode == 0, first.stderr
+    assert f"`drafthouse replicate {SOURCE} --reference` shows both side by side" in first.stdout
+    (job,) = json.loads(home.ask("jobs", "--json").stdout)
+    assert (job["name"], job["state"]) == ("friday-night (reference)", "queued")
+    assert json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["job_id"] == job["job_id"]
+    assert len(json.loads(home.ask("jobs", "--json").stdout)) == 1
+
+
+def test_once_it_has_run_both_stand_side_by_side_with_what_differs(home: Home, settings: Settings) -> None:
+    job_id = measure_study(settings, preset("friday-night", reference=True))
+    said = home.ask("replicate", SOURCE, "--reference").stdout
+    assert f"{SOURCE} beside {job_id}" in said
+    assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in said
+    assert "engine version: 0.12.0 there, 0.32.0+cpu here" in said
+    found = json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["figures"]
+    assert len(found) == 9
+    (best,) = [each for each in found if each["figure"]["printed"] == "146"]
+    assert best["arms"] == ["EAGLE-3 k=2"]
+    assert best["ratio"] == pytest.approx(best["ours"] / 146)
+
+
+def test_an_experiment_of_a_source_may_be_named(home: Home) -> None:
+    said = home.ask("replicate", "redhat-moe-2026", "--study", "nothing")
+    assert said.returncode == 2
+    assert "there are three-datasets, tensor-parallel-2, cost, draft-tokens" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [("nobody", "is among the published sources: there are friday"), ("practice-2026", "nothing to repeat")],
+)
+def test_what_cannot_be_repeated_is_one_sentence_and_exit_status_2(home: Home, source: str, sentence: str) -> None:
+    said = home.ask("replicate", source)
+    assert (said.returncode, said.stdout) == (2, "")
+    assert sentence in said.stderr

@@ -1,0 +1,44 @@
+"""A target by hub name: its tokenizer is the one in this host's cache of the hub, or there is a sentence."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.jobs.datasets.conftest import TOKENIZER
+
+REVISION = "0" * 40
+COUNT = """
+from lab.errors import UserError
+from warehouse.settings import Settings
+from workers.workloads.tokenizer import target_tokenizer
+try:
+    print(target_tokenizer(Settings(), "owner/model").count(["Hello world"]))
+except UserError as refused:
+    print(refused)
+"""
+
+
+def counted(hub: Path) -> str:
+    """In a process of its own, because the hub's library reads its environment once. It must not ask the network."""
+    environment = {**os.environ, "HF_HOME": str(hub), "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([sys.executable, "-c", COUNT], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_the_tokenizer_of_a_hub_name_is_read_from_this_hosts_cache(tmp_path: Path) -> None:
+    cached = tmp_path / "hub" / "models--owner--model"
+    (cached / "snapshots" / REVISION).mkdir(parents=True)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(REVISION)
+    shutil.copy(TOKENIZER, cached / "snapshots" / REVISION)
+    assert counted(tmp_path) == "[6]"
+
+
+def test_a_hub_name_that_is_not_cached_says_how_to_get_its_tokenizer(tmp_path: Path) -> None:
+    told = counted(tmp_path)
+    assert "the tokenizer of owner/model is neither in this host's cache of the hub nor can it be fetched" in told
+    assert "run `hf download owner/model tokenizer.json` here" in told

@@ -1,0 +1,132 @@
+"""Registered files: checked whole, kept with their SHA-256, replaced in one step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from jobs.datasets import add_dataset, check_workload, dataset_digest, datasets, load_prompts, registry, remove_dataset
+from lab.errors import UserError
+from lab.study import Workload
+from tests.jobs.datasets.rows import write_rows
+from warehouse.settings import Settings
+
+
+def own_file(folder: Path, count: int = 3) -> Path:
+    return Path(write_rows(folder / "own.jsonl", [{"prompt": f"p{n}", "category": "x"} for n in range(count)]))
+
+
+def test_a_registered_file_is_used_by_its_name_without_the_original(settings: Settings, tmp_path: Path) -> None:
+    file = own_file(tmp_path)
+    sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
+    state = add_dataset(settings, "mine", file)
+    file.unlink()
+    assert (state.state, state.sha256, state.original_name) == ("registered", sha256, "own.jsonl")
+    assert {prompt.text for prompt in load_prompts(settings, Workload(dataset="mine"), 3, seed=0)} == {"p0", "p1", "p2"}
+    assert dataset_digest(settings, Workload(dataset="mine")) == sha256
+    with pytest.raises(UserError, match="dataset mine has 3 prompts"):
+        check_workload(settings, Workload(dataset="mine"), 4)
+    with pytest.raises(UserError, match="no category 'y'; its categories are x"):
+        check_workload(settings, Workload(dataset="mine", category="y"), 1)
+
+
+def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: Settings, tmp_path: Path) -> None:
+    add_dataset(settings, "mine", own_file(tmp_path))
+    with pytest.raises(UserError, match="line 2"):
+        add_dataset(settings, "mine", Path(write_rows(tmp_path / "bad.jsonl", [{"prompt": "a"}, {"prompt": ""}])))
+    assert len(load_prompts(settings, Workload(dataset="mine"), 3, seed=0)) == 3
+    add_dataset(settings, "mine", own_file(tmp_path, 5))
+    check_workload(settings, Workload(dataset="mine"), 5)
+    assert len(list((settings.datasets / "files").iterdir())) == 1
+
+
+def test_two_names_may_share_a_file_and_the_last_one_removes_it(settings: Settings, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        add_dataset(settings, name, own_file(tmp_path))
+    remove_dataset(settings, "one")
+    check_workload(settings, Workload(dataset="two"), 3)
+    load_prompts(settings, Workload(dataset="two"), 3, seed=0)
+    remove_dataset(settings, "two")
+    assert not list((settings.datasets / "files").iterdir())
+    with pytest.raises(UserError, match="no dataset is registered as 'two'; registered are: none"):
+        remove_dataset(settings, "two")
+
+
+def test_a_file_that_was_changed_or_is_gone_is_refused(settings: Settings, tmp_path: Path) -> None:
+    add_dataset(settings, "mine", own_file(tmp_path))
+    (kept,) = (settings.datasets / "files").iterdir()
+    kept.write_text(json.dumps({"prompt": "another"}))
+    with pytest.raises(UserError, match="is not the file that was registered as dataset mine"):
+        load_prompts(settings, Workload(dataset="mine"), 1, seed=0)
+    kept.unlink()
+    with pytest.raises(UserError, match="the file of dataset mine is gone"):
+        load_prompts(settings, Workload(dataset="mine"), 1, seed=0)
+
+
+@pytest.mark.parametrize("name", ["random", "reference", "story", "sharegpt_sample", "custom"])
+def test_a_name_of_drafthouses_own_cannot_be_taken(settings: Settings, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="register the file under another name"):
+        add_dataset(settings, name, own_file(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x.jsonl"])
+def test_a_name_that_is_no_name_is_refused(settings: Settings, tmp_path: Path, name: str) -> None:
+    with pytest.raises(UserError, match="is no name for a dataset"):
+        add_dataset(settings, name, own_file(tmp_path))
+
+
+def test_a_file_that_is_not_there_says_so(settings: Settings, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="there is no such file"):
+        add_dataset(settings, "mine", tmp_path / "nowhere.jsonl")
+    with pytest.raises(UserError, match="cannot be read"):
+        add_dataset(settings, "mine", tmp_path)
+
+
+def test_what_a_killed_registration_left_behind_is_removed_by_the_next(settings: Settings, tmp_path: Path) -> None:
+    settings.datasets.mkdir(parents=True)
+    (settings.datasets / ".incoming-file").write_text("half")
+    (settings.datasets / ".incoming-entry").write_text("half")
+    assert [entry.name for entry in registry.all_registered(settings)] == []
+    add_dataset(settings, "mine", own_file(tmp_path))
+    assert not list(settings.datasets.glob(".incoming-*"))
+
+
+def _add_often(settings: Settings, name: str, file: Path) -> None:
+    for _ in range(5):
+        add_dataset(settings, name, file)
+
+
+def test_registrations_of_several_processes_do_not_disturb_each_other(settings: Settings, tmp_path: Path) -> None:
+    file = own_file(tmp_path, 200)
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_add_often, args=(settings, f"mine-{n % 2}", file)) for n in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    for name in ("mine-0", "mine-1"):
+        assert len(load_prompts(settings, Workload(dataset=name), 200, seed=0)) == 200
+
+
+def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_is(
+    settings: Settings, tmp_path: Path
+) -> None:
+    add_dataset(settings, "mine", own_file(tmp_path))
+    found = {state.name: state for state in datasets(settings)}
+    assert all(
+        each.what and each.source and each.licence and each.how_to_get and each.columns for each in found.values()
+    )
+    assert {found[name].state for name in ("reference", "random_s", "story", "spec_bench_sample")} == {"built in"}
+    assert {found[name].state for name in ("sharegpt", "burstgpt", "swe_bench")} == {"missing"}
+    assert found["mine"].state == "registered"
+    assert found["mine"].stock is not None
+    assert found["mine"].stock.categories == {"x": 3}
+    assert {name for name in found if found[name].synthetic} == {
+        *("random", "random_s", "random_m", "random_l", "random_x", "prefix_repetition", "burstgpt", "burstgpt_sample")
+    }
+    assert not [state for state in datasets(Settings(home=tmp_path / "other")) if state.state == "registered"]

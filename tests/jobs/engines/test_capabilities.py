@@ -1,0 +1,173 @@
+"""What an engine has is asked of the engine, once for each installation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from jobs import queue
+from jobs.engines.capabilities import Capabilities, capabilities, learn
+from jobs.engines.known import engines_to_json, known_engines
+from lab.errors import StudyError, UserError
+from tests.workers.engine_runtime.stand_ins import PLAIN
+from tests.workers.homes import Home
+from warehouse.app_db.schema import workers
+from warehouse.settings import Settings
+
+ANSWER = {"flags": ["max-model-len", "seed"], "methods": ["ngram", "eagle3"]}
+PYTHON = """#!/bin/sh
+echo asked >> {folder}/asked
+echo "INFO: vLLM says what it likes"
+{then}
+"""
+
+
+def install(folder: Path, version: str = "0.14.1", then: str = f"echo '{json.dumps(ANSWER)}'") -> None:
+    """An environment with a vLLM whose Python answers at once; again is another version in its place."""
+    for name in ("vllm", "python"):
+        program = folder / "bin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(PYTHON.format(folder=folder, then=then))
+        program.chmod(0o755)
+    packages = folder / "lib" / "python3.11" / "site-packages"
+    for old in packages.glob("*.dist-info"):
+        old.rmdir()
+    (packages / f"vllm-{version}.dist-info").mkdir(parents=True)
+
+
+def host(folder: Path, *engines: str) -> Settings:
+    """A host with these tables."""
+    (folder / "engines.toml").write_text("\n".join(engines))
+    return Settings(home=folder / "home", engines_file=folder / "engines.toml", engines_dir=folder)
+
+
+def table(name: str, command: str = "{engines}/env/bin/vllm", more: str = "") -> str:
+    return f'[{name}]\nkind = "vllm"\ncommand = ["{command}", "serve"]\n{more}'
+
+
+def times_asked(folder: Path) -> int:
+    return len((folder / "env" / "asked").read_text().splitlines())
+
+
+def test_an_engine_is_asked_once_and_again_when_it_is_installed_anew(tmp_path: Path) -> None:
+    install(tmp_path / "env")
+    settings = host(tmp_path, table("vllm"))
+    for _ in range(3):
+        found = capabilities(settings, "vllm")
+    assert (found.version, found.methods, found.flags) == ("0.14.1", ("ngram", "eagle3"), ("max-model-len", "seed"))
+    assert times_asked(tmp_path) == 1
+    install(tmp_path / "env", version="0.15.0")
+    assert capabilities(settings, "vllm").version == "0.15.0"
+    assert times_asked(tmp_path) == 2
+
+
+def test_two_tables_over_one_environment_are_two_engines_and_one_question(tmp_path: Path) -> None:
+    install(tmp_path / "env")
+    found = learn(host(tmp_path, table("vllm"), table("vllm-fp8")))
+    assert [(each.engine, each.version) for each in found if each.kind == "vllm"] == [
+        ("vllm", "0.14.1"),
+        ("vllm-fp8", "0.14.1"),
+    ]
+    assert times_asked(tmp_path) == 1
+
+
+def test_an_answer_that_was_damaged_on_disk_is_asked_for_again(tmp_path: Path) -> None:
+    install(tmp_path / "env")
+    settings = host(tmp_path, table("vllm"))
+    capabilities(settings, "vllm")
+    (remembered,) = (settings.home / "engines" / "capabilities").glob("*.json")
+    remembered.write_text('{"flags"')
+    assert capabilities(settings, "vllm").flags is None
+    assert capabilities(settings, "vllm").flags is not None
+
+
+@pytest.mark.parametrize("then", ["exit 1", "echo no answer"])
+def test_an_engine_that_does_not_answer_has_what_its_kind_has_and_flags_unknown(tmp_path: Path, then: str) -> None:
+    install(tmp_path / "env", then=then)
+    found = capabilities(host(tmp_path, table("vllm")), "vllm")
+    assert "medusa" in found.methods
+    assert found.flags is None
+
+
+def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(tmp_path: Path) -> None:
+    program = tmp_path / "docker"
+    program.write_text("#!/bin/sh\necho starting\necho 0.12.0\n")
+    program.chmod(0o755)
+    more = f'version_command = ["{program}", "run", "image"]'
+    found = capabilities(host(tmp_path, table("vllm", str(program), more)), "vllm")
+    assert (found.version, found.flags) == ("0.12.0", None)
+
+
+def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path: Path) -> None:
+    settings = host(tmp_path, table("vllm"))
+    assert [each.engine for each in learn(settings)] == ["endpoint"]
+    with pytest.raises(UserError, match="is not installed"):
+        capabilities(settings, "vllm")
+
+
+def told(home: Home, *engines: Capabilities) -> None:
+    """A worker elsewhere has told of these."""
+    now = home.job(home.submit()).submitted_at
+    row = {"worker": "gpu-host/1", "host": "gpu-host", "hardware": "NVIDIA H200", "gpus": 2}
+    with home.database.begin() as connection:
+        connection.execute(
+            workers.insert().values(
+                row | {"engines_json": engines_to_json([*engines]), "started_at": now, "last_seen": now}
+            )
+        )
+
+
+H200 = Capabilities(
+    engine="gpu-vllm",
+    kind="vllm",
+    version="0.32.0",
+    methods=("eagle3",),
+    flags=("tensor-parallel-size",),
+    gpus=("NVIDIA H200",) * 2,
+)
+
+
+def test_an_engine_of_a_worker_elsewhere_is_enough_and_its_flags_are_looked_at(home: Home) -> None:
+    told(home, H200)
+    assert known_engines(home.database) == [H200]
+    head = {"method": "eagle3", "model": "/models/on/that/host", "num_speculative_tokens": 3}
+    arm = {"name": "a", "engine": "gpu-vllm", "flags": {"tensor_parallel_size": 2}, "speculation": head}
+    queue.check_study(home.settings, home.study(arms=[PLAIN, arm]))
+    with pytest.raises(StudyError, match=r"gpu-vllm 0\.32\.0 has no flag --tensor-parallel: did you mean"):
+        queue.check_study(home.settings, home.study(arms=[PLAIN, arm | {"flags": {"tensor_parallel": 2}}]))
+
+
+def test_hardware_that_a_study_names_decides_whose_engines_count(home: Home) -> None:
+    """This host has vLLM without the flag, the worker with an H200 has another vLLM with it."""
+    told(home, H200.model_copy(update={"engine": "vllm"}))
+    two = {"name": "a", "baseline": True, "flags": {"tensor_parallel_size": 2}}
+    queue.check_study(home.settings, home.study(arms=[two], hardware="h200"))
+    with pytest.raises(StudyError, match="needs 3 GPUs"):
+        queue.check_study(
+            home.settings, home.study(arms=[two | {"flags": {"tensor_parallel_size": 3}}], hardware="h200")
+        )
+    queue.check_study(home.settings, home.study(arms=[two], hardware="B200"))  # nobody has told of one yet
+
+
+def test_an_engine_that_nobody_has_is_answered_with_those_that_are_here(home: Home) -> None:
+    with pytest.raises(StudyError, match=r"there is no engine 'sglang' here: .* has absent, endpoint, vllm"):
+        queue.check_study(home.settings, home.study(arms=[PLAIN, {"name": "a", "engine": "sglang"}]))
+
+
+def test_names_of_files_are_made_absolute_when_a_study_is_submitted(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home.folder)
+    draft = {"method": "draft_model", "model": "model", "num_speculative_tokens": 3}
+    study = home.study(
+        target="./model",
+        arms=[PLAIN, {"name": "a", "speculation": draft}],
+        workloads=[{"dataset": "prompts.jsonl", "output_tokens": 8}, {"dataset": "reference", "output_tokens": 8}],
+    )
+    settled = queue.check_study(home.settings.model_copy(update={"workers_elsewhere": True}), study)
+    assert settled.target == str(home.folder / "model")
+    assert settled.arms[1].speculation is not None
+    assert settled.arms[1].speculation.model == str(home.folder / "model")
+    assert [each.dataset for each in settled.workloads] == [str(home.folder / "prompts.jsonl"), "reference"]

@@ -1,0 +1,128 @@
+"""What is refused when a study is submitted, and the words for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.engines.capabilities import Capabilities
+from jobs.engines.checks import arm_problems, flag_problems
+from lab.study import Study
+from tests.lab.studies import study
+
+FLAGS = (
+    "max-model-len",
+    "enforce-eager",
+    "no-enforce-eager",
+    "disable-log-stats",
+    "tensor-parallel-size",
+    "kv-cache-dtype",
+)
+METHODS = ("ngram", "draft_model", "eagle3", "deepseek_mtp", "mtp")
+HAS = Capabilities(
+    engine="vllm", kind="vllm", version="0.32.0", methods=METHODS, flags=FLAGS, gpus=("NVIDIA H200", "NVIDIA H200")
+)
+
+
+def of_arm(**arm: Any) -> Study:
+    return study(arms=[{"name": "a", "baseline": True} | arm])
+
+
+def problems(has: Capabilities = HAS, engine_flags: dict[str, Any] | None = None, **arm: Any) -> dict[str, str]:
+    return dict(arm_problems("arms[0]", of_arm(**arm).arms[0], engine_flags or {}, has))
+
+
+def test_what_the_engine_has_is_fine_however_it_is_spelt() -> None:
+    speculation = {"method": "eagle3", "model": "owner/head", "num_speculative_tokens": 3, "options": {"anything": 1}}
+    flags = {"max_model_len": 512, "enforce-eager": False, "kv-cache-dtype.mode": "fp8", "tensor_parallel_size": 2}
+    assert problems(flags=flags, speculation=speculation, environment={"VLLM_X": "1"}) == {}
+
+
+def test_a_misspelt_flag_is_answered_with_the_one_that_was_meant() -> None:
+    found = problems(flags={"max_modellen": 512})
+    assert found == {
+        "arms[0].flags.max_modellen": "vllm 0.32.0 has no flag --max-modellen: did you mean max_model_len?"
+    }
+
+
+def test_a_flag_that_is_nothing_like_any_is_answered_with_what_there_is() -> None:
+    assert "it has max-model-len, enforce-eager" in problems(flags={"zzz": 1})["arms[0].flags.zzz"]
+
+
+def test_a_switch_that_cannot_be_switched_off_is_not_passed_to_the_engine_so() -> None:
+    assert "leave it out" in problems(flags={"disable_log_stats": False})["arms[0].flags.disable_log_stats"]
+
+
+def test_an_engine_whose_flags_are_not_known_is_not_second_guessed() -> None:
+    unknown = HAS.model_copy(update={"flags": None})
+    assert problems(unknown, flags={"zzz": 1}, config={"yyy": 2}) == {}
+
+
+def test_a_method_it_does_not_have_is_answered_with_those_it_has() -> None:
+    found = problems(speculation={"method": "eagle2", "model": "owner/head", "num_speculative_tokens": 3})
+    assert found["arms[0].speculation.method"] == (
+        "vllm 0.32.0 has no method 'eagle2' (did you mean eagle3?): "
+        "it has draft_model, eagle3, mtp, ngram, deepseek_mtp"
+    )
+
+
+def test_more_gpus_than_there_are_are_refused() -> None:
+    found = problems(flags={"tensor_parallel_size": 4})["arms[0].flags"]
+    assert found == (
+        "tensor_parallel_size 4 needs 4 GPUs, and the host has 2 (NVIDIA H200, NVIDIA H200): ask for 2 at most"
+    )
+    on_cpu = HAS.model_copy(update={"gpus": ()})
+    assert "the host has none" in problems(on_cpu, engine_flags={"tensor-parallel-size": 2})["arms[0].flags"]
+    assert problems(on_cpu, flags={"tensor_parallel_size": 1}) == {}
+
+
+def test_a_flag_that_would_win_over_the_configuration_file_unseen_is_refused() -> None:
+    found = problems(config={"max_model_len": 512, "no-enforce-eager": True}, engine_flags={"max-model-len": 1024})
+    assert list(found) == ["arms[0].config.max_model_len"]
+
+
+def test_the_configuration_file_may_not_set_what_drafthouse_sets() -> None:
+    found = problems(config={"speculative-config": {"method": "ngram"}, "port": 1, "max_modellen": 1})
+    assert "set speculation in the arm" in found["arms[0].config.speculative-config"]
+    assert "a free one is picked" in found["arms[0].config.port"]
+    assert "did you mean max_model_len" in found["arms[0].config.max_modellen"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("HF_TOKEN", "engines.toml"),
+        ("OPENAI_API_KEY", "engines.toml"),
+        ("DRAFTHOUSE_HOME", "Drafthouse itself"),
+        ("ENGINE_OF_DRAFTHOUSE", "Drafthouse itself"),
+        ("A B", "no environment variable"),
+    ],
+)
+def test_an_environment_that_is_secret_or_ours_is_refused(name: str, words: str) -> None:
+    assert words in problems(environment={name: "x"})[f"arms[0].environment.{name}"]
+
+
+@pytest.mark.parametrize("flag", ["port", "model", "speculative_config", "api-key", "config", "hf_token"])
+def test_flags_that_drafthouse_sets_are_refused_with_what_to_use(flag: str) -> None:
+    assert "Drafthouse sets this itself: " in problems(flags={flag: 1})[f"arms[0].flags.{flag}"]
+
+
+def test_a_word_that_is_no_flag_is_told_how_one_is_written() -> None:
+    assert (
+        "without dashes in front"
+        in dict(flag_problems("engine_flags", {"--max-model-len": 1}, HAS))["engine_flags.--max-model-len"]
+    )
+
+
+def test_transformers_has_three_flags_and_no_file(tmp_path: Path) -> None:
+    has = HAS.model_copy(update={"engine": "transformers", "kind": "transformers", "flags": ("dtype",), "gpus": ()})
+    lookup = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 2, "options": {"a": 1}}
+    found = problems(has, engine="transformers", flags={"max_num_seqs": 4}, config={"a": 1}, speculation=lookup)
+    assert set(found) == {
+        "arms[0].flags.max_num_seqs",
+        "arms[0].config",
+        "arms[0].speculation.prompt_lookup_min",
+        "arms[0].speculation.options",
+    }

@@ -1,0 +1,103 @@
+"""engines.toml, and the environment an engine is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobs.engines.environment import command_words, fill_in, profile_environment, told, whole_environment
+from jobs.engines.hardware import nvidia_gpus, processors
+from jobs.engines.profiles import Profile, installed_profile, read_profiles
+from lab.errors import SettingsError, UserError
+from tests.lab.studies import study
+from tests.workers.homes import REPOSITORY
+from warehouse.settings import Settings
+
+
+def settings(folder: Path, engines: str | None) -> Settings:
+    if engines is not None:
+        (folder / "engines.toml").write_text(engines)
+    return Settings(home=folder, engines_file=folder / "engines.toml", engines_dir=folder / "engines")
+
+
+def test_the_engines_file_that_comes_with_drafthouse_has_vllm_and_can_be_filled_in() -> None:
+    ours = Settings(engines_file=REPOSITORY / "engines.toml")
+    profile = read_profiles(ours)["vllm"]
+    for text in (*profile.command, *profile.environment.values(), *profile.cpu_environment.values()):
+        assert "{" not in fill_in(ours, text)
+
+
+def test_on_a_cpu_the_engine_gets_every_processor_but_the_first(tmp_path: Path) -> None:
+    mine = processors()
+    expected = mine[1:] or mine
+    assert fill_in(settings(tmp_path, ""), "{engine_threads}:{engine_cores}") == (
+        f"{len(expected)}:{','.join(map(str, expected))}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("engines", "words"),
+    [
+        (None, "is not there"),
+        ("[vllm", "cannot be read"),
+        ("vllm = 1", "vllm: Input should be"),
+        ('[vllm]\nkind = "vllm"\ncommand = []', "vllm.command"),
+        ('[vllm]\nkind = "magic"\ncommand = ["x"]', "vllm.kind"),
+        ('[vllm]\nkind = "vllm"\ncommand = ["x"]\ncolour = "red"', "vllm.colour"),
+    ],
+)
+def test_an_engines_file_that_cannot_be_used_is_answered_with_its_name_and_the_place(
+    tmp_path: Path, engines: str | None, words: str
+) -> None:
+    with pytest.raises(SettingsError, match=words) as refused:
+        read_profiles(settings(tmp_path, engines))
+    assert str(tmp_path / "engines.toml") in str(refused.value)
+
+
+def test_an_engine_whose_environment_is_missing_is_answered_with_the_command_that_makes_it(tmp_path: Path) -> None:
+    here = settings(tmp_path, '[vllm]\nkind = "vllm"\ncommand = ["{engines}/vllm/bin/vllm", "serve"]')
+    with pytest.raises(UserError, match="make engine-vllm"):
+        installed_profile(here, "vllm")
+
+
+def test_the_words_of_a_container_hand_on_every_variable_of_the_engine_and_its_mark(tmp_path: Path) -> None:
+    profile = Profile(kind="vllm", command=("docker", "run", "{pass_environment}", "-v", "{home}:{home}", "image"))
+    words = command_words(settings(tmp_path, ""), profile, {"B": "2", "A": "1"})
+    assert words == (
+        *("docker", "run", "-e", "A", "-e", "B", "-e", "ENGINE_OF_DRAFTHOUSE"),
+        *("-v", f"{tmp_path}:{tmp_path}", "image"),
+    )
+
+
+def test_an_arm_sets_variables_over_its_profile_and_secrets_are_not_told(tmp_path: Path) -> None:
+    profile = Profile(kind="vllm", command=("sh",), environment={"A": "1", "HF_TOKEN": "hf_secret"})
+    built = study(arms=[{"name": "a", "baseline": True, "environment": {"A": "2"}}])
+    own = profile_environment(settings(tmp_path, ""), profile, built, built.arms[0])
+    assert (own["A"], own["HF_TOKEN"]) == ("2", "hf_secret")
+    assert told(own) == own | {"HF_TOKEN": "(not stored)"}
+
+
+def test_an_unknown_placeholder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="colour"):
+        fill_in(settings(tmp_path, ""), "{colour}")
+
+
+def test_our_own_settings_and_python_do_not_reach_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_DATABASE_URL", "postgresql://user:secret@host/db")
+    monkeypatch.setenv("PYTHONPATH", "/ours")
+    monkeypatch.setenv("KEPT", "yes")
+    profile = Profile(kind="vllm", command=("sh",), environment={"OWN": "1"}, cpu_environment={"CPU": "1"})
+    here, reference = settings(tmp_path, ""), study()
+    own = profile_environment(here, profile, reference, reference.arms[1])
+    assert own == {"OWN": "1", "HF_HUB_OFFLINE": "1"} | ({} if nvidia_gpus() else {"CPU": "1"})
+    whole = whole_environment(here, profile, own)
+    assert whole["KEPT"] == "yes"
+    assert whole["OWN"] == "1"
+    assert not {"DRAFTHOUSE_DATABASE_URL", "PYTHONPATH"} & set(whole)
+
+
+def test_a_model_from_a_hub_leaves_the_engine_online(tmp_path: Path) -> None:
+    profile = Profile(kind="vllm", command=("sh",))
+    hub = study(target="owner/model")
+    assert "HF_HUB_OFFLINE" not in profile_environment(settings(tmp_path, ""), profile, hub, hub.arms[0])

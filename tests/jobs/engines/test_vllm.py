@@ -1,0 +1,119 @@
+"""vLLM's command line and log, as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from jobs.engines.vllm import arguments, effective_config
+from tests.lab.studies import study
+from warehouse.settings import Settings
+from workers.engine_runtime.log_excerpt import telling_lines
+
+LOG = """\
+INFO 11-21 04:28:00 [utils.py:233] non-default args: {'model_tag': '/m', 'port': 1, 'max_model_len': 512}
+(EngineCore pid=18823) INFO 11-21 04:28:01 [core.py:134] Initializing a V1 LLM engine (v0.32.0) with config: \
+model='/m, odd', speculative_config=SpeculativeConfig(method='ngram', model=None), dtype=torch.bfloat16, \
+compilation_config={'mode': <CompilationMode.NONE: 0>, 'sizes': [1, 2]}
+(APIServer pid=1) INFO 11-21 04:28:02 [api.py:1] Application startup complete.
+"""
+FAILED = """\
+(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] EngineCore failed to start.
+(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] Traceback (most recent call last):
+(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1]   File "core.py", line 1, in run
+(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1]     raise ValueError
+(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] torch.OutOfMemoryError: CUDA out of memory.
+(EngineCore pid=12) torch.OutOfMemoryError: CUDA out of memory.
+Traceback (most recent call last):
+  File "api.py", line 9, in main
+pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig
+  Value error, User-specified max_model_len (999999) is greater than the derived max_model_len
+    For further information visit https://errors.pydantic.dev/2.14/v/value_error
+RuntimeError: Engine core initialization failed. See root cause above.
+"""
+
+
+def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
+    built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
+    return list(arguments(Settings(home=tmp_path), built, built.arms[0], 8000, tmp_path / "launch"))
+
+
+def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> None:
+    words = of_arm(
+        tmp_path,
+        {"flags": {"max_model_len": 512, "enforce-eager": False}},
+        engine_flags={"max_model_len": 1024, "enforce_eager": True, "enable_prefix_caching": False, "dtype": "float32"},
+    )
+    assert " ".join(words[words.index("--served-model-name") :]).count("--max-model-len") == 1
+    assert words[words.index("--max-model-len") + 1] == "512"
+    assert words[words.index("--dtype") + 1] == "float32"
+    assert "--no-enable-prefix-caching" in words
+    assert "--no-enforce-eager" in words
+    assert "--enforce-eager" not in words
+
+
+def test_reference_names_become_folders_of_the_home_and_the_name_stays_the_served_one(tmp_path: Path) -> None:
+    draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
+    words = of_arm(tmp_path, {"speculation": draft})
+    assert words[0] == str(tmp_path / "models" / "target")
+    assert words[words.index("--served-model-name") + 1] == "reference"
+    assert f'"model": "{tmp_path / "models" / "draft"}"' in words[words.index("--speculative-config") + 1]
+
+
+def test_the_configuration_of_an_arm_is_a_yaml_file_that_flags_win_over(tmp_path: Path) -> None:
+    """The one of the second source."""
+    config = {"kv-cache-dtype": "fp8", "async-scheduling": True, "max-num-batched-tokens": 8192, "stream-interval": 20}
+    words = of_arm(tmp_path, {"config": config | {"compilation-config": {"mode": 3}}, "flags": {"seed": 1}})
+    assert words[1] == "--config"
+    assert yaml.safe_load(Path(words[2]).read_text()) == config | {"compilation-config": {"mode": 3}}
+    assert words.index("--seed") > 2
+
+
+def test_options_are_further_keys_of_the_speculative_configuration(tmp_path: Path) -> None:
+    options = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+    draft = {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3, "options": options}
+    words = of_arm(tmp_path, {"speculation": draft})
+    told = json.loads(words[words.index("--speculative-config") + 1])
+    assert told == {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3} | options
+
+
+def test_without_speculation_nothing_is_said_about_it(tmp_path: Path) -> None:
+    assert not [word for word in of_arm(tmp_path, {}) if word.startswith("--") and "spec" in word]
+
+
+def test_the_configuration_is_the_one_that_the_engine_logged(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(LOG)
+    assert effective_config(tmp_path / "log") == {
+        "non_default_args": "{'model_tag': '/m', 'port': 1, 'max_model_len': 512}",
+        "model": "'/m, odd'",
+        "speculative_config": "SpeculativeConfig(method='ngram', model=None)",
+        "dtype": "torch.bfloat16",
+        "compilation_config": "{'mode': <CompilationMode.NONE: 0>, 'sizes': [1, 2]}",
+    }
+
+
+def test_the_telling_lines_are_the_errors_each_once_with_what_explains_them(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(FAILED)
+    assert telling_lines(tmp_path / "log").splitlines() == [
+        "torch.OutOfMemoryError: CUDA out of memory.",
+        "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
+        "  Value error, User-specified max_model_len (999999) is greater than the derived max_model_len",
+        "RuntimeError: Engine core initialization failed. See root cause above.",
+    ]
+
+
+@pytest.mark.parametrize(("lines", "kept"), [(3, 3), (100, 15)])
+def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines: int, kept: int) -> None:
+    (tmp_path / "log").write_text("".join(f"INFO line {number}\n" for number in range(lines)))
+    told = telling_lines(tmp_path / "log").splitlines()
+    assert (len(told), told[-1]) == (kept, f"INFO line {lines - 1}")
+
+
+def test_what_a_request_leaves_open_is_not_taken_from_the_models_generation_config(tmp_path: Path) -> None:
+    assert " ".join(of_arm(tmp_path, {})).count("--generation-config vllm") == 1
+    asked = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
+    assert asked[asked.index("--generation-config") + 1] == "auto"
+    assert "--generation-config" not in of_arm(tmp_path, {"config": {"generation_config": "auto"}})

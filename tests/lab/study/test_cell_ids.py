@@ -1,0 +1,113 @@
+"""Two runs are of the same cell when the same was asked of the same model, whatever it was called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.metrics.records import Identity
+from lab.study import Study
+from lab.study.cell_ids import Contents, digest, identity
+from tests.lab.studies import DRAFT, study
+
+WEIGHTS = Contents(models={"reference": "t" * 64, "reference-draft": "d" * 64})
+
+
+def identities(asked: Study, contents: Contents = WEIGHTS, arm: int = 1, workload: int = 0, load: int = 0) -> Identity:
+    return identity(asked, asked.arms[arm], asked.workloads[workload], asked.loads[load], contents)
+
+
+def drafted(**changes: Any) -> list[dict[str, Any]]:
+    return [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT} | changes]
+
+
+SAME: dict[str, Callable[[], Study]] = {
+    "the name of the study": lambda: study(name="another"),
+    "the name of the arm": lambda: study(arms=drafted(name="renamed")),
+    "which arm is the baseline": lambda: study(arms=drafted(baseline=True)),
+    "the number of repeats and their order": lambda: study(repeats=7, order="fewest_launches"),
+    "the other arms": lambda: study(
+        arms=[*drafted(), {"name": "third", "speculation": {"method": "ngram", "num_speculative_tokens": 2}}]
+    ),
+    "the SLO, the price and the hardware": lambda: study(slo={"ttft_ms": 1.0}, price_usd_per_hour=2.0, hardware="H200"),
+    "the label of the load": lambda: study(loads=[{"label": "alone", "max_concurrency": 1, "num_prompts": 4}]),
+}
+
+
+@pytest.mark.parametrize("what", SAME)
+def test_these_do_not_change_what_is_measured(what: str) -> None:
+    assert identities(SAME[what]()) == identities(study())
+
+
+OTHER: dict[str, Callable[[], Study]] = {
+    "a flag of the arm": lambda: study(arms=drafted(flags={"enforce_eager": True})),
+    "a flag of the study": lambda: study(engine_flags={"enforce_eager": True}),
+    "the engine": lambda: study(arms=drafted(engine="sglang")),
+    "the environment": lambda: study(arms=drafted(environment={"A": "1"})),
+    "the configuration file": lambda: study(arms=drafted(config={"a": 1})),
+    "the number of draft tokens": lambda: study(arms=drafted(speculation=DRAFT | {"num_speculative_tokens": 4})),
+    "the output length": lambda: study(workloads=[{"category": "code", "output_tokens": 17}]),
+    "the category": lambda: study(workloads=[{"output_tokens": 16}]),
+    "the concurrency": lambda: study(loads=[{"max_concurrency": 2, "num_prompts": 4}]),
+    "the number of prompts": lambda: study(loads=[{"max_concurrency": 1, "num_prompts": 5}]),
+    "the temperature": lambda: study(sampling={"temperature": 0.5}),
+    "the endpoint": lambda: study(endpoint="chat"),
+    "the seed that chooses the prompts": lambda: study(seed=1),
+    "the target": lambda: study(target="owner/model"),
+}
+
+
+@pytest.mark.parametrize("what", OTHER)
+def test_these_make_another_cell(what: str) -> None:
+    assert identities(OTHER[what]()).cell_id != identities(study()).cell_id
+
+
+def test_a_flag_is_the_same_in_both_spellings_and_wherever_it_is_set() -> None:
+    of_arm = study(arms=drafted(flags={"max_model_len": 512}))
+    of_study = study(engine_flags={"max-model-len": 512})
+    assert identities(of_arm).cell_id == identities(of_study).cell_id
+
+
+def test_a_model_is_its_weights_wherever_they_lie() -> None:
+    moved = study(target="/elsewhere/target")
+    contents = Contents(models={"/elsewhere/target": "t" * 64, "reference-draft": "d" * 64})
+    assert identities(moved, contents) == identities(study())
+    retrained = Contents(models={"reference": "t" * 64, "reference-draft": "e" * 64})
+    assert identities(study(), retrained).arm_id != identities(study()).arm_id
+
+
+def test_a_dataset_is_its_content_wherever_it_lies() -> None:
+    here = study(workloads=[{"dataset": "/a/prompts.jsonl", "output_tokens": 16}])
+    there = study(workloads=[{"dataset": "/b/same.jsonl", "output_tokens": 16}])
+    name = {part.workloads[0].name: "c" * 64 for part in (here, there)}
+    contents = Contents(WEIGHTS.models, name)
+    assert identities(here, contents) == identities(there, contents)
+    assert identities(here, contents).dataset_digest == "c" * 64
+    changed = Contents(WEIGHTS.models, dict.fromkeys(name, "d" * 64))
+    assert identities(here, changed).workload_id != identities(here, contents).workload_id
+
+
+def test_the_arm_and_the_load_are_told_apart_on_their_own() -> None:
+    first, other_arm, other_load = identities(study()), identities(study(), arm=0), identities(study(), load=1)
+    assert (first.workload_id, first.load_id) == (other_arm.workload_id, other_arm.load_id)
+    assert (first.arm_id, first.workload_id) == (other_load.arm_id, other_load.workload_id)
+    assert len({each.cell_id for each in (first, other_arm, other_load)}) == 3
+
+
+def test_the_key_of_a_server_is_in_no_digest_and_its_address_is() -> None:
+    def server(**changes: str) -> Study:
+        return study(arms=drafted(engine="endpoint", server={"base_url": "http://a", "api_key": "one"} | changes))
+
+    assert identities(server()) == identities(server(api_key="two"))
+    assert identities(server()).cell_id != identities(server(base_url="http://b")).cell_id
+
+
+@given(st.dictionaries(st.text(max_size=5), st.integers() | st.text(max_size=5), max_size=6), st.randoms())
+def test_the_order_of_keys_is_no_content(form: dict[str, int | str], random: Any) -> None:
+    keys = list(form)
+    random.shuffle(keys)
+    assert digest({key: form[key] for key in keys}) == digest(dict(form))

@@ -1,0 +1,121 @@
+"""A study scaled down to the reference pair keeps its shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from lab.study import Study
+from lab.study.parsing import study_from_toml, study_to_toml
+from lab.study.plan import plan
+from lab.study.reference_pair import reference_version
+from tests.lab.studies import study
+from tests.lab.study.test_study import studies
+
+HUB = "owner/model"
+
+
+def small(**changes: Any) -> Study:
+    return reference_version(study(**({"target": HUB} | changes)))
+
+
+def drafting(method: str, model: str | None = None, tokens: int = 3, **arm: Any) -> dict[str, Any]:
+    speculation = {"method": method, "num_speculative_tokens": tokens} | ({"model": model} if model else {})
+    return {"name": f"{method} {model} {tokens} {arm}", "speculation": speculation, **arm}
+
+
+def drafts(found: Study) -> list[tuple[str, str | None, int]]:
+    each = [arm.speculation for arm in found.arms if arm.speculation]
+    return [(draft.method, draft.model, draft.num_speculative_tokens) for draft in each]
+
+
+PLAIN = {"name": "plain", "baseline": True}
+
+
+@given(studies)
+def test_any_study_can_be_scaled_down_and_stored(original: Study) -> None:
+    found = reference_version(original)
+    assert found.target == "reference"
+    assert study_from_toml(study_to_toml(found)) == found
+    assert len(plan(found)) <= len(plan(original))
+    if original.target != "reference":
+        assert found.baseline.baseline
+
+
+def test_a_study_of_the_reference_model_is_itself() -> None:
+    assert reference_version(study()) == study()
+
+
+def test_its_name_and_place_say_what_it_is() -> None:
+    found = small(name="mine", hardware="H200", repeats=5, price_usd_per_hour=2.0)
+    assert (found.name, found.hardware, found.repeats, found.price_usd_per_hour) == ("mine (reference)", None, 1, 2.0)
+
+
+def test_the_first_draft_becomes_the_head_and_others_the_draft_model() -> None:
+    heads = [drafting("eagle3", name, tokens) for name in ("a", "b") for tokens in (1, 3)]
+    found = small(arms=[PLAIN, *heads])
+    assert drafts(found) == [
+        *(("eagle3", "reference-eagle3", tokens) for tokens in (1, 3)),
+        *(("draft_model", "reference-draft", tokens) for tokens in (1, 3)),
+    ]
+    assert [arm.name for arm in found.arms][:3] == ["no draft", "EAGLE-3 k=1", "EAGLE-3 k=3"]
+
+
+def test_a_draft_model_stays_one_and_what_looks_up_stays_that() -> None:
+    found = small(arms=[PLAIN, drafting("draft_model", "a"), drafting("ngram"), drafting("suffix", tokens=5)])
+    assert drafts(found) == [("draft_model", "reference-draft", 3), ("ngram", None, 3), ("ngram", None, 5)]
+
+
+def test_arms_that_become_the_same_are_measured_once_and_the_baseline_stays_marked() -> None:
+    arms = [{"name": "a"}, {"name": "b", "flags": {"enforce-eager": True}, "baseline": True}]
+    found = small(arms=arms)
+    assert [(arm.name, arm.baseline) for arm in found.arms] == [("no draft", True)]
+
+
+def test_engines_that_need_a_gpu_become_transformers() -> None:
+    arms = [PLAIN, {"name": "t", "engine": "tensorrt_llm"}, drafting("eagle3", "a", engine="sglang")]
+    found = small(arms=arms)
+    assert [arm.engine for arm in found.arms] == ["vllm", "transformers", "transformers"]
+    assert drafts(found) == [("draft_model", "reference-draft", 3)]
+    assert found.arms[1].name == "transformers, no draft"
+
+
+def test_a_server_somewhere_else_becomes_an_engine_of_this_host() -> None:
+    server = {"base_url": "http://elsewhere:8000", "api_key": "key"}
+    (arm,) = small(arms=[{"name": "e", "engine": "endpoint", "server": server}]).arms
+    assert (arm.engine, arm.server) == ("vllm", None)
+
+
+def test_of_a_configuration_stays_what_a_cpu_has_too() -> None:
+    found = small(arms=[PLAIN | {"config": {"kv-cache-dtype": "fp8", "stream-interval": 20}}])
+    assert found.arms[0].config == {"stream-interval": 20}
+
+
+def test_a_sweep_stays_one_with_fewer_streams() -> None:
+    found = small(loads=[{"pattern": "concurrency_sweep"}])
+    assert [load.max_concurrency for load in found.loads] == [1, 2, 4, 5, 6, 8]
+    assert [load.name for load in found.loads] == [f"concurrency_sweep c{n}" for n in (1, 2, 4, 5, 6, 8)]
+
+
+def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
+    (load,) = small(loads=[{"pattern": "burstiness_high"}]).loads
+    assert (load.name, load.request_rate_rps, load.burstiness) == ("burstiness_high", 64, 0.2)
+    assert (load.max_concurrency, load.num_prompts) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"dataset": "random_m"}, "random/all/160/8"),
+        ({"dataset": "random", "input_tokens": 64, "output_tokens": 4096}, "random/all/8/32"),
+        ({"dataset": "sharegpt", "output_tokens": 1024, "own_output_lengths": True}, "sharegpt_sample/all/own-16"),
+        ({"dataset": "spec_bench", "category": "qa"}, "spec_bench_sample/qa/8"),
+        ({"dataset": "story", "output_tokens": 2048}, "story/all/32"),
+    ],
+)
+def test_lengths_shrink_and_datasets_that_must_be_fetched_become_their_samples(
+    given: dict[str, Any], found: str
+) -> None:
+    assert small(workloads=[given]).workloads[0].name == found

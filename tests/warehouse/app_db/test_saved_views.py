@@ -1,0 +1,26 @@
+"""Short ids for what a page shows."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.migrated import copy_migrated
+from warehouse.app_db import saved_views
+from warehouse.database import app_engine
+from warehouse.settings import Settings
+
+STATE = {"sql": "select '; drop table jobs'", "drawn": None}
+VISITORS = 8
+
+
+def test_visitors_who_keep_the_same_at_once_get_the_same_id_and_lose_nothing(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path / "home")
+    copy_migrated(settings.home)
+    engine = app_engine(settings)
+    with ThreadPoolExecutor(VISITORS) as visitors:
+        ids = set(visitors.map(lambda _: saved_views.keep(engine, "sql", STATE), range(VISITORS)))
+    (view_id,) = ids
+    assert saved_views.recall(engine, "sql", view_id) == STATE
+    assert saved_views.recall(engine, "another page", view_id) is None
+    engine.dispose()

@@ -1,0 +1,243 @@
+"""What is exported comes back as it was, here and in another Drafthouse, and other tools can read it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from lab.errors import ForeignFileError, QueryError, UserError
+from tests.warehouse.asking import ask
+from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
+from warehouse.bundles.export import MANIFEST, export
+from warehouse.bundles.restore import take_in
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.database import migrate, open_warehouse
+from warehouse.importers.load import import_paths as read_foreign
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+ORIGINALS = [SAMPLES / "vllm-bench" / f"spec-{name}-c4.json" for name in ("code-append", "random", "somefail")]
+EVERYTHING = "select * from results where origin <> 'published' order by run_id"
+
+
+@pytest.fixture(scope="module")
+def made(shared: Settings) -> Settings:
+    """A job of two measured runs, only to be copied."""
+    after = counters(num_drafts=4, num_draft_tokens=12, num_accepted_tokens=6)
+    write_run(shared.bundles, counters_before=counters(), counters_after=after)
+    write_run(shared.bundles, (request(), failed_request(index=1)), run_id="run-2", repeat=1)
+    ingest_all(shared)
+    return shared
+
+
+@pytest.fixture
+def filled(made: Settings, tmp_path: Path) -> Settings:
+    """A job of two measured runs."""
+    shutil.copytree(made.home, tmp_path / "home")
+    return Settings(home=tmp_path / "home")
+
+
+@pytest.fixture
+def with_imports(filled: Settings) -> Settings:
+    """And one of imported ones."""
+    import_paths(filled, ORIGINALS, labels={"study": "theirs"})
+    ingest_all(filled)
+    return filled
+
+
+@pytest.fixture
+def other(tmp_path: Path, migrated_home: Path) -> Settings:
+    """Another Drafthouse."""
+    shutil.copytree(migrated_home, tmp_path / "other")
+    return Settings(home=tmp_path / "other")
+
+
+def exported(settings: Settings, study: str, to: Path) -> Path:
+    with open_warehouse(settings) as connection:
+        export(settings, connection, study, to)
+    return to
+
+
+@pytest.mark.parametrize("study", ["job-1", "theirs"])
+def test_another_drafthouse_takes_in_the_same_runs_with_the_same_ids(
+    with_imports: Settings, other: Settings, tmp_path: Path, study: str
+) -> None:
+    folder = exported(with_imports, study, tmp_path / "export")
+    import_paths(other, [folder])
+    ingest_all(other)
+    theirs = ask(other, EVERYTHING)
+    assert len(theirs) >= 2
+    assert theirs == [row for row in ask(with_imports, EVERYTHING) if row in theirs]
+    assert ask(other, "select * from rejected_bundles") == []
+
+
+def test_an_export_merges_into_a_home_that_has_some_of_its_runs(
+    filled: Settings, other: Settings, tmp_path: Path
+) -> None:
+    write_run(other.bundles, run_id="run-2", repeat=1)
+    folder = exported(filled, "job-1", tmp_path / "export")
+    found = import_paths(other, [folder])
+    assert (found.taken_in, found.new_run_ids) == (("run-1", "run-2"), ("run-1",))
+    assert import_paths(other, [folder]).new_run_ids == ()
+    assert import_paths(filled, [folder]).new_run_ids == ()
+
+
+def test_the_folder_has_the_results_as_parquet_too(filled: Settings, tmp_path: Path) -> None:
+    table = pq.read_table(exported(filled, "job-1", tmp_path / "export") / "results.parquet")
+    assert table.column("run_id").to_pylist() == ["run-1", "run-2"]
+
+
+def test_csv_and_parquet_have_a_row_a_run(filled: Settings, tmp_path: Path) -> None:
+    text = pd.read_csv(exported(filled, "job-1", tmp_path / "results.csv"))
+    table = pq.read_table(exported(filled, "job-1", tmp_path / "results.parquet"))
+    assert text["run_id"].tolist() == table.column("run_id").to_pylist()
+    assert list(text.columns) == table.column_names
+    assert text["output_tok_per_s"].tolist() == pytest.approx(table.column("output_tok_per_s").to_pylist())
+    assert json.loads(text["why_invalid"][0]) == table.column("why_invalid").to_pylist()[0]
+    assert text["request_rate_rps"].isna().all()
+
+
+def test_vllms_json_read_again_gives_the_same_figures(filled: Settings, tmp_path: Path) -> None:
+    path = exported(filled, "job-1", tmp_path / "results.json")
+    first, second = (json.loads(line) for line in path.read_text().splitlines())
+    assert (first["request_rate"], first["spec_decode_acceptance_rate"]) == ("inf", 50.0)
+    assert second["ttfts"] == [pytest.approx(0.1), 0.0]
+    assert second["errors"] == ["", "connection reset"]
+    names = "requests_completed, requests_failed, prompt_tokens, completion_tokens, output_tok_per_s, ttft_mean_ms"
+    names += ", tpot_p90_ms, icl_p99_ms, num_drafts, acceptance_length"
+    stored = ask(filled, f"select {names} from results where job_id = 'job-1' order by run_id")
+    for run, row in zip(read_foreign([path]).runs, stored, strict=True):
+        assert [run.metrics[name] for name in names.split(", ")] == [
+            None if value is None else pytest.approx(value) for value in row
+        ]
+
+
+def test_vllms_own_files_come_out_as_they_went_in(with_imports: Settings, tmp_path: Path) -> None:
+    path = exported(with_imports, "theirs", tmp_path / "results.jsonl")
+    originals = [json.loads(line) for file in ORIGINALS for line in file.read_text().splitlines()]
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(written) == len(originals)
+    for name in ("duration", "output_throughput", "mean_ttft_ms", "p99_itl_ms", "mean_tpot_ms", "total_output_tokens"):
+        assert sorted(one[name] for one in written) == pytest.approx(sorted(one[name] for one in originals), rel=0.005)
+
+
+def test_a_place_that_is_taken_is_refused_and_left_as_it_was(filled: Settings, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "note").write_text("mine")
+    with pytest.raises(UserError, match="name a new one"):
+        exported(filled, "job-1", tmp_path / "mine")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
+
+
+def test_a_study_that_is_not_there_leaves_nothing_behind(filled: Settings, tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="no results of 'nothing'"):
+        exported(filled, "nothing", tmp_path / "export")
+    assert not (tmp_path / "export").exists()
+
+
+def _another_digest(folder: Path) -> None:
+    (folder / "bundles" / "job-1" / "run-1" / "engine.log").write_text("another")
+
+
+def _missing(folder: Path) -> None:
+    (folder / "bundles" / "job-1" / "run-1" / "requests.parquet").unlink()
+
+
+def _more_than_named(folder: Path) -> None:
+    (folder / "bundles" / "job-1" / "run-1" / "more").write_text("")
+
+
+def _link(folder: Path) -> None:
+    path = folder / "bundles" / "job-1" / "run-1" / "engine.log"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def _renamed(folder: Path) -> None:
+    _edited(folder, lambda name: name.replace("run-1", "run-3"))
+    (folder / "bundles" / "job-1" / "run-1").rename(folder / "bundles" / "job-1" / "run-3")
+
+
+def _outside(folder: Path) -> None:
+    _edited(folder, lambda name: name.replace("bundles/job-1", "bundles/../job-1"))
+
+
+def _hidden(folder: Path) -> None:
+    _edited(folder, lambda name: name.replace("bundles/job-1", "bundles/.job-1"))
+    (folder / "bundles" / "job-1").rename(folder / "bundles" / ".job-1")
+
+
+def _newer(folder: Path) -> None:
+    told = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**told, "version": 2}))
+
+
+def _no_manifest(folder: Path) -> None:
+    (folder / MANIFEST).write_text("[]")
+
+
+def _edited(folder: Path, change: Callable[[str], str]) -> None:
+    told: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    told["files"] = {change(name): digest for name, digest in told["files"].items()}
+    (folder / MANIFEST).write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (_another_digest, "is not the file that was exported"),
+        (_missing, "is missing"),
+        (_more_than_named, "has other files than its manifest names"),
+        (_link, "is no file of an export"),
+        (_renamed, "holds another run: job-1/run-1"),
+        (_outside, "is no file of an export"),
+        (_hidden, "is no file of a bundle"),
+        (_newer, "found version 2; supported is 1"),
+        (_no_manifest, "is no manifest of an export"),
+    ],
+)
+def test_an_export_that_was_tampered_with_is_refused_whole(
+    filled: Settings, other: Settings, tmp_path: Path, damage: Callable[[Path], None], sentence: str
+) -> None:
+    folder = exported(filled, "job-1", tmp_path / "export")
+    damage(folder)
+    with pytest.raises(ForeignFileError, match=sentence):
+        take_in(other.bundles, folder)
+    assert list(other.bundles.iterdir()) == []
+
+
+def test_an_export_takes_no_labels_and_no_other_files(filled: Settings, tmp_path: Path) -> None:
+    folder = exported(filled, "job-1", tmp_path / "export")
+    for paths, labels in (([folder], {"hardware": "H200"}), ([folder, SAMPLES], {})):
+        with pytest.raises(ForeignFileError, match="import it alone"):
+            import_paths(filled, paths, labels=labels)
+
+
+def test_a_run_whose_bundle_is_gone_is_told_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
+    shutil.rmtree(filled.bundles / "job-1" / "run-1")
+    with pytest.raises(UserError, match="job-1/run-1 is not in"):
+        exported(filled, "job-1", tmp_path / "export")
+    assert [path.name for path in tmp_path.iterdir() if "export" in path.name] == []
+
+
+def test_an_empty_home_can_be_filled_from_an_export_alone(filled: Settings, tmp_path: Path) -> None:
+    folder = exported(filled, "job-1", tmp_path / "export")
+    fresh = Settings(home=tmp_path / "fresh")
+    migrate(fresh)
+    write_bundle(fresh.bundles, run_record(run_id="own", job_id="own"), (request(),), (), None)
+    import_paths(fresh, [folder])
+    ingest_all(fresh)
+    assert ask(fresh, "select job_id, run_id from runs order by all") == [
+        ("job-1", "run-1"),
+        ("job-1", "run-2"),
+        ("own", "own"),
+    ]

@@ -1,0 +1,289 @@
+"""Files of other tools go the way of every run: bundle, ingester, checks, views, rebuild."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.errors import BundleError, ForeignFileError
+from lab.validity import CHECKS
+from tests.warehouse.asking import ask, contents
+from tests.warehouse.queries.test_comparisons import write
+from tests.warehouse.runs import old_bundle, second_bundle, write_run
+from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
+from warehouse.database import open_warehouse
+from warehouse.importers.store import Import, import_paths
+from warehouse.ingest.rebuild import rebuild
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparisons import StudyComparison, compare_study
+from warehouse.settings import Settings
+
+SAMPLES = Path(__file__).parent / "samples"
+DETAILED = SAMPLES / "vllm-bench" / "spec-code-c4.json"
+APPENDED = SAMPLES / "vllm-bench" / "spec-code-append-c4.json"
+
+
+def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
+    found = import_paths(settings, paths, labels=labels)
+    ingest_all(settings)
+    return found
+
+
+def bundle_of(settings: Settings, run_id: str) -> Path:
+    (folder,) = settings.bundles.glob(f"*/{run_id}")
+    return folder
+
+
+def edited(path: Path, folder: Path, **changes: Any) -> Path:
+    """A copy of a result with other values in it."""
+    target = folder / path.name
+    target.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    return target
+
+
+def summary_of(path: Path, folder: Path, **changes: Any) -> Path:
+    """The same without its requests."""
+    target = edited(path, folder, **changes)
+    content = json.loads(target.read_text())
+    arrays = ("ttfts", "itls", "latencies", "start_times", "input_lens", "output_lens", "errors", "generated_texts")
+    target.write_text(json.dumps({key: value for key, value in content.items() if key not in arrays}))
+    return target
+
+
+def test_an_imported_run_stands_in_results_with_its_origin_tool_and_file(settings: Settings) -> None:
+    imported(settings, DETAILED, hardware="H200", arm="draft")
+    query = "select origin, tool, source_sha256, hardware, arm, concurrency, is_valid, status from results"
+    digest = hashlib.sha256(DETAILED.read_bytes()).hexdigest()
+    assert ask(settings, query + " where origin <> 'published'") == [
+        ("imported", "vllm-bench-serve", digest, "H200", "draft", 4, True, "completed")
+    ]
+
+
+def test_what_the_file_does_not_tell_is_null_in_the_tables(settings: Settings) -> None:
+    imported(settings, DETAILED)
+    unknown = "is_baseline, method, dataset, temperature, seed, started_at, hardware, engine, command_json, gpus"
+    assert ask(settings, f"select {unknown} from runs") == [(None,) * 10]
+    per_request = "prompt_id, prompt, intended_send_s, ttft_from_intended_ms"
+    assert set(ask(settings, f"select {per_request} from request_records")) == {(None,) * 4}
+
+
+def test_every_sample_is_ingested_and_none_is_rejected(settings: Settings) -> None:
+    found = imported(settings, SAMPLES)
+    assert len(found.new_run_ids) == len({run.run_id for run in found.runs}) == 33
+    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(33,)]
+    assert ask(settings, "select * from rejected_bundles") == []
+    assert ask(settings, "select count(distinct job_id) from study_verdicts") == [(len(found.jobs),)]
+
+
+def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) -> None:
+    (run,) = imported(settings, DETAILED).runs
+    [(speed, ttft, length)] = ask(
+        settings, "select output_tok_per_s, ttft_mean_ms, acceptance_length from results where origin = 'imported'"
+    )
+    printed = json.loads(DETAILED.read_text())
+    assert (speed, ttft, length) == pytest.approx(
+        (printed["output_throughput"], printed["mean_ttft_ms"], printed["spec_decode_acceptance_length"]), rel=0.005
+    )
+    kept = dict(ask(settings, "select field, value from imported_figures where value is not null"))
+    assert kept == dict(run.printed)
+
+
+def test_figures_that_became_no_column_are_kept_with_the_reason(settings: Settings) -> None:
+    imported(settings, DETAILED)
+    query = "select left_out from imported_figures where field = 'max_output_tokens_per_s'"
+    assert "a chunk is no token" in ask(settings, query)[0][0]
+
+
+def test_importing_the_same_file_twice_changes_nothing(settings: Settings) -> None:
+    imported(settings, DETAILED)
+    before = contents(settings)
+    files = sorted(settings.bundles.rglob("*"))
+    again = imported(settings, DETAILED, hardware="other", study="other")
+    assert again.new_run_ids == ()
+    assert list(again.jobs) == [path.name for path in settings.bundles.iterdir()]
+    assert contents(settings) == before
+    assert sorted(settings.bundles.rglob("*")) == files
+
+
+def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path) -> None:
+    first, second = APPENDED.read_text().splitlines()
+    (tmp_path / "first.json").write_text(first)
+    imported(settings, tmp_path / "first.json")
+    assert len(imported(settings, APPENDED).new_run_ids) == 1
+    assert second
+    assert ask(settings, "select count(*) from runs") == [(2,)]
+
+
+def test_the_original_file_is_kept_in_the_bundle_byte_by_byte(settings: Settings) -> None:
+    (run,) = imported(settings, DETAILED).runs
+    kept = bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256
+    assert kept.read_bytes() == DETAILED.read_bytes()
+
+
+def test_a_file_of_several_runs_lies_on_the_disk_once(settings: Settings) -> None:
+    found = imported(settings, APPENDED)
+    kept = [bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256 for run in found.runs]
+    assert len({path.stat().st_ino for path in kept}) == 1
+
+
+def test_a_rebuild_gives_the_same_warehouse(settings: Settings) -> None:
+    write_run(settings.bundles)
+    imported(settings, SAMPLES / "guidellm", SAMPLES / "inference-perf")
+    before = contents(settings)
+    rebuild(settings)
+    assert contents(settings) == before
+
+
+def test_a_bundle_reads_back_equal(settings: Settings) -> None:
+    for run in import_paths(settings, [SAMPLES]).runs:
+        folder = bundle_of(settings, run.run_id)
+        assert is_imported(folder)
+        assert read_imported(folder).run == run
+
+
+@pytest.mark.parametrize("missing", ["source", "run.json"])
+def test_a_bundle_without_its_file_is_rejected_with_the_reason(settings: Settings, missing: str) -> None:
+    (run,) = import_paths(settings, [DETAILED]).runs
+    folder = bundle_of(settings, run.run_id)
+    (folder / SOURCE_FOLDER / run.source.sha256 if missing == "source" else folder / missing).unlink()
+    with pytest.raises(BundleError, match=r"not in it|cannot be read"):
+        read_imported(folder)
+    ingest_all(settings)
+    assert ask(settings, "select count(*) from runs") == [(0,)]
+
+
+def test_checks_that_need_what_the_file_does_not_tell_say_so(settings: Settings) -> None:
+    imported(settings, DETAILED)
+    [(unjudged,)] = ask(settings, "select unjudged_checks from verdicts")
+    for name in ("client_lag", "gpu_throttled", "server_token_count", "compilation_in_window", "short_warm_up"):
+        assert name in unjudged
+    assert not {"acceptance_adds_up", "few_rounds", "degenerate_output", "requests_failed"} & set(unjudged)
+    assert set(unjudged) < {check.name for check in CHECKS}
+
+
+def test_a_half_failed_run_is_invalid_also_where_the_file_has_no_requests(settings: Settings, tmp_path: Path) -> None:
+    plain = SAMPLES / "vllm-bench" / "base-random-c4.json"
+    imported(settings, summary_of(plain, tmp_path, failed=3))
+    [(valid, why)] = ask(settings, "select is_valid, why_invalid[1] from results where origin = 'imported'")
+    assert not valid
+    assert "failed" in why
+    assert "the file does not say why" in why
+
+
+def test_figures_that_contradict_each_other_are_a_warning(settings: Settings, tmp_path: Path) -> None:
+    imported(settings, edited(DETAILED, tmp_path, mean_ttft_ms=1.0))
+    [(severity, sentence)] = ask(
+        settings, "select severity, sentence from findings where check_name = 'file_contradicts_itself'"
+    )
+    assert severity == "warning"
+    assert "the file says 1, but its own requests give" in sentence
+
+
+def test_copies_of_one_result_are_found_in_their_job(settings: Settings, tmp_path: Path) -> None:
+    plain = SAMPLES / "vllm-bench" / "base-random-c4.json"
+    imported(settings, plain, edited(plain, tmp_path, date="20260101-000000"))
+    assert ask(settings, "select check_name, len(run_ids) from study_findings") == [("identical_figures", 2)]
+
+
+def test_a_run_in_which_nothing_completed_is_a_failed_one(settings: Settings, tmp_path: Path) -> None:
+    plain = SAMPLES / "vllm-bench" / "base-random-c4.json"
+    gone = {"completed": 0, "failed": 16, "output_throughput": 0.0, "request_throughput": 0.0}
+    imported(settings, summary_of(plain, tmp_path, **gone, total_output_tokens=0, total_token_throughput=0.0))
+    assert ask(settings, "select status, output_tok_per_s from results where origin = 'imported'") == [("failed", None)]
+
+
+def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_path: Path) -> None:
+    damaged = tmp_path / "damaged.json"
+    damaged.write_text(DETAILED.read_text()[:-40])
+    with pytest.raises(ForeignFileError, match="ends too early"):
+        import_paths(settings, [DETAILED, damaged])
+    assert list(settings.bundles.iterdir()) == []
+
+
+def test_nothing_is_imported_when_the_disk_refuses_one_bundle(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = iter(range(2))
+
+    def full(*_: object) -> None:
+        next(written, None)
+        if next(written, None) is None:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("warehouse.bundles.run_bundle.fsync", full)
+    with pytest.raises(ForeignFileError, match="nothing was imported"):
+        import_paths(settings, [APPENDED])
+    assert [path for path in settings.bundles.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("key", ["max_concurrency", "num_prompts"])
+def test_a_figure_that_no_column_can_hold_is_refused_at_once(settings: Settings, tmp_path: Path, key: str) -> None:
+    path = summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14})
+    with pytest.raises(ForeignFileError, match="it cannot be stored"):
+        import_paths(settings, [path])
+    assert list(settings.bundles.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["completed", "failed", "total_output_tokens", "burstiness", "duration"])
+def test_what_is_imported_is_never_rejected_later(settings: Settings, tmp_path: Path, key: str) -> None:
+    imported(settings, summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14}))
+    assert ask(settings, "select count(*) from runs") == [(1,)]
+    assert ask(settings, "select * from rejected_bundles") == []
+
+
+def test_names_with_markup_and_paths_are_text(settings: Settings, tmp_path: Path) -> None:
+    hostile = "../../<script>alert(1)</script>"
+    imported(settings, edited(DETAILED, tmp_path, model_id=hostile), study=hostile, arm=hostile)
+    assert ask(settings, "select target, study_name, arm from runs") == [(hostile,) * 3]
+    assert {path.parent for path in settings.bundles.glob("*/*")} == set(settings.bundles.iterdir())
+
+
+def test_bundles_of_earlier_formats_are_read_beside_imported_ones(settings: Settings) -> None:
+    old_bundle(settings.bundles, run_id="first")
+    second_bundle(settings.bundles, run_id="second")
+    imported(settings, DETAILED)
+    found = ask(settings, "select origin, format_version from runs order by all")
+    assert found == [("imported", 1), ("measured", 1), ("measured", 2)]
+
+
+def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:
+    folder = SAMPLES / "vllm-bench"
+    imported(settings, folder / "base-random-c4.json", study="mine", arm="base")
+    imported(settings, folder / "spec-random-c4.json", study="mine", arm="spec")
+    with open_warehouse(settings) as connection:
+        (pair,) = compare_study(connection, "mine", baseline="base").pairs
+    assert pair.comparison.ratio is not None
+    assert pair.comparison.ratio.low is None, "the requests have no prompts to pair them by"
+
+
+def shown(compared: StudyComparison) -> list[object]:
+    return [(pair.place, pair.comparison.ratio, pair.comparison.basis, pair.verdict) for pair in compared.pairs]
+
+
+def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings) -> None:
+    for repeat in range(2):
+        write(settings, "plain", repeat, 1.0 + repeat / 100)
+        write(settings, "drafted", repeat, 0.5)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        (job_id,) = connection.execute("select distinct job_id from runs").fetchone() or ("",)
+        before = shown(compare_study(connection, job_id))
+        (hardware,) = connection.execute("select distinct hardware from runs").fetchone() or ("",)
+    imported(settings, SAMPLES / "vllm-bench", SAMPLES / "vllm-bench-sweep", hardware=hardware, study="small")
+    with open_warehouse(settings) as connection:
+        assert shown(compare_study(connection, job_id)) == before
+
+
+def test_bundles_may_be_moved_to_another_home_as_they_are(settings: Settings, tmp_path: Path) -> None:
+    imported(settings, SAMPLES / "vllm-bench")
+    before = ask(settings, "select * exclude (started_at) from runs order by run_id")
+    shutil.copytree(settings.bundles, tmp_path / "copy")
+    shutil.rmtree(settings.bundles)
+    (tmp_path / "copy").rename(settings.bundles)
+    rebuild(settings)
+    assert ask(settings, "select * exclude (started_at) from runs order by run_id") == before

@@ -1,0 +1,92 @@
+"""Ingesters that are forked, for speed, and die by kill -9.
+
+Program: `python -m tests.warehouse.ingest.killed_children HOME MODE TIMES`.
+
+MODE `lines`: each kills itself at another line of the warehouse's own code, spread over all that it runs.
+MODE `moments`: each is killed from outside after another time of up to MOMENTS_S, wherever DuckDB or `cp` is then.
+One more bundle waits for each, and after each the published file must open. At the end one ingests what is left.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import duckdb
+
+import warehouse
+from tests.warehouse.runs import failed_request, request, write_run
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+MOMENTS_S = 0.3
+_OURS = str(Path(warehouse.__file__).parent)
+
+
+def lines_of_one_ingestion(settings: Settings, kill_at: int | None) -> int:
+    """How many lines of the warehouse ran; the process dies at the one numbered `kill_at`."""
+    ran = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal ran
+        if not frame.f_code.co_filename.startswith(_OURS):
+            return None
+        ran += event == "line"
+        if ran == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+
+    sys.settrace(trace)
+    try:
+        ingest_all(settings)
+    finally:
+        sys.settrace(None)
+    return ran
+
+
+def forked(work: Callable[[], object]) -> int:
+    """A child that does the work and ends."""
+    child = os.fork()
+    if child == 0:
+        work()
+        os._exit(0)
+    return child
+
+
+def outlived_by_the_published_file(child: int, settings: Settings) -> bool:
+    """Wait for the child. Whether it was killed; the file must open in either case."""
+    _, status = os.waitpid(child, 0)
+    assert status in (0, signal.SIGKILL), status
+    with duckdb.connect(settings.warehouse_file, read_only=True) as connection:
+        assert connection.execute("select count(*) from results").fetchone() is not None
+    return status == signal.SIGKILL
+
+
+def main(home: Path, mode: str, times: int) -> None:
+    """Prints how many were killed before they were done."""
+    settings, moments = Settings(home=home), random.Random(7)  # noqa: S311 - the same moments in every run
+    write_run(settings.bundles, run_id="first")
+    lines = lines_of_one_ingestion(settings, kill_at=None)
+    killed = 0
+    for number in range(times):
+        write_run(settings.bundles, (request(), failed_request(index=1)), run_id=f"run-{number}")
+        if mode == "lines":
+            child = forked(lambda at=1 + number * lines // times: lines_of_one_ingestion(settings, at))  # type: ignore[misc]  # mypy: defaults of a lambda
+        else:
+            child = forked(lambda: ingest_all(settings))
+            time.sleep(moments.uniform(0, MOMENTS_S))  # the moment of death, nothing waits for it
+            os.kill(child, signal.SIGKILL)
+        killed += outlived_by_the_published_file(child, settings)
+    ingest_all(settings)
+    print(killed)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

@@ -1,0 +1,46 @@
+"""The real ingester as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from warehouse.settings import Settings
+
+
+@contextlib.contextmanager
+def ingester(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m warehouse.ingest.service` on the home; its log is <home>/ingester.log. Killed at the end."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"}
+    with log(settings).open("ab") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "warehouse.ingest.service"],
+            env=environment,
+            cwd=settings.home,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def log(settings: Settings) -> Path:
+    return settings.home / "ingester.log"
+
+
+def until(true: Callable[[], bool], within_s: float = 180.0) -> float:
+    """Look until it is true; the seconds that it took. AssertionError when it does not become true."""
+    started = time.monotonic()
+    while not true():
+        assert time.monotonic() - started < within_s, "did not happen in time"
+        time.sleep(0.02)
+    return time.monotonic() - started

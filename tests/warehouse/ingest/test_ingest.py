@@ -1,0 +1,133 @@
+"""Every bundle is ingested exactly once, and what it says stands in the views."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import sqlalchemy as sa
+
+from tests.warehouse.asking import ask, contents
+from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, old_bundle, request, run_record, write_run
+from tests.warehouse.test_database import NOW, add_job
+from warehouse import database
+from warehouse.app_db import schema
+from warehouse.ingest.bundle_rows import add_bundle
+from warehouse.ingest.master import connect_master
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+
+def test_a_run_stands_in_the_view_with_its_circumstances_and_numbers(settings: Settings) -> None:
+    after = counters(num_drafts=4, num_draft_tokens=12, num_accepted_tokens=6)
+    write_run(settings.bundles, counters_before=counters(), counters_after=after)
+    ingest_all(settings)
+    wanted = (
+        "arm, method, num_speculative_tokens, pattern, output_tok_per_s, acceptance_rate, started_at, engine_start_s"
+    )
+    [row] = ask(settings, f"select {wanted} from results where origin = 'measured'")
+    assert row[:4] == ("draft", "draft_model", 3, "c1-n2")
+    assert row[4:6] == (pytest.approx(4 / 0.6), 0.5)
+    assert (row[6].isoformat(), row[7]) == ("2026-11-21T04:00:00+00:00", 30.0)
+
+
+def test_a_run_of_the_first_format_has_null_where_nothing_was_probed(settings: Settings) -> None:
+    old_bundle(settings.bundles)
+    ingest_all(settings)
+    probed = "cell_id, gpus, driver_version, settings_json, energy_j, host_cpu_mean_percent, kv_cache_usage_max"
+    assert ask(settings, f"select {probed} from runs join run_metrics using (run_id)") == [(None,) * 7]
+    assert ask(
+        settings, "select output_tok_per_s > 0, workload, own_output_lengths from results where origin = 'measured'"
+    ) == [(True, "reference/code/16", False)]
+    assert ask(settings, "select t_s, gpu_power_w from telemetry") == [(1.0, None)]
+
+
+def test_an_arm_without_speculation_has_the_method_none(settings: Settings) -> None:
+    write_run(settings.bundles, arm=BASELINE_ARM, is_baseline=True)
+    ingest_all(settings)
+    assert ask(
+        settings, "select method, draft_model, num_speculative_tokens from results where origin = 'measured'"
+    ) == [("none", None, None)]
+
+
+def test_each_request_stands_in_the_view_with_its_latencies(settings: Settings) -> None:
+    write_run(settings.bundles, (request(), failed_request(index=1)))
+    ingest_all(settings)
+    rows = ask(settings, "select arm, ttft_ms, ttft_from_intended_ms, tpot_ms, error from requests order by index")
+    assert rows[0] == ("draft", *map(pytest.approx, (100.0, 200.0, 100.0)), None)
+    assert rows[1] == ("draft", None, None, None, "connection reset")
+    assert ask(settings, "select chunk_s, chunk_tokens from requests")[0] == ([0.2, 0.4, 0.5], [1, 2, 1])
+
+
+def test_ingesting_again_changes_nothing(settings: Settings) -> None:
+    for number in range(3):
+        write_run(settings.bundles, run_id=f"run-{number}")
+    ingest_all(settings)
+    once = contents(settings)
+    ingest_all(settings)
+    assert contents(settings) == once
+    assert len(once["runs"]) == len(once["run_metrics"]) == 3
+
+
+def test_hostile_texts_come_out_as_they_went_in(settings: Settings) -> None:
+    hostile = "<script>alert('x')</script>'; DROP TABLE runs; -- {\"a\": 1} %s \\ \U0001f600"
+    long = "x" * 2**20
+    write_run(
+        settings.bundles,
+        (request(prompt=hostile, output_text=long, category=hostile),),
+        study_name=hostile[:200],
+        target=hostile[:200],
+        run_id="'; drop table runs",
+    )
+    ingest_all(settings)
+    assert ask(settings, "select study_name, target, run_id from results where origin = 'measured'") == [
+        (hostile, hostile, "'; drop table runs")
+    ]
+    assert ask(settings, "select prompt, output_text, category from requests") == [(hostile, long, hostile)]
+
+
+def test_studies_and_jobs_are_mirrored_and_kept_up_to_date(settings: Settings) -> None:
+    engine = database.app_engine(settings)
+    with engine.begin() as connection:
+        add_job(connection, "job-1")
+    ingest_all(settings)
+    assert ask(settings, "select job_id, state, submitted_at from jobs") == [("job-1", "queued", NOW)]
+    with engine.begin() as connection:
+        connection.execute(schema.jobs.update().values(state="done", finished_at=NOW))
+    ingest_all(settings)
+    assert ask(settings, "select state, finished_at from jobs") == [("done", NOW)]
+    assert ask(settings, "select name from studies") == [("small",)]
+
+
+def test_a_long_run_is_ingested_in_well_under_a_second(settings: Settings) -> None:
+    chunks = tuple(0.2 + 0.01 * number for number in range(200))
+    requests = tuple(
+        request(index=number, chunk_s=chunks, chunk_tokens=(2,) * 200, end_s=9.0, completion_tokens=400)
+        for number in range(1000)
+    )
+    folder = write_run(settings.bundles, requests)
+    with connect_master(settings.master_file) as connection:
+        started = time.process_time()
+        add_bundle(connection, settings.bundles, folder)
+        assert time.process_time() - started < 2.0  # processor time: 0.5 s on an idle machine
+        assert connection.execute("select sum(len(chunk_s)) from request_records").fetchone() == (200_000,)
+
+
+def test_the_whole_record_can_be_had_from_the_json_columns(settings: Settings) -> None:
+    write_run(settings.bundles, counters_before=counters(num_drafts=3))
+    ingest_all(settings)
+    [(arm, before, command)] = ask(settings, "select arm_json, counters_before_json, command_json from runs")
+    assert json.loads(arm) == run_record().arm.model_dump(mode="json")
+    assert json.loads(before)["num_drafts"] == 3
+    assert json.loads(command) == ["vllm", "serve"]
+
+
+def test_an_app_database_that_is_away_stops_no_measurement(settings: Settings) -> None:
+    engine = database.app_engine(settings)
+    with engine.begin() as connection:
+        connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
+    engine.dispose()
+    write_run(settings.bundles)
+    ingest_all(settings)
+    assert ask(settings, "select run_id from runs") == [("run-1",)]

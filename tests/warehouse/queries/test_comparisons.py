@@ -1,0 +1,209 @@
+"""From bundles to verdicts: what is kept out, what is compared with what, and what is advised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+
+from cli.compare import exit_status
+from lab.advice import advise
+from lab.errors import QueryError
+from lab.metrics.records import RequestRecord
+from tests.lab.validity.healthy import healthy
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.database import open_warehouse
+from warehouse.ingest.rebuild import rebuild
+from warehouse.ingest.service import ingest_all
+from warehouse.queries import paired_runs
+from warehouse.queries import results as queries
+from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.comparisons import agreements, break_evens, compare_study
+from warehouse.settings import Settings
+
+#: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
+SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}
+
+
+def stretched(request: RequestRecord, factor: float) -> RequestRecord:
+    times = ("intended_send_s", "sent_s", "first_token_s", "end_s")
+    moved: dict[str, Any] = {name: None if (at := getattr(request, name)) is None else at * factor for name in times}
+    return replace(request, **moved, chunk_s=tuple(at * factor for at in request.chunk_s))
+
+
+def write(settings: Settings, arm: str, repeat: int, factor: float, **changes: Any) -> None:
+    base = healthy(drafted=arm == "drafted")
+    requests = [stretched(request, factor) for request in base.requests]
+    values = {
+        "run_id": f"{arm}-{repeat}",
+        "cell_key": f"{arm}-{repeat}",
+        "arm": base.run.arm.model_copy(update={"name": arm}),
+        "is_baseline": arm == "plain",
+        "repeat": repeat,
+        "duration_s": max(request.end_s or 0 for request in requests),
+        **changes,
+    }
+    write_bundle(settings.bundles, base.run.model_copy(update=values), requests, base.samples, None)
+
+
+@pytest.fixture(scope="module")
+def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Three repeats of a baseline, an arm twice as fast and an arm that is the same."""
+    for arm, factors in SLOWER.items():
+        for repeat, factor in enumerate(factors):
+            write(shared, arm, repeat, factor)
+    ingest_all(shared)
+    with open_warehouse(shared) as connection:
+        yield connection
+
+
+def test_an_arm_twice_as_fast_is_faster_and_one_that_is_the_same_is_not(con: duckdb.DuckDBPyConnection) -> None:
+    found = compare_study(con, "job-1")
+    verdicts = {pair.candidate.arm: pair for pair in found.pairs}
+    assert (found.baseline, set(verdicts)) == ("plain", {"drafted", "same"})
+    ratio = verdicts["drafted"].comparison.ratio
+    assert ratio is not None
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert ratio.low < ratio.value < ratio.high
+    assert verdicts["drafted"].verdict.word == "faster"
+    assert verdicts["same"].verdict.word == "no difference"
+    assert exit_status(found, 0.05) == 0
+
+
+def test_for_a_latency_lower_is_faster(con: duckdb.DuckDBPyConnection) -> None:
+    (drafted, _) = compare_study(con, "job-1", "e2e_p50_ms").pairs
+    assert drafted.candidate.arm == "drafted"
+    assert drafted.verdict.word == "faster"
+    assert drafted.comparison.ratio is not None
+    assert drafted.comparison.ratio.value < 1
+
+
+def test_another_baseline_turns_the_verdict_and_the_exit_status(con: duckdb.DuckDBPyConnection) -> None:
+    found = compare_study(con, "job-1", baseline="drafted")
+    assert {pair.candidate.arm: pair.verdict.word for pair in found.pairs} == {"plain": "slower", "same": "slower"}
+    assert exit_status(found, 0.05) == 1
+
+
+def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    write(settings, "drafted", 0, 0.5)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        found = compare_study(con, "job-1")
+    (pair,) = found.pairs
+    assert pair.verdict.word == "not enough data"
+    assert exit_status(found, 0.05) == 3
+
+
+def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    after = healthy().run.counters_after
+    assert after is not None
+    wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
+    write(settings, "same", 0, 1.0, counters_after=wrong)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        runs = queries.results(con, "job-1").set_index("run_id")
+        compared = queries.speedup(con, "job-1")
+        found = queries.findings(con, "job-1")
+        assert compare_study(con, "job-1").pairs == ()
+    assert runs.loc["plain-0", "is_valid"]
+    assert not runs.loc["same-0", "is_valid"]
+    assert "counted" in str(runs["why_invalid"]["same-0"])
+    assert list(compared["arm"]) == ["plain"]
+    assert found.iloc[0][["severity", "run_id"]].tolist() == ["invalid", "same-0"]
+
+
+def test_a_study_is_named_by_job_digest_or_name(con: duckdb.DuckDBPyConnection) -> None:
+    assert (
+        paired_runs.jobs_of(con, "job-1")
+        == paired_runs.jobs_of(con, "000000")
+        == paired_runs.jobs_of(con, "small")
+        == ["job-1"]
+    )
+    with pytest.raises(QueryError, match="no results of 'nothing'"):
+        paired_runs.jobs_of(con, "nothing")
+    with pytest.raises(QueryError, match="use one of"):
+        compare_study(con, "job-1", "dataset")
+    with pytest.raises(QueryError, match="no valid run of an arm 'other'"):
+        compare_study(con, "job-1", baseline="other")
+
+
+def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None:
+    for _, agreed in agreements(con, compare_study(con, "job-1")):
+        assert agreed.same_share is not None
+        assert agreed.same_share.value == 1
+        assert agreed.unpaired == 0
+
+
+def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
+    (advice,) = advise(measured_of(con, compare_study(con, "job-1")))
+    assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
+    assert set(advice.because[0].run_ids) >= {"drafted-0", "plain-0"}
+    told = "\n".join(line.text for line in advice.because)
+    assert "concurrency 4 is interactive use (up to 4), where the time per token is felt: a token takes drafted" in told
+    assert "the draft's memory was not measured" in told
+    assert "ran draft_model with k = 3" in told
+
+
+def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    for attempt, error in enumerate(("out of memory", "ValueError: no kernel for this GPU")):
+        about = {"run_id": f"drafted-0-{attempt}", "attempt": attempt, "status": "failed", "error": error}
+        write(settings, "drafted", 0, 1.0, **about)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        found = compare_study(con, "job-1")
+        (advice,) = advise(measured_of(con, found), failed_of(con, found))
+    assert advice.action == "do not enable"
+    (line,) = advice.because  # the last attempt counts
+    assert line.text == "drafted (draft_model, k = 3) failed in 1 run: ValueError: no kernel for this GPU"
+    assert line.run_ids == ("drafted-0-1",)
+
+
+def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBPyConnection) -> None:
+    found = break_evens(compare_study(con, "job-1"))
+    assert {line[0]: even.answer for line, even in found.items()}["drafted"] == "pays everywhere measured"
+
+
+def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_are_more(settings: Settings) -> None:
+    write(settings, "plain", 0, 1.0)
+    write(settings, "drafted", 0, 0.5)
+    ingest_all(settings)
+    assert "measured only once" in sentences(settings)
+    for arm in ("plain", "drafted"):
+        write(settings, arm, 1, 0.99)
+    ingest_all(settings)
+    assert "measured only once" not in sentences(settings)
+    ingested = sentences(settings)
+    rebuild(settings)
+    assert sentences(settings) == ingested
+
+
+def sentences(settings: Settings) -> str:
+    """Of the job, not of its runs."""
+    with open_warehouse(settings) as con:
+        found = queries.findings(con, "job-1")
+    return "\n".join(found[found["run_id"].isna()]["sentence"])
+
+
+def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_one_sent_twice(
+    settings: Settings,
+) -> None:
+    base = healthy()
+    twice = [replace(request, prompt_id=f"p{request.index % 500}") for request in base.requests]
+    write_bundle(settings.bundles, base.run, twice, base.samples, None)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        (arm,) = paired_runs.arm_runs(connection, ["job-1"], "ttft_mean_ms")
+        means = "select prompt_id, avg(ttft_ms) from request_records group by prompt_id"
+        expected = dict(connection.execute(means).fetchall())
+        assert paired_runs._requests(connection, [], "ttft_mean_ms") == {}
+    (run,) = arm.runs
+    assert run.requests is not None
+    assert run.requests.prompts == tuple(f"p{place}" for place in range(500))
+    assert dict(zip(run.requests.prompts, run.requests.numbers, strict=True)) == pytest.approx(expected)

@@ -1,0 +1,191 @@
+"""Each question's answer, computed by hand from a small job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+
+from lab.errors import QueryError
+from lab.metrics.histogram import quantile
+from lab.metrics.records import TelemetrySample
+from lab.study import Workload
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, counters, request, run_record, write_run
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.database import open_warehouse
+from warehouse.ingest.service import ingest_all
+from warehouse.queries import results as queries
+from warehouse.settings import Settings
+
+
+def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
+    """A run of one request that takes a second."""
+    tokens = round(tokens_per_s)
+    workload = changes.get("workload")
+    only = request(
+        prompt_tokens=10 if workload is None else workload.input_tokens,
+        sent_s=0.0,
+        first_token_s=0.1,
+        chunk_s=(0.1, 1.0),
+        chunk_tokens=None,
+        end_s=1.0,
+        completion_tokens=tokens,
+        requested_output_tokens=tokens,
+    )
+    write_run(
+        settings.bundles,
+        (only,),
+        **{
+            "run_id": f"{arm}-{repeat}",
+            "arm": BASELINE_ARM if arm == "base" else DRAFT_ARM,
+            "is_baseline": arm == "base",
+            "repeat": repeat,
+            **changes,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
+    after = {
+        "generation_tokens": 60,
+        "num_draft_tokens": 30,
+        "num_accepted_tokens": 15,
+        "num_drafts": 10,
+        "num_accepted_tokens_per_position": (9, 4, 2),
+    }
+    later = {
+        "generation_tokens": 50,
+        "num_draft_tokens": 90,
+        "num_accepted_tokens": 30,
+        "num_drafts": 30,
+        "num_accepted_tokens_per_position": (15, 9, 6),
+    }
+    write(shared, "base", 0, 40)
+    write(shared, "base", 1, 50)
+    write(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**after))
+    write(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**later))
+    write(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
+    write(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
+    ingest_all(shared)
+    with open_warehouse(shared) as connection:
+        yield connection
+
+
+def test_the_speedup_is_the_mean_of_the_ratios_within_each_repeat(con: duckdb.DuckDBPyConnection) -> None:
+    base, draft = queries.speedup(con, "job-1").to_dict("records")
+    assert (base["arm"], base["is_baseline"], base["value"], base["ratio"]) == ("no draft", True, 45.0, 1.0)
+    assert (draft["arm"], draft["method"], draft["num_speculative_tokens"]) == ("draft", "draft_model", 3)
+    assert (draft["value"], draft["value_min"], draft["value_max"]) == (55.0, 50.0, 60.0)
+    assert (draft["ratio"], draft["ratio_min"], draft["ratio_max"]) == (1.25, 1.0, 1.5)
+    assert (draft["repeats"], draft["paired_repeats"], draft["concurrency"]) == (2, 2, 1)
+
+
+def test_a_repeat_without_its_baseline_has_a_value_and_no_ratio(settings: Settings) -> None:
+    write(settings, "draft", 0, 60)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        [row] = queries.speedup(con, "job-1").to_dict("records")
+    assert (row["value"], row["repeats"], row["paired_repeats"]) == (60.0, 1, 0)
+    assert math.isnan(row["ratio"])
+
+
+def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
+    write(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
+    write(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        assert queries.speedup(con, "job-1")["value"].tolist() == [60.0]
+
+
+@pytest.mark.parametrize("metric", ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs'])
+def test_a_metric_that_is_none_is_refused(con: duckdb.DuckDBPyConnection, metric: str) -> None:
+    with pytest.raises(QueryError, match="is no metric to compare: use one of requests_completed"):
+        queries.speedup(con, "job-1", metric)
+
+
+@pytest.mark.parametrize("metric", queries.COMPARABLE)
+def test_every_number_of_a_run_can_be_compared(con: duckdb.DuckDBPyConnection, metric: str) -> None:
+    assert len(queries.speedup(con, "job-1", metric)) == 2
+
+
+def test_acceptance_per_position_is_pooled_by_drafts(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.acceptance_per_position(con, "job-1")
+    assert found["position"].tolist() == [1, 2, 3]
+    assert found["acceptance"].tolist() == pytest.approx([24 / 40, 13 / 40, 8 / 40])
+    assert found["num_drafts"].tolist() == [40, 40, 40]
+
+
+def test_jobs_with_results_are_counted_newest_first(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.jobs_with_results(con)
+    assert found["job_id"].tolist() == ["job-1", "job-0"]
+    assert found["runs_completed"].tolist() == [4, 1]
+    assert found["runs_failed"].tolist() == [1, 0]
+    assert found["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
+
+
+def test_results_are_those_of_one_job(con: duckdb.DuckDBPyConnection) -> None:
+    assert len(queries.results(con, "job-1")) == 5
+    assert queries.results(con, "'; drop table runs; --").empty
+
+
+def test_a_failed_run_has_its_reason_and_unknown_numbers(con: duckdb.DuckDBPyConnection) -> None:
+    assert queries.failed_runs(con, "job-1")["error"].tolist() == ["the engine died"]
+    found = queries.results(con, "job-1").set_index("run_id").loc["broken"]
+    assert found[["output_tok_per_s", "ttft_p50_ms", "acceptance_rate"]].isna().all()
+
+
+def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.run_seconds(con)
+    assert found["runs"].sum() == 5
+    assert set(found["run_s"]) == {2.0}
+
+
+def test_histograms_of_repeats_are_pooled(con: duckdb.DuckDBPyConnection) -> None:
+    found = queries.histogram_counts(con, "job-1", "ttft")
+    draft = found[found["arm"] == "draft"]
+    counts = dict(zip(draft["bucket"].tolist(), draft["count"].tolist(), strict=True))
+    assert sum(counts.values()) == 2
+    assert quantile(counts, 0.5) == pytest.approx(100, rel=0.005)
+
+
+def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with_its_own(settings: Settings) -> None:
+    for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
+        workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
+        for arm, rate in zip(("base", "draft"), rates, strict=True):
+            write(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        found = queries.speedup(connection, "job-1")
+    drafted = found[found["arm"] == "draft"]
+    assert drafted[["input_tokens", "ratio", "paired_repeats"]].to_numpy().tolist() == [[64, 3.0, 1], [1024, 0.5, 1]]
+
+
+def test_runs_of_one_cell_are_found_in_every_study(settings: Settings) -> None:
+    for number, cell_id in enumerate(("same", "other", "same")):
+        where: dict[str, Any] = {
+            "study_id": str(number),
+            "job_id": f"job-{number}",
+            "started_at": f"2026-11-2{number}T00:00:00+00:00",
+        }
+        write_run(settings.bundles, run_id=f"run-{number}", identity=cell(cell_id), **where)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        assert list(queries.same_cell(connection, "same")["job_id"]) == ["job-0", "job-2"]
+        assert queries.same_cell(connection, "none").empty
+
+
+def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:
+    samples = [TelemetrySample(t_s, 0.1, 1, 0, 0, gpu_power_w=power_w) for t_s, power_w in ((1.0, 100.0), (2.0, 300.0))]
+    write_bundle(settings.bundles, run_record(), (request(),), samples, None)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        found = queries.telemetry(connection, "run-1")
+        (energy_j,) = connection.execute("select energy_j from results where origin = 'measured'").fetchone() or ()
+    assert found["gpu_power_w"].tolist() == [100.0, 300.0]
+    assert found["kv_cache_usage"].isna().all()
+    assert energy_j == 300.0

@@ -1,0 +1,216 @@
+"""A slice is what a plain filter over all runs gives, whatever is asked for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as with_settings
+from hypothesis import strategies as st
+
+from lab.cost import Price
+from lab.errors import QueryError
+from lab.metrics.histogram import cumulative, quantile
+from lab.study import Arm, Load, Speculation, Workload
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record
+from warehouse.app_db import price_book
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.database import app_engine, open_warehouse
+from warehouse.ingest.service import ingest_all
+from warehouse.queries import slices
+from warehouse.queries.slice_filters import DIMENSIONS, VALIDITIES, Filters
+from warehouse.settings import Settings
+
+NGRAM = Arm(name="n-gram", speculation=Speculation(method="ngram", num_speculative_tokens=5))
+PLACES = [
+    (arm, category, concurrency, day)
+    for arm, day in ((BASELINE_ARM, 1), (DRAFT_ARM, 2), (NGRAM, 3))
+    for category in ("code", None)
+    for concurrency in (1, 2)
+]
+
+
+def write_all(settings: Settings) -> None:
+    """Two jobs of runs that differ in much, one that failed, one on GPUs, and one whose hardware has a price."""
+    for place, (arm, category, concurrency, day) in enumerate(PLACES):
+        around = circumstances(
+            hardware="H200" if place == 0 else "2-core processor",
+            engine_version="0.32.0" if place % 2 else "0.33.0",
+            gpus=("GPU-1", "GPU-2") if place == 0 else (),
+        )
+        record = run_record(
+            run_id=f"run-{place}",
+            job_id=f"job-{place % 2}",
+            study_name="small",
+            arm=arm,
+            is_baseline=arm == BASELINE_ARM,
+            workload=Workload(category=category, output_tokens=16),
+            load=Load(max_concurrency=concurrency, num_prompts=2),
+            started_at=f"2026-11-{day:02d}T23:59:00+00:00",
+            status="failed" if place == len(PLACES) - 1 else "completed",
+            error="it died" if place == len(PLACES) - 1 else None,
+            circumstances=around,
+        )
+        # of a request that takes as long as its place says
+        requests = [request(index=n, first_token_s=0.2 + 0.01 * place * n, chunk_tokens=None) for n in range(3)]
+        write_bundle(settings.bundles, record, requests, (), None)
+
+
+@pytest.fixture(scope="module")
+def sliced(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+    settings = Settings(home=tmp_path_factory.mktemp("sliced") / "home")
+    shutil.copytree(migrated_home, settings.home)
+    engine = app_engine(settings)
+    price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
+    price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}))
+    engine.dispose()
+    write_all(settings)
+    ingest_all(settings)
+    with closing(open_warehouse(settings)) as connection:
+        yield connection
+
+
+def everything(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+    found = slices.runs(con, Filters(validity="any"), ())
+    return [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
+
+
+@st.composite
+def filters(draw: st.DrawFn) -> Filters:
+    values = {
+        "arm": ["no draft", "draft", "n-gram", "gone"],
+        "category": ["code", "all", "unknown"],
+        "concurrency": ["1", "2", "32"],
+        "k": ["3", "5", "none"],
+        "engine": ["vllm 0.32.0", "vllm 0.33.0", "vllm 0.12.0"],
+        "origin": ["measured", "published"],
+        "study": ["small · job-0", "small · job-1", "'; DROP TABLE runs; --"],
+    }
+    chosen = tuple(
+        (name, tuple(draw(st.lists(st.sampled_from(there), unique=True, max_size=2)))) for name, there in values.items()
+    )
+    days = st.none() | st.integers(1, 4).map(lambda day: date(2026, 11, day))
+    return Filters(
+        tuple(pair for pair in chosen if draw(st.booleans())),
+        draw(st.sampled_from([(), ("published",)])),
+        draw(days),
+        draw(days),
+        draw(st.sampled_from(VALIDITIES)),
+    )
+
+
+def kept(run: dict[str, Any], asked: Filters) -> bool:
+    """The same in plain words."""
+    for name, values in asked.chosen:
+        beside = name == "study" and run["origin"] in asked.beside
+        if values and run[name] not in values and not beside:
+            return False
+    valid = run["is_valid"]
+    if {"not invalid": valid is False, "valid": valid is not True, "invalid": valid is not False, "any": False}[
+        asked.validity
+    ]:
+        return False
+    begun = run["started_at"]
+    day = None if pd.isna(begun) else datetime.fromtimestamp(begun.timestamp(), UTC).date()
+    if asked.begun_from is not None and (day is None or day < asked.begun_from):
+        return False
+    return asked.begun_to is None or (day is not None and day <= asked.begun_to)
+
+
+@given(asked=filters())
+@with_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_slice_is_what_a_plain_filter_gives(sliced: duckdb.DuckDBPyConnection, asked: Filters) -> None:
+    wanted = {run["run_id"] for run in everything(sliced) if kept(run, asked)}
+    found = slices.runs(sliced, asked, ["output_tok_per_s"])
+    assert set(found["run_id"]) == wanted
+    assert slices.count(sliced, asked) == len(wanted)
+
+
+def test_options_count_each_completed_run_once_in_every_dimension(sliced: duckdb.DuckDBPyConnection) -> None:
+    options = slices.options(sliced)
+    runs = options.groupby("dimension")["runs"].sum()
+    assert set(runs.index) == set(DIMENSIONS)
+    assert set(runs) == {len(everything(sliced))}
+    assert set(options.loc[options["dimension"] == "origin", "value"]) == {"measured", "published"}
+
+
+def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced: duckdb.DuckDBPyConnection) -> None:
+    asked = Filters(
+        (("study", ("small · job-0", "small · job-1")), ("arm", ("n-gram",)), ("k", ("3",))), validity="any"
+    )
+    assert slices.count(sliced, asked) == 0
+    assert dict(slices.to_blame(sliced, asked)) == {"arm": 4, "k": 3}
+
+
+def test_numbers_of_a_run_follow_from_its_metrics_and_what_is_unknown_is_null(
+    sliced: duckdb.DuckDBPyConnection,
+) -> None:
+    names = ["output_tok_per_s", "tpot_p50_ms", *slices.DERIVED, "cost_per_million_output_tokens"]
+    found = slices.runs(sliced, Filters(validity="any"), names).set_index("run_id")
+    first, other = found.loc["run-0"], found.loc["run-1"]
+    assert first["tok_per_s_per_gpu"] == pytest.approx(first["output_tok_per_s"] / 2)
+    assert first["tok_per_s_per_user"] == pytest.approx(1000 / first["tpot_p50_ms"])
+    assert first["cost_per_million_output_tokens"] == pytest.approx(7.2 / 3600 / first["output_tok_per_s"] * 1e6)
+    assert first["currency"] == "EUR"
+    assert np.isnan(other["tok_per_s_per_gpu"])
+    assert np.isnan(other["cost_per_million_output_tokens"])
+    published = found[found["origin"] == "published"]
+    assert published["tok_per_s_per_gpu"].isna().all()
+    assert "friday-night-2025-12" in set(published["source"])
+
+
+def test_pooled_percentiles_are_those_of_all_requests_together(sliced: duckdb.DuckDBPyConnection) -> None:
+    asked = Filters((("study", ("small · job-0", "small · job-1")),), validity="any")
+    pooled = slices.pooled(sliced, asked, "ttft", ["arm"])
+    runs = slices.pooled_runs(sliced, asked, "ttft", ["arm"]).set_index("arm")["runs"]
+    for arm, group in pooled.groupby("arm"):
+        exact = np.array(
+            [
+                ms
+                for (ms,) in sliced.execute(
+                    "select ttft_ms from requests join runs using (run_id) where runs.arm = ? and status = 'completed'",
+                    [arm],
+                ).fetchall()
+            ]
+        )
+        counts = dict(zip(group["bucket"].tolist(), group["count"].tolist(), strict=True))
+        assert sum(counts.values()) == exact.size == 3 * runs[arm]
+        for q in (0.5, 0.9, 0.95, 0.99):
+            assert quantile(counts, q) == pytest.approx(np.quantile(exact, q), rel=0.01)
+        values, shares = cumulative(counts, 1000)
+        for value, share in zip(values, shares, strict=True):
+            assert (exact <= value * 0.995).mean() <= share <= (exact <= value * 1.0051).mean()
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        lambda con: slices.runs(con, Filters(), ["run_id"]),
+        lambda con: slices.runs(con, Filters((("run_id; --", ("x",)),)), []),
+        lambda con: slices.pooled(con, Filters(), "charm", ["arm"]),
+        lambda con: slices.pooled(con, Filters(), "ttft", ["run_id"]),
+    ],
+)
+def test_what_is_no_column_of_a_slice_is_refused(sliced: duckdb.DuckDBPyConnection, question: Any) -> None:
+    with pytest.raises(QueryError):
+        question(sliced)
+
+
+@given(st.dictionaries(st.integers(-50, 800), st.integers(1, 1000), min_size=1), st.integers(2, 40))
+def test_a_thinned_distribution_keeps_its_ends_and_its_shares(counts: dict[int, int], most: int) -> None:
+    values, shares = cumulative(counts, most)
+    every_value, every_share = cumulative(counts, len(counts))
+    whole = dict(zip(every_value.tolist(), every_share.tolist(), strict=True))
+    assert len(values) <= most
+    assert shares[-1] == pytest.approx(1)
+    assert values[-1] == every_value[-1]
+    assert all(whole[value] == share for value, share in zip(values.tolist(), shares.tolist(), strict=True))

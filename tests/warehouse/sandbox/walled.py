@@ -1,0 +1,63 @@
+"""A home with secrets beside its warehouse, and what must still be true of it after a statement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import psutil
+
+from lab.errors import QueryError
+from warehouse.sandbox.runner import run_sql
+from warehouse.settings import Settings
+
+SECRET = "correct horse battery staple"
+OTHER_SECRET = "a row of another database"
+
+
+@dataclass
+class Walled:
+    """`said` gives the refusal, or the answer as text. Neither may hold a secret, nothing may be made or left."""
+
+    settings: Settings
+    _before: dict[Path, tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        text = f"name,value\nsecret,{SECRET}\n"
+        for name in ("secret.txt", "secret.csv", "secret.sql", ".env"):
+            (self.settings.home / name).write_text(text)
+        with duckdb.connect(self.settings.home / "other.duckdb") as other:
+            other.execute(f"CREATE TABLE hidden AS SELECT '{OTHER_SECRET}' AS text")
+            other.execute(f"COPY hidden TO '{self.settings.home / 'secret.parquet'}'")
+        self._before = self._files()
+
+    def said(self, sql: str, **limits: object) -> str:
+        """`{home}` in the statement stands for the home's path."""
+        try:
+            result = run_sql(self.settings.model_copy(update=limits), sql.replace("{home}", str(self.settings.home)))
+        except QueryError as error:
+            said = f"refused: {error}"
+        else:
+            said = f"answered: {result.rows()}"
+        assert SECRET not in said
+        assert OTHER_SECRET not in said
+        assert OTHER_SECRET.encode().hex() not in said
+        assert self._files() == self._before
+        assert not left_over()
+        return said
+
+    def _files(self) -> dict[Path, tuple[int, int]]:
+        found = ((path, path.stat()) for path in self.settings.home.rglob("*"))
+        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
+
+
+def left_over() -> list[psutil.Process]:
+    """Children of this process that answer SQL, or ended and were never waited for."""
+    return [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE] + answering()
+
+
+def answering(parent: int | None = None) -> list[psutil.Process]:
+    """The children of a process (of this one, without) that answer SQL."""
+    children = psutil.Process(parent).children(recursive=True)
+    return [child for child in children if any("sandbox import child" in part for part in child.cmdline())]

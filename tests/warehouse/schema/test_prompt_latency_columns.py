@@ -1,0 +1,90 @@
+"""The latencies of a run's prompts in one row are those of its requests."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import pytest
+import sqlalchemy as sa
+from alembic import command
+
+from tests.lab.validity.healthy import healthy
+from warehouse.bundles.run_bundle import write_bundle
+from warehouse.database import open_warehouse
+from warehouse.ingest.service import ingest_all
+from warehouse.schema import prompt_latency_columns, revisions
+from warehouse.schema.tables import WAREHOUSE
+from warehouse.settings import Settings
+
+_LISTED = "select * from prompt_latencies join prompt_lists using (prompts_id) order by run_id"
+
+
+def write(settings: Settings, run_id: str) -> None:
+    """A run in which the first prompts were sent twice, some requests failed, and one had a single token."""
+    base = healthy()
+    run = base.run.model_copy(update={"run_id": run_id, "cell_key": run_id})
+    requests = [replace(each, prompt_id=f"p{each.index % 500}") for each in base.requests]
+    requests[3] = replace(requests[3], error="broke off", completion_tokens=None)
+    requests[20] = replace(requests[20], completion_tokens=1)  # no time per output token
+    write_bundle(settings.bundles, run, requests, base.samples, None)
+
+
+def listed(settings: Settings) -> list[dict[str, Any]]:
+    with duckdb.connect(settings.master_file, read_only=True) as connection:
+        return connection.execute(_LISTED).to_arrow_table().to_pylist()
+
+
+def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) -> None:
+    for run_id in ("run-1", "run-2"):
+        write(settings, run_id)
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        assert connection.execute("select count(*) from prompt_lists").fetchone() == (1,)
+        found = prompt_latency_columns.read(connection, ["run-1", "run-2"], "ttft_ms")
+    assert found["run-1"].prompts is found["run-2"].prompts
+    assert len(found["run-1"].prompts) == len(found["run-1"].numbers) == 500
+
+
+def test_a_prompt_whose_latency_is_unknown_is_left_out_of_it_alone(settings: Settings) -> None:
+    write(settings, "run-1")
+    ingest_all(settings)
+    with open_warehouse(settings) as connection:
+        ttft = prompt_latency_columns.read(connection, ["run-1"], "ttft_ms")["run-1"]
+        tpot = prompt_latency_columns.read(connection, ["run-1"], "tpot_ms")["run-1"]
+        means = (
+            "select prompt_id, avg(tpot_ms) from request_records where tpot_ms is not null and is_completed group by 1"
+        )
+        expected = dict(connection.execute(means).fetchall())
+    assert set(ttft.prompts) - set(tpot.prompts) == {"p20"}
+    assert dict(zip(tpot.prompts, tpot.numbers, strict=True)) == pytest.approx(expected)
+
+
+def test_a_run_without_an_answer_has_no_row_and_is_no_error(settings: Settings) -> None:
+    base = healthy()
+    failed = [replace(each, error="refused", completion_tokens=None) for each in base.requests]
+    write_bundle(settings.bundles, base.run, failed, base.samples, None)
+    ingest_all(settings)
+    assert listed(settings) == []
+    with open_warehouse(settings) as connection:
+        assert prompt_latency_columns.read(connection, [base.run.run_id], "ttft_ms") == {}
+
+
+def test_a_master_of_before_has_after_migrating_what_ingesting_would_give(settings: Settings) -> None:
+    for run_id in ("run-1", "run-2"):
+        write(settings, run_id)
+    ingest_all(settings)
+    before = listed(settings)
+    engine = sa.create_engine(sa.URL.create("duckdb", database=str(settings.master_file)))
+    for move, revision in ((command.downgrade, "warehouse_0005"), (command.upgrade, "head")):
+        with engine.begin() as connection:
+            move(revisions.alembic_config("warehouse", connection, WAREHOUSE), revision)
+    engine.dispose()
+    after = listed(settings)
+    assert len(before) == len(after) == 2
+    for was, now in zip(before, after, strict=True):
+        for name in ("run_id", "prompts_id", "prompt_ids"):
+            assert was[name] == now[name]
+        for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
+            assert now[name] == [None if number is None else pytest.approx(number) for number in was[name]]

@@ -1,0 +1,59 @@
+"""The views have the columns that pages and users rely on, and every table, view and column says what it means."""
+
+from __future__ import annotations
+
+from tests.warehouse.asking import ask
+from warehouse.database import open_warehouse
+from warehouse.schema import dictionary
+from warehouse.settings import Settings
+
+RESULTS = """
+run_id cell_key job_id study_id study_name hardware host engine engine_version target arm is_baseline method draft_model
+num_speculative_tokens dataset category requested_output_tokens ignore_eos pattern concurrency num_prompts burstiness
+request_rate_rps endpoint temperature repeat launch_index attempt status error started_at duration_s requests_completed
+requests_failed prompt_tokens completion_tokens output_tok_per_s total_tok_per_s request_per_s acceptance_rate
+acceptance_length acceptance_per_position num_drafts num_draft_tokens num_accepted_tokens prefix_cache_hit_rate
+goodput_request_per_s server_generation_tokens loop_lag_p99_ms late_send_max_ms engine_start_s idle_before_s
+warmup_requests drafthouse_revision cell_id arm_id workload_id load_id dataset_digest prompts_seed driver_version gpus
+gpus_found_by target_revision draft_digest energy_j energy_j_per_output_token gpu_power_mean_w gpu_throttled_share
+gpu_utilisation_mean_percent gpu_memory_used_max_bytes gpu_temperature_max_c kv_cache_usage_max engine_waiting_max
+engine_running_mean host_cpu_mean_percent host_memory_used_max_bytes
+"""
+LATENCIES = [
+    f"{latency}_{statistic}_ms"
+    for latency in ("ttft", "tpot", "itl", "icl", "e2e")
+    for statistic in ("mean", "p50", "p90", "p95", "p99")
+]
+REQUESTS = """
+run_id job_id arm method dataset category concurrency repeat index prompt_id prompt intended_send_s sent_s first_token_s
+end_s chunk_s chunk_tokens prompt_tokens completion_tokens finish_reason error output_text spec_drafts spec_draft_tokens
+spec_accepted_tokens ttft_ms ttft_from_intended_ms tpot_ms e2e_ms requested_output_tokens
+"""
+
+
+def columns(settings: Settings, name: str) -> set[str]:
+    return {column for (column, *_) in ask(settings, f"describe {name}")}
+
+
+def test_the_wide_view_has_every_column_that_was_promised(settings: Settings) -> None:
+    assert {*RESULTS.split(), *LATENCIES} <= columns(settings, "results")
+
+
+def test_the_view_of_requests_has_every_column_that_was_promised(settings: Settings) -> None:
+    assert set(REQUESTS.split()) <= columns(settings, "requests")
+
+
+def test_everything_in_the_warehouse_says_what_it_means(settings: Settings) -> None:
+    silent = """
+        select table_name from duckdb_tables() where comment is null
+        union all select view_name from duckdb_views() where not internal and comment is null
+        union all select table_name || '.' || column_name from duckdb_columns()
+            where not internal and coalesce(comment, '') = ''
+    """
+    assert ask(settings, silent) == []
+
+
+def test_the_data_dictionary_is_what_the_warehouse_says(settings: Settings) -> None:
+    with open_warehouse(settings) as connection:
+        written = dictionary.PAGE.read_text(encoding="utf-8")
+        assert written == dictionary.page(connection), "run `python -m warehouse.schema.dictionary`"

@@ -1,0 +1,52 @@
+"""Links of the Compare and Advice pages in a real browser, and the way from an open verdict to the form."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.lab.studies import study
+from tests.webapp.browser.test_links import choose, heading, parameters, settled
+from tests.webapp.conftest import Server
+from tests.webapp.measured import measure_study
+from tests.webapp.pages.test_compare import OTHERWISE, THREE
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+_CHARTS = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
+
+
+def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(server: Server, page: Page) -> None:
+    job_id = measure_study(server.settings, study(name="linked", arms=THREE), writes={"n-gram": OTHERWISE})
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.goto(f"{server.url}/compare?job={job_id}")
+    heading(page, "Compare")
+    choose(page, "Baseline", "draft")
+    expect(page).to_have_url(re.compile("baseline=draft"))
+    choose(page, "Candidates", "n-gram")
+    expect(page).to_have_url(re.compile("candidate=n-gram"))
+    page.keyboard.press("Escape")
+    choose(page, "^Load$", "c4-n8")
+    expect(page).to_have_url(re.compile("at_load=c4-n8"))
+    settled(page)
+    expect(page.get_by_text("50% of 8 prompts got the same greedy output")).to_be_visible()
+    other = page.context.new_page()
+    other.goto(page.url)
+    heading(other, "Compare")
+    expect(other.get_by_text("50% of 8 prompts got the same greedy output")).to_be_visible()
+    expect(other.locator(_CHARTS).first).to_be_visible()
+    assert parameters(other) == parameters(page)
+    expect(other.get_by_text("[a](http://b)").first).to_be_visible()
+    assert other.locator("[data-testid=stMain] .katex, a[href='http://b']").count() == 0
+
+    page.goto(f"{server.url}/advice?job={job_id}&draft_cost=0.2")
+    heading(page, "Advice")
+    expect(page.get_by_role("spinbutton", name="Draft cost")).to_have_value("0.200")
+    expect(page.locator(_CHARTS).first).to_be_visible()
+    page.get_by_role("link", name="Fill in the Submit page with this study").click()
+    heading(page, "Submit a study")
+    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("linked")
+    expect(page.get_by_role("spinbutton", name="Repeats")).to_have_value("3")
+    assert complaints == []

@@ -1,0 +1,160 @@
+"""What only a browser shows of dashboards: the way from a figure to a link for others, and the file on its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+
+from tests.lab.studies import study
+from tests.webapp.browser.test_links import HOSTILE, choose, heading, open_listed, settled
+from tests.webapp.conftest import Server
+from tests.webapp.measured import measure_study
+from warehouse.app_db import dashboards, pins
+from warehouse.database import app_engine
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+#: The beginning of it: invisible letters keep the rest of it from being replaced.
+NAME = HOSTILE[:50]
+CHART = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
+
+
+def menu_button(page: Page, name: str) -> None:
+    """A button that has a tooltip lies within what shows it."""
+    page.locator(f".st-key-{name}").get_by_role("button").first.click()
+
+
+def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_file(
+    server: Server, page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
+    measure_study(server.settings, study(name=HOSTILE, arms=arms))
+    page.goto(f"{server.url}/jobs")
+    heading(page, "Jobs")
+    page.get_by_role("link", name="Results", exact=True).first.click()
+    heading(page, "Results")
+    settled(page)
+    pin(page, "speedup", HOSTILE, f"caption {HOSTILE}")
+    page.goto(f"{server.url}/sql")
+    heading(page, "SQL")
+    settled(page)
+    pin(page, "chart", HOSTILE, "")
+    page.get_by_role("link", name="Open the dashboard").click()
+    expect(page.get_by_role("heading", name=NAME)).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/dashboards\?dashboard=[0-9a-f]{12}$"))
+    for shown in (page, somebody_else(browser, page.url)):
+        expect(shown.get_by_role("heading", name=NAME)).to_be_visible()
+        expect(shown.locator(CHART)).to_have_count(2)
+        expect(shown.get_by_text(f"caption {HOSTILE[:20]}")).to_be_visible()
+        assert shown.locator("[data-testid=stMain] script, .katex, a[href='http://b']").count() == 0
+        assert shown.title() != "owned"
+    settled(page)
+    with page.expect_download() as download:
+        menu_button(page, "dashboards-export")
+    download.value.save_as(tmp_path / "dashboard.html")
+    opens_on_its_own(browser, tmp_path / "dashboard.html")
+
+
+def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showed_meanwhile(
+    server: Server, page: Page
+) -> None:
+    measure_study(server.settings, study(arms=[{"name": "no draft"}, {"name": "n-gram", "speculation": NGRAM}]))
+    page.goto(f"{server.url}/results")
+    heading(page, "Results")
+    settled(page)
+    metric = page.get_by_role("combobox", name=re.compile("^Metric"))
+    pinned = metric.input_value()
+    pin(page, "throughput", "from a view", "")
+    page.get_by_role("dialog").get_by_label("Close").click()
+    choose(page, "Metric", "Request throughput")
+    expect(page).to_have_url(re.compile("metric="))
+    settled(page)
+    open_listed(page, "Dashboards")
+    page.get_by_role("link", name="from a view").click()
+    page.get_by_role("link", name="Where it is from").click()
+    heading(page, "Results")
+    expect(metric).to_have_value(pinned)
+
+
+def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
+    menu_button(page, f"pin-{figure}")
+    dialog = page.get_by_role("dialog")
+    name = dialog.get_by_role("combobox")
+    name.fill(dashboard)
+    name.press("Enter")
+    if caption:
+        dialog.get_by_label("Caption").fill(caption)
+        dialog.get_by_label("Caption").press("Control+Enter")
+    settled(page)
+    dialog.get_by_role("button", name="Pin", exact=True).click()
+    expect(dialog.get_by_text("Pinned to")).to_be_visible()
+
+
+def somebody_else(browser: Browser, url: str) -> Page:
+    """A browser that knows nothing but the link."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    context.set_default_timeout(100_000)
+    fresh = context.new_page()
+    fresh.goto(url)
+    return fresh
+
+
+def opens_on_its_own(browser: Browser, file: Path) -> None:
+    """Without a network it draws everything, asks for nothing but itself, and nothing in it is markup."""
+    context = browser.new_context(offline=True, color_scheme="dark")
+    context.set_default_timeout(100_000)
+    shown, asked, errors = context.new_page(), list[str](), list[str]()
+
+    def note_request(request: Request) -> None:
+        asked.append(request.url)
+
+    def note_console(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            errors.append(message.text)
+
+    shown.on("request", note_request)
+    shown.on("console", note_console)
+    shown.on("pageerror", lambda error: errors.append(str(error)))
+    shown.goto(file.as_uri())
+    expect(shown.get_by_role("heading", name=HOSTILE, exact=True)).to_be_visible()
+    expect(shown.locator("svg.marks")).to_have_count(2)
+    expect(shown.get_by_text(f"caption {HOSTILE}", exact=True)).to_be_visible()
+    expect(shown.get_by_text(re.compile("Drafthouse, data of 20"))).to_have_count(2)
+    assert (shown.title(), errors) == (HOSTILE, [])
+    assert [url for url in asked if not url.startswith(("file://", "blob:", "data:"))] == []
+    shown.emulate_media(color_scheme="light")
+    expect(shown.locator("svg.marks")).to_have_count(2)
+    context.close()
+
+
+def key(page: Page, name: str) -> None:
+    """Once nothing is drawn any more: until then the button may be there twice, as it was and as it will be."""
+    settled(page)
+    page.locator(f".st-key-{name}").get_by_role("button").first.press("Enter")
+
+
+def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(server: Server, page: Page) -> None:
+    job_id = measure_study(server.settings, study(name="to arrange"))
+    engine = app_engine(server.settings)
+    board = dashboards.create(engine, "to arrange")
+    first, second = (
+        pins.add(engine, board, pins.Pinned("results", {"job": (job_id,)}, figure), "")
+        for figure in ("speedup", "acceptance")
+    )
+    page.goto(f"{server.url}/dashboards?dashboard={board}")
+    heading(page, "to arrange")
+    expect(page.locator(CHART)).to_have_count(2)
+    settled(page)
+    page.get_by_role("switch", name="Edit").or_(page.get_by_role("checkbox", name="Edit")).first.press("Space")
+    key(page, f"down-{first}")
+    expect(page.locator(f".st-key-up-{second}").get_by_role("button").first).to_be_disabled()
+    key(page, f"remove-{second}")
+    expect(page.get_by_text("was removed")).to_be_visible()
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
+    assert [pin.pin_id for pin in pins.listed(engine, board)] == [second, first]
+    engine.dispose()

@@ -1,0 +1,52 @@
+"""The Explore page in a real browser: a point leads to its run, and a link shows somebody else the same view."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.webapp.browser.test_links import choose, heading, open_listed, parameters, settled
+from tests.webapp.conftest import Server
+from tests.webapp.measured import measure_study
+from tests.webapp.pages.test_results import three_arms
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+
+
+def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: Server, page: Page) -> None:
+    job_id = measure_study(server.settings, three_arms(name="explored"))
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.goto(f"{server.url}/run")  # another run, which the page of runs remembers
+    heading(page, "Run")
+    expect(page.get_by_text(re.compile("^no draft, "))).to_be_visible()
+    open_listed(page, "Explore")
+    expect(page.get_by_text(re.compile("^12 of .* completed runs"))).to_be_visible()
+    choose(page, "Colour", "Method")
+    page.get_by_text("More filters").click()
+    for label, option in (("Category", "code"), ("Category", "repeat"), ("Arm", "draft")):
+        choose(page, label, option)
+        page.keyboard.press("Escape")  # a list of which several may be chosen stays open, and hides the rest
+    expect(page.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    expect(page).to_have_url(re.compile("categories=code&categories=repeat"))
+    assert parameters(page)["study"] == f"explored · {job_id}"
+
+    other = page.context.new_page()
+    other.goto(page.url)
+    heading(other, "Explore")
+    expect(other.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("Method")
+    assert parameters(other) == parameters(page)
+
+    settled(page)
+    page.locator("[data-testid=stVegaLiteChart] .mark-symbol path").first.click()
+    page.get_by_role("link", name="Open this run").click()
+    heading(page, "Run")
+    expect(page).to_have_url(re.compile("run="))
+    expect(page.get_by_text(re.compile("^draft, "))).to_be_visible()
+    open_listed(page, "Explore")  # as it was left
+    expect(page.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    assert parameters(page) == parameters(other)
+    assert errors == []

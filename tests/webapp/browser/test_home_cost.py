@@ -1,0 +1,77 @@
+"""A first visit from the empty Home to a priced study, as a person clicks through it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.lab.studies import study
+from tests.webapp.browser.test_links import cancel_by_hand, choose, heading, jobs, parameters, settled
+from tests.webapp.conftest import Server
+from tests.webapp.measured import measure_study
+from tests.webapp.screenshots import listen
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
+
+
+def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_reload(
+    server: Server, page: Page
+) -> None:
+    complaints: list[str] = []
+    listen(page, server.url, complaints)
+    page.goto(server.url)
+    heading(page, "Home")
+    expect(page.get_by_text("Begin here: nothing has been measured yet")).to_be_visible()
+    page.get_by_role("button", name="Run the demo study").dblclick()
+    expect(page.get_by_text("1 waiting")).to_be_visible()
+    (demo,) = jobs(server)
+    expect(page.locator(f".st-key-active-{demo.job_id}")).to_be_visible()
+    cancel_by_hand(server, demo.job_id)
+    measure_study(server.settings, study(name="first measured", repeats=2))
+    expect(page.get_by_text("Where speculation pays most, by target")).to_be_visible()
+    expect(page.get_by_text("8 runs", exact=True)).to_be_visible()
+    page.get_by_role("link", name="Results").first.click()
+    heading(page, "Results")
+    expect(page).to_have_url(re.compile(r"/results\?job=first"))
+    assert complaints == []
+
+
+def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Page) -> None:
+    complaints: list[str] = []
+    listen(page, server.url, complaints)
+    job_id = measure_study(server.settings, study(name="priced", repeats=2))
+    page.goto(f"{server.url}/cost?job={job_id}")
+    heading(page, "Cost")
+    expect(page.get_by_text("Nobody knows what an hour of AMD EPYC 7B13")).to_be_visible()
+    price = page.get_by_role("textbox", name=re.compile("^Price of an hour .USD"))
+    price.fill("cheap")
+    price.press("Enter")
+    expect(page.get_by_text("'cheap' is no price")).to_be_visible()
+    price.fill("3.60")
+    price.press("Enter")
+    expect(page.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
+    choose(page, "^Cost", "Per request")
+    expect(page.get_by_text("Cost per request (USD) by load")).to_be_visible()
+    wanted = {"job": f"priced · {job_id}", "price": "3.60", "per": "Per request"}
+    assert parameters(page) == wanted
+    other = page.context.new_page()
+    other.goto(page.url)
+    heading(other, "Cost")
+    expect(other.get_by_text("Cost per request (USD) by load")).to_be_visible()
+    expect(other.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
+    assert parameters(other) == wanted
+    other.close()
+    price.fill("")
+    price.press("Enter")
+    expect(page.get_by_text("Nobody knows what an hour of AMD EPYC 7B13")).to_be_visible()
+    settled(page)
+    page.get_by_text("Add an entry").click()
+    page.get_by_role("textbox", name="Source").fill("a list")
+    page.get_by_role("spinbutton", name="Price of an hour").fill("7.2")
+    page.get_by_role("button", name="Add to the price book").click()
+    expect(page.get_by_text("Entry 1 is in the book")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_text("Entry 1 counts no longer")).to_be_visible()
+    assert complaints == []

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import pytest
+import vl_convert
+
+from tests.webapp import frames
+from webapp.charts import axes, theme
+from webapp.charts import panels as figures
+from webapp.charts.measures import BY_LABEL, MEASURES
+from webapp.charts.results import acceptance, speedup
+from webapp.charts.theme import Mode
+
+OUTPUT = BY_LABEL["Output throughput"]
+TTFT = BY_LABEL["Time to first token p50"]
+
+
+def styles(mode: Mode = "light") -> tuple[theme.ArmStyle, ...]:
+    return figures.styles_of(frames.speedup(), mode)
+
+
+def encodings(chart: alt.Chart | alt.LayerChart, channel: str) -> list[dict[str, Any]]:
+    """The channel of every layer that has it, outer encodings included."""
+    spec = chart.to_dict()
+    return [layer["encoding"][channel] for layer in spec["layer"] if channel in layer.get("encoding", {})]
+
+
+def titles(chart: alt.Chart | alt.LayerChart, channel: str) -> set[str]:
+    return {found["title"] for found in encodings(chart, channel) if "title" in found}
+
+
+def test_every_metric_has_its_unit_on_the_axis() -> None:
+    for measure in MEASURES:
+        _, panel = figures.throughput_figure(frames.speedup(), measure, styles(), "light").panels[0]
+        assert titles(panel, "y") == {f"{measure.label} ({measure.unit})"}
+        assert titles(panel, "x") == {"Concurrency (requests in flight)"}
+
+
+def test_throughput_begins_at_zero_and_all_panels_share_one_scale() -> None:
+    figure = figures.throughput_figure(frames.speedup(), OUTPUT, styles(), "light")
+    domains = [encodings(panel, "y")[0]["scale"]["domain"] for _, panel in figure.panels]
+    assert domains[0] == domains[1]
+    assert domains[0][0] == 0
+    assert domains[0][1] > frames.speedup()["value_max"].max()
+
+
+def test_whiskers_are_the_lowest_and_highest_repeat_and_only_there_with_repeats() -> None:
+    _, several = figures.throughput_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light").panels[0]
+    _, single = figures.throughput_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light").panels[0]
+    assert [end["field"] for end in encodings(several, "y2")] == ["value_max"]
+    assert encodings(single, "y2") == []
+
+
+def test_speed_up_is_logarithmic_with_a_rule_at_one_and_one_among_its_labels() -> None:
+    _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").panels[0]
+    scales = [y["scale"] for y in encodings(panel, "y") if "scale" in y]
+    assert {scale["type"] for scale in scales} == {"log"}
+    assert all(scale["domain"][0] < 1 < scale["domain"][1] for scale in scales)
+    assert all(1 in y["axis"]["values"] for y in encodings(panel, "y") if "axis" in y)
+    assert "one" in {y["field"] for y in encodings(panel, "y")}
+
+
+def test_the_losing_side_is_shaded_below_one_for_throughput_and_above_one_for_latency() -> None:
+    for measure, edge in ((OUTPUT, "low"), (TTFT, "high")):
+        _, panel = figures.speedup_figure(frames.speedup(), measure, styles(), "light").panels[0]
+        assert encodings(panel, "y2")[0]["field"] == edge
+
+
+@pytest.mark.parametrize(
+    "ratios", [(1.0, 1.0, 1.0), (3.0, 2.0, 1.5), (0.4, 0.3, 0.2), (20.0, 1.0, 0.05), (1.001, 1.0, 0.999)]
+)
+def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ...]) -> None:
+    arm = frames.ArmRatios("arm", "ngram", ratios)
+    domain = speedup.domain(frames.speedup((arm,)))
+    ticks = speedup.ticks(domain)
+    assert 1 in ticks
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) <= 10
+    assert all(domain[0] <= tick <= domain[1] for tick in ticks)
+
+
+def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
+    domain = speedup.domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
+    assert [tick for tick in speedup.ticks(domain) if tick > 1]
+    assert [tick for tick in speedup.ticks(domain) if tick < 1]
+
+
+def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
+    rows = speedup.labelled(frames.speedup(categories=("code",)))
+    first = rows[rows["concurrency"] == 1].set_index("arm")["side"]
+    assert dict(first) == {"no draft": "below", "draft k=3": "above", "n-gram": "none"}
+
+
+def test_an_arm_keeps_its_colour_and_mark_on_every_figure_and_the_baseline_is_grey() -> None:
+    for mode in theme.INKS:
+        everywhere = [
+            figures.throughput_figure(frames.speedup(), OUTPUT, styles(mode), mode).styles,
+            figures.speedup_figure(frames.speedup(), OUTPUT, styles(mode), mode).styles,
+            figures.acceptance_figure(frames.acceptance(), styles(mode)).styles,
+        ]
+        looks = {style for drawn in everywhere for style in drawn}
+        assert len(looks) == len(frames.ARMS)
+        assert {style.colour for style in looks if style.arm == "no draft"} == {theme.INKS[mode].baseline}
+
+
+def test_a_legend_lists_only_what_is_drawn() -> None:
+    drawn = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").styles
+    assert [style.arm for style in drawn] == ["draft k=3", "n-gram"]
+
+
+def test_ten_arms_are_told_apart_by_colour_and_mark_together() -> None:
+    drawn = theme.arm_styles([f"arm {place}" for place in range(10)], "arm 0", "light")
+    assert len({(style.colour, style.shape) for style in drawn}) == 10
+
+
+def test_loads_of_one_concurrency_are_told_apart_by_name() -> None:
+    rows = frames.speedup(loads=((4, 6), (4, 16), (16, 48)))
+    axis = axes.load_axis(rows)
+    assert (axis.column, axis.title) == ("pattern", "Load")
+    assert axis.order == ("c4-n16", "c4-n6", "c16-n48")
+
+
+def test_concurrencies_are_in_numeric_order() -> None:
+    assert axes.load_axis(frames.speedup(loads=((16, 48), (4, 16), (1, 6)))).order == ("1", "4", "16")
+
+
+def test_there_is_one_panel_per_category_and_datasets_are_named_when_there_are_several() -> None:
+    rows = frames.speedup()
+    assert [title for title, _ in axes.facets(rows)] == ["code", "repeat"]
+    both = pd.concat([rows, rows.assign(dataset="own.jsonl", category="all")])
+    assert [title for title, _ in axes.facets(both)][-1] == "own.jsonl · all categories"
+    longer = pd.concat([rows, rows.assign(requested_output_tokens=256)])
+    assert [title for title, _ in axes.facets(longer)][-1] == "repeat · 256 output tokens"
+
+
+def test_acceptance_of_several_loads_is_weighted_by_drafts() -> None:
+    pooled = acceptance.pooled(frames.acceptance())
+    first = pooled[(pooled["arm"] == "draft k=3") & (pooled["position"] == 1)]
+    assert list(first["acceptance"]) == pytest.approx([(0.8 * 100 + 0.6 * 300) / 400])
+    assert list(first["num_drafts"]) == [400]
+
+
+def test_acceptance_is_in_percent_from_nought_to_a_hundred() -> None:
+    _, panel = figures.acceptance_figure(frames.acceptance(), styles()).panels[0]
+    (y, *_) = [found for found in encodings(panel, "y") if "axis" in found]
+    assert y["scale"]["domain"] == [0, 1]
+    assert y["axis"]["format"] == ".0%"
+    assert y["title"].endswith("(%)")
+    assert titles(panel, "x") == {"Position in the draft"}
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_an_exported_chart_has_the_look_of_the_page(mode: Mode) -> None:
+    _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(mode), mode).panels[0]
+    chart = theme.themed(panel, mode, ground=True)
+    assert chart.to_dict()["config"]["background"] == theme.INKS[mode].ground
+    svg = vl_convert.vegalite_to_svg(json.dumps(chart.to_dict()))
+    assert theme.INKS[mode].ground in svg
+    assert "Speed-up (×)" in svg
+
+
+def test_a_chart_on_the_page_lets_the_page_shine_through() -> None:
+    _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").panels[0]
+    assert theme.themed(panel, "light").to_dict()["config"]["background"] == "transparent"

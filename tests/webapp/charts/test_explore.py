@@ -1,0 +1,178 @@
+"""What the Explore page draws, from rows alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+
+from lab.metrics.histogram import histogram
+from warehouse.queries.results import COMPARABLE
+from warehouse.queries.slices import NUMBERS
+from webapp.charts.explore import axes, runs, series
+from webapp.charts.explore import pooled as explore_pooled
+from webapp.charts.explore.axes import Axis, natural
+from webapp.charts.explore.runs import Scene
+from webapp.charts.explore.series import Order
+from webapp.charts.theme import INKS
+from webapp.shared import url_params
+
+CONCURRENCY = next(axis for axis in axes.DIMENSIONS if axis.column == "concurrency")
+ARM = next(axis for axis in axes.DIMENSIONS if axis.column == "arm")
+OUTPUT = axes.NUMBERS[0]
+ORDER = Order(("no draft", "EAGLE-3", "n-gram"), "no draft")
+
+
+def rows(**changes: Any) -> pd.DataFrame:
+    """Two arms at two loads, two repeats each; one of them published by somebody."""
+    found = [
+        {
+            **dict.fromkeys(("dataset", "category", "load", "k", "engine", "hardware", "source"), "x"),
+            "arm": arm,
+            "origin": "published" if arm == "theirs" else "measured",
+            "concurrency": concurrency,
+            "repeat": repeat,
+            "run_id": f"{arm}-{concurrency}-{repeat}",
+            "output_tok_per_s": 10.0 * int(concurrency) + repeat,
+            "acceptance_rate": 0.5,
+        }
+        for arm in ("n-gram", "no draft", "theirs")
+        for concurrency in ("16", "4")
+        for repeat in (0, 1)
+    ]
+    return pd.DataFrame(found).assign(**changes)
+
+
+def drawn(x: Axis = CONCURRENCY, y: Axis = OUTPUT) -> tuple[pd.DataFrame, Scene]:
+    found = series.with_series(runs.numbers(rows(), x, y), ARM)
+    looks = series.styles(found, ARM, ORDER, "light")
+    return found, Scene(x, y, looks, "light", 280, runs.order_of(found, x))
+
+
+def test_every_number_of_a_run_can_be_chosen_in_words_with_its_unit() -> None:
+    columns = [axis.column for axis in axes.NUMBERS]
+    assert set(columns) == {*NUMBERS} - {"cost_per_million_tokens", "cost_per_request"}
+    assert set(COMPARABLE) < set(columns)
+    assert len({axis.label for axis in axes.NUMBERS}) == len(columns)
+    assert all(axis.unit for axis in axes.NUMBERS)
+    assert not {axis.unit for axis in axes.NUMBERS} & {"fraction", "bytes", "percent"}
+
+
+def test_numbers_stand_by_size_and_the_unknown_last() -> None:
+    values = ["unknown", "16", "2 cores", "4", "none", "arm"]
+    assert sorted(values, key=natural) == ["4", "16", "2 cores", "arm", "none", "unknown"]
+
+
+def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so() -> None:
+    found = series.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
+    ours, theirs = series.styles(found, ARM, ORDER, "light")
+    assert (ours.arm, theirs.arm) == ("n-gram", "n-gram · published")
+    assert ours.colour == theirs.colour
+    assert (ours.hollow, theirs.hollow) == (False, True)
+    assert ours.letter != theirs.letter
+
+
+def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
+    few = rows().query("arm == 'n-gram'")
+    for found in (rows(), few):
+        looks = series.styles(series.with_series(found, ARM), ARM, ORDER, "light")
+        (style,) = [look for look in looks if look.arm == "n-gram"]
+        assert (style.colour, style.shape) == (INKS["light"].arms[1], "triangle-up")
+    baseline = series.styles(series.with_series(rows(), ARM), ARM, ORDER, "light")[0]
+    assert (baseline.arm, baseline.colour) == ("no draft", INKS["light"].baseline)
+
+
+def test_a_line_goes_through_the_means_and_each_run_is_a_point_that_can_be_chosen() -> None:
+    found, scene = drawn()
+    means = runs.means(found).set_index(["series", "x"])["y"]
+    assert means["n-gram", "16"] == 160.5
+    spec = runs.line(found, scene).to_dict()
+    assert spec["params"][0]["name"] == runs.CHOSEN
+    assert spec["params"][0]["select"]["fields"] == ["run_id"]
+    points = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "point")
+    assert len(spec["datasets"][points["data"]["name"]]) == len(found)
+    assert points["encoding"]["x"]["sort"] == ["4", "16"]
+    assert points["encoding"]["y"]["title"] == "Output throughput (tok/s)"
+
+
+def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
+    found, scene = drawn()
+    many = pd.concat([found] * 200, ignore_index=True)
+    spec = runs.line(many, scene).to_dict()
+    assert "params" not in spec
+    assert max(map(len, spec["datasets"].values())) == 6
+    assert {layer["mark"]["type"] for layer in spec["layer"]} == {"line", "rule", "point"}
+
+
+def test_runs_without_one_of_the_numbers_are_not_drawn_as_zero() -> None:
+    found = runs.numbers(rows(output_tok_per_s=[np.nan] * 6 + [1.0] * 6), CONCURRENCY, OUTPUT)
+    assert len(found) == 6
+    assert set(found["y"]) == {1.0}
+
+
+def test_shares_are_drawn_as_per_cent() -> None:
+    rate = next(axis for axis in axes.NUMBERS if axis.column == "acceptance_rate")
+    assert set(runs.numbers(rows(), rate, OUTPUT)["x"]) == {50.0}
+    assert rate.title == "Acceptance rate (%)"
+
+
+@pytest.mark.parametrize("chart", [runs.line, runs.bar, runs.scatter])
+def test_every_axis_has_its_unit(chart: Any) -> None:
+    spec = chart(*drawn()).to_dict()
+    encodings = [layer["encoding"] for layer in spec["layer"]]
+    titles = {each[channel].get("title") for each in encodings for channel in ("x", "y") if channel in each}
+    assert {"Concurrency (requests in flight)", "Output throughput (tok/s)"} <= titles
+
+
+def test_a_frontier_is_steps_because_nobody_measured_between_two_runs() -> None:
+    found, scene = drawn(OUTPUT, OUTPUT)
+    spec = runs.frontier(found.assign(best=True), scene, higher=True).to_dict()
+    assert spec["layer"][0]["mark"]["interpolate"] == "step-before"
+    lower = runs.frontier(found.assign(best=True), scene, higher=False).to_dict()
+    assert lower["layer"][0]["mark"]["interpolate"] == "step-after"
+
+
+def pooled(samples: dict[str, np.ndarray[Any, Any]]) -> pd.DataFrame:
+    parts = [
+        pd.DataFrame({"series": name, "bucket": list(counts), "count": list(counts.values())})
+        for name, values in samples.items()
+        for counts in [histogram(values)]
+    ]
+    return pd.concat(parts, ignore_index=True)
+
+
+def test_ecdf_and_bands_are_within_one_per_cent_of_the_exact_percentiles() -> None:
+    rng = np.random.default_rng(0)
+    samples = {"a": rng.lognormal(3, 1, 5_000), "b": rng.lognormal(4, 0.3, 300)}
+    found = explore_pooled.percentiles(pooled(samples), ["series"]).set_index("series")
+    steps = explore_pooled.shares(pooled(samples))
+    for name, values in samples.items():
+        for q in explore_pooled.PERCENTILES:
+            assert found.loc[name, f"p{q}"] == pytest.approx(np.percentile(values, q), rel=0.01)
+        own = steps[steps["series"] == name]
+        assert own["share"].iloc[-1] == pytest.approx(1)
+        for ms, share in zip(own["ms"], own["share"], strict=True):
+            assert (values <= ms * 0.995).mean() <= share <= (values <= ms * 1.0051).mean()
+
+
+def test_values_of_zero_need_no_logarithm() -> None:
+    _, scene = drawn()
+    for values, kind in ((np.array([0.0, 5.0]), "linear"), (np.array([1.0, 5.0]), "log")):
+        chart = explore_pooled.ecdf(explore_pooled.shares(pooled({"n-gram": values})), scene)
+        assert chart.to_dict()["layer"][1]["encoding"]["x"]["scale"]["type"] == kind
+
+
+def test_bands_of_a_single_place_are_drawn_all_the_same() -> None:
+    _, scene = drawn()
+    groups = explore_pooled.percentiles(pooled({"n-gram": np.arange(1.0, 100.0)}), ["series"]).assign(x="4")
+    chart = explore_pooled.bands(groups, scene.styles[0], scene)
+    assert isinstance(chart, alt.LayerChart)
+    assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]].count("rule") == 3
+
+
+def test_no_two_parameters_of_a_link_share_a_name() -> None:
+    keys = [param.key for param in url_params.ALL]
+    assert len(set(keys)) == len(keys)

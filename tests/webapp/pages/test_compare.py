@@ -1,0 +1,89 @@
+"""The Compare page: one study's arms against any of them, and the outputs where they differ."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+from tests.lab.studies import DRAFT, study
+from tests.warehouse.importers.test_store import SAMPLES
+from tests.webapp.conftest import OpenPage
+from tests.webapp.measured import measure_study
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+from webapp.pages.compare import figures
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
+THREE = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "n-gram", "speculation": NGRAM}]
+OTHERWISE = "return 2  # <b>bold</b> $x$ [a](http://b)"
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
+    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def charts(app: AppTest) -> int:
+    return len(app.get("vega_lite_chart"))
+
+
+def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_which(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    job_id = measure_study(settings, study(arms=THREE, repeats=3), writes={"n-gram": OTHERWISE})
+    app = open_page("compare", job=job_id)
+    shown = words(app)
+    assert "faster over all cells" in shown
+    assert "Output throughput over no draft, geometric mean" in shown
+    assert charts(app) == 2 + 1 + 3 + 3  # a heat map an arm, one workload, acceptance, three latencies
+    verdicts = next(frame.value for frame in app.dataframe if "verdict" in frame.value)
+    assert set(verdicts["arm"]) == {"draft", "n-gram"}
+    same = verdicts[verdicts["concurrency"] == 1].set_index("arm")["same"]
+    assert same.to_dict() == {"draft": 100.0, "n-gram": 50.0}
+    differs = verdicts[verdicts["concurrency"] == 1].set_index("arm")["differs"]
+    assert differs["draft"] == ""
+    assert re.fullmatch(r"(about )?token \d+", differs["n-gram"])
+
+    app = open_page("compare", job=job_id, candidate="n-gram", against="n-gram")
+    assert charts(app) == 1 + 1 + 3 + 3
+    texts = [code.value for code in app.code]
+    assert "return " in texts
+    assert "2  # <b>bold</b> $x$ [a](http://b)" in texts
+    assert "bold" not in words(app)
+
+    app = open_page("compare", job=job_id, baseline="draft", metric="Time to first token p50")
+    assert "Time to first token p50 over draft" in words(app)
+    app = open_page("compare", job=job_id, baseline="gone", candidate="gone too")
+    assert "asks for the arm gone, which is not here" in words(app)
+    assert "asks for the arm gone too" in words(app)
+
+    app = open_page("compare", job=job_id, metric="Acceptance length")
+    assert "Nothing to compare by Acceptance length" in words(app)
+    app = open_page("compare", job=job_id, metric="Cost per million output tokens")
+    assert "price" in words(app)
+
+    made = figures.drawn({"job": (job_id,)}, "light")
+    assert [figure.key for figure in made] == ["heat", "break-even", "positions", "ecdf"]
+    again = figures.drawn({"job": (job_id,)}, "light")
+    assert all(one is other for one, other in zip(made, again, strict=True))
+
+
+def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study())
+    shown = words(open_page("compare", job=job_id))
+    assert "One repeat cannot show how much runs differ" in shown
+    assert "not enough data over all cells" in shown
+
+
+def test_imported_runs_are_compared_as_far_as_their_files_tell(open_page: OpenPage, settings: Settings) -> None:
+    found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    ingest_all(settings)
+    for job_id in found.jobs:
+        assert words(open_page("compare", job=job_id))
+
+
+def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:
+    for page in ("compare", "advice"):
+        assert "No results yet" in words(open_page(page))

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from lab.cost import Price
+from lab.errors import UserError
+from tests.lab.studies import study
+from tests.warehouse.queries.test_slo_costs import COST
+from tests.webapp.conftest import OpenPage, forget_everything
+from tests.webapp.homes import environment, make_home
+from tests.webapp.measured import measure_study
+from warehouse.app_db import price_book
+from warehouse.app_db.price_book import Entry
+from warehouse.database import app_engine
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.paired_runs import Place
+from warehouse.settings import Settings
+from webapp.charts import cost
+from webapp.pages.cost import cards, price_book_form, selection
+from webapp.pages.cost.tables import rows, table
+
+SLO = {"ttft_ms": 1000, "tpot_ms": 30}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Three repeats on hardware that nobody has priced."""
+    settings = make_home(tmp_path_factory.mktemp("priced"))
+    measure_study(settings, study(name="priced", repeats=3, slo=SLO))
+    return settings
+
+
+@pytest.fixture
+def settings(measured: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    """One home for all of this module's pages."""
+    for name, value in environment(measured).items():
+        monkeypatch.setenv(name, value)
+    forget_everything()
+    yield measured
+    forget_everything()
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
+    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def entries(settings: Settings) -> list[Entry]:
+    engine = app_engine(settings)
+    try:
+        return price_book.entries(engine)
+    finally:
+        engine.dispose()
+
+
+def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    app = open_page("cost")
+    assert "Nobody knows what an hour of AMD EPYC 7B13 (2 cores) cost on 2026-11-21" in words(app)
+    assert "The price book is empty" in words(app)
+    app.session_state["price-form"] = True
+    app.run()
+    app.button(key="price-add").click().run()
+    for sentence in ("say where the price is from", "what an hour of all of it costs, above 0"):
+        assert sentence in words(app)
+    app.text_input(key="price-source").set_value("a list")
+    app.number_input(key="price-rented_per_hour").set_value(3.6)
+    app.date_input(key="price-valid_from").set_value(date(2026, 1, 1))
+    app.button(key="price-add").click().run()
+    assert not app.exception
+    (entry,) = entries(settings)
+    assert (entry.price.hardware, entry.price.per_hour) == ("AMD EPYC 7B13 (2 cores)", 3.6)
+    assert "Entry 1 is in the book" in words(app)
+    ingest_all(settings)
+    app.run()
+    assert "A working hour costs 3.60 USD (a list)" in words(app)
+    app.button(key="price-withdraw-it").click().run()
+    assert entries(settings)[0].withdrawn_at is not None
+    assert "Entry 1 counts no longer" in words(app)
+    app.button(key="price-undo").click().run()
+    assert [entry.withdrawn_at is None for entry in entries(settings)] == [False, True]
+    assert "It counts again, as entry 2" in words(app)
+
+
+def test_a_priced_study_shows_costs_savings_and_who_keeps_the_slo(open_page: OpenPage, settings: Settings) -> None:
+    app = open_page("cost", price="7.2", utilisation="50")
+    shown = words(app)
+    assert "A working hour costs 14.4 USD (as asked for). It works 50% of the hours that are paid for." in shown
+    assert "TTFT at most 1000 ms, TPOT at most 30 ms, of 99% of requests" in shown
+    assert "95 % interval" in shown
+    assert "Cost per million output tokens (USD) by load" in shown
+    slo = open_page("cost", price="7.2", utilisation="50", cost_tab="Cheapest that keeps the SLO")
+    costs, best = app.dataframe[0].value, slo.dataframe[0].value
+    draft = costs[(costs["arm"] == "draft") & (costs["concurrency"] == 1)].iloc[0]
+    baseline = costs[(costs["arm"] == "no draft") & (costs["concurrency"] == 1)].iloc[0]
+    ratio = draft["per_million_output_tokens"] / baseline["per_million_output_tokens"]
+    assert draft["saving"] == pytest.approx(100 * (1 - ratio), abs=0.5)
+    assert draft["saving_low"] < draft["saving"] < draft["saving_high"]
+    assert (baseline["kept"], costs[costs["concurrency"] == 4]["kept"].unique().tolist()) == ("yes", ["no"])
+    assert list(best["arm"]) == ["draft"]
+    assert len(app.get("vega_lite_chart")) == 2
+
+
+def test_what_is_no_number_is_said_beside_its_field(open_page: OpenPage) -> None:
+    shown = words(open_page("cost", price="cheap", utilisation="150"))
+    assert "'cheap' is no price: write what an hour costs in USD, above 0, like 3.50" in shown
+    assert "'150' is no utilisation" in shown
+    assert "Price book" in shown
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e12", "3 USD", "1,5"])
+def test_a_price_is_a_number_above_zero(text: str) -> None:
+    with pytest.raises(UserError, match="is no price"):
+        selection.price_of(text)
+
+
+def test_utilisation_is_percent() -> None:
+    assert selection.utilisation_of("60 %") == 0.6
+    assert selection.utilisation_of("") is None
+    with pytest.raises(UserError, match="is no utilisation"):
+        selection.utilisation_of("0")
+
+
+def test_a_form_that_says_too_little_names_each_field() -> None:
+    price, problems = price_book_form.read({"kind": price_book_form.BOUGHT, "currency": "usd", "utilisation": 101.0})
+    assert price is None
+    wanted = {"hardware", "source", "currency", "valid_from", "purchase_price", "lifetime_years", "utilisation"}
+    assert set(problems) == wanted
+    bought = {"hardware": "H200", "source": "bill", "currency": "EUR", "valid_from": date(2026, 1, 1)}
+    bought |= {"kind": price_book_form.BOUGHT, "purchase_price": 8766.0, "lifetime_years": 2.0, "utilisation": 50.0}
+    found, problems = price_book_form.read(bought)
+    assert problems == {}
+    assert isinstance(found, Price)
+    assert found.per_hour == pytest.approx(1.0)
+
+
+def test_the_least_cost_is_not_told_of_two_currencies_nor_energy_of_none() -> None:
+    both = [COST, replace(COST, arm="b", currency="EUR", per_million_output_tokens=1.0)]
+    assert cards.least_card(both).value == "–"
+    assert cards.least_card([COST]).value == "3.00 USD"
+    assert cards.energy_card([COST]).value == "not measured"
+    measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
+    assert cards.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
+    assert cards.slo_card(None, {}, 0.99).value == "no SLO"
+
+
+def test_a_table_has_energy_only_where_it_was_measured() -> None:
+    assert "kwh_per_million_output_tokens" not in table(rows([COST], 0.99), has_slo=False)
+    measured = replace(COST, kwh_per_million_output_tokens=0.5)
+    assert list(table(rows([measured], 0.99), has_slo=True)["within_slo"]) == [100.0]
+
+
+def test_axes_hold_every_point_interval_and_zero() -> None:
+    frame = pd.DataFrame({"cost": [0.5, 80.0]})
+    low, high = cost.domain(frame)
+    assert low < frame["cost"].min()
+    assert high > frame["cost"].max()
+    assert all(low <= tick <= high for tick in cost.ticks((low, high)))
+    assert 2 <= len(cost.ticks((low, high))) <= 7
+    assert len(cost.ticks((1.02, 1.09))) <= 7
+    saved = [replace(COST, place=Place("w", "c1", 1), saving=0.2, saving_low=-0.1, saving_high=0.4)]
+    low, high = cost.saving_domain(rows(saved, 0.99))
+    assert low < -0.1
+    assert high > 0.4
+    alone = rows([replace(COST, saving=0.2)], 0.99)
+    low, high = cost.saving_domain(alone)
+    assert low < 0
+    assert high > 0.2

@@ -1,0 +1,131 @@
+"""The Explore page: links become filters and charts, and what a link asks for in vain is said."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.lab.studies import study
+from tests.warehouse.importers.test_store import SAMPLES
+from tests.webapp.conftest import OpenPage
+from tests.webapp.measured import measure_study
+from tests.webapp.pages.test_results import charts, three_arms, words
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+from webapp.pages.explore import figures
+from webapp.pages.explore.selection import MARKS, asked
+from webapp.shared import url_params
+
+
+def table(app: AppTest) -> list[str]:
+    return list(app.dataframe[-1].value["arm"])
+
+
+def test_opened_bare_it_shows_the_newest_study_and_a_reset_leads_back_there(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, study(name="older"))
+    newest = measure_study(settings, three_arms(name="newer"))
+    app = open_page("explore")
+    label = url_params.job_label("newer", newest)
+    assert app.multiselect(key="study").value == [label]
+    assert "Output throughput by concurrency" in words(app)
+    assert "12 of" in words(app).replace("*", "")
+    assert charts(app) == 2  # a panel for each category
+    app.session_state["explore-more"] = True
+    app.run()
+    app.multiselect(key="arms").select("draft").run()
+    app.session_state["explore-more"] = False
+    app.selectbox(key="mark").select("ECDF").run()
+    assert "4 of" in words(app).replace("*", "")
+    assert "Narrowed by arm" in words(app)
+    assert "Time to first token of single requests" in words(app)
+    (reset,) = [button for button in app.button if button.label == "Reset"]
+    reset.click().run()
+    assert not app.exception
+    assert app.multiselect(key="study").value == [label]
+    assert "arms" not in [filter_.key for filter_ in app.multiselect]  # folded away, as nothing is chosen there
+    assert "12 of" in words(app).replace("*", "")
+
+
+def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    job_id = measure_study(settings, three_arms())
+    import_paths(settings, [SAMPLES / "vllm-bench" / "spec-code-c4.json"], labels={"study": "theirs"})
+    ingest_all(settings)
+    app = open_page("explore", study=job_id)
+    studies = app.multiselect(key="study")
+    studies.select("everything published").run()
+    assert "58 published (" in words(app)
+    assert "friday-night-2025-12" in words(app)
+    assert "draft" in table(app)
+    app.multiselect(key="study").set_value([]).run()
+    assert app.multiselect(key="study").value == ["every study"]
+    assert "1 imported (vllm-bench-serve" in words(app)
+
+
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday", engine="none of ours")
+    said = " ".join(warning.value.replace("\\", "") for warning in app.warning)
+    for lost in ("category poetry", "mark Pie", "last day yesterday", "engine none of ours"):
+        assert lost in said
+    assert app.multiselect(key="categories").value == ["code"]
+    assert charts(app) == 1
+    app.multiselect(key="categories").select("repeat").run()
+    assert "poetry" not in " ".join(warning.value for warning in app.warning)
+
+
+def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, three_arms())
+    app = open_page("explore", study=job_id, arms="draft", method="ngram")
+    assert "No run matches" in words(app)
+    assert "Without the filter by arm: 4 runs; without the filter by method: 4 runs." in words(app)
+    assert charts(app) == 0
+
+
+def test_invalid_runs_are_left_out_unless_they_are_asked_for(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, three_arms(), miscounted="draft")
+    assert "draft" not in table(open_page("explore", study=job_id))
+    assert set(table(open_page("explore", study=job_id, validity="invalid"))) == {"draft"}
+
+
+def test_before_anything_is_measured_what_others_published_is_shown(open_page: OpenPage) -> None:
+    app = open_page("explore")
+    assert "Nothing has been measured here yet" in words(app)
+    assert app.multiselect(key="study").value == ["everything published"]
+    assert charts(app) > 0
+
+
+def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(settings: Settings) -> None:
+    job_id = measure_study(settings, three_arms(repeats=2))
+    label = url_params.job_label(three_arms().name, job_id)
+    for mark in MARKS:
+        parameters = {"mark": [str(mark)], "study": [label]}
+        (figure,) = figures.drawn(parameters, "light")
+        shown = figures.shown(parameters, "light")
+        arms = ["no draft", "draft", "a first by name"]
+        drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not
+        assert [style.arm for style in figure.styles] == arms[drafting:]
+        assert len(figure.rows) == (16 if drafting else len(shown.runs if shown.groups is None else shown.groups))
+        assert all(chart.to_dict()["layer"] for _, chart in figure.panels)
+    priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
+    cost = figures.shown(priced, "dark")
+    assert cost.figure is None
+    assert "without cost of 10^6 output tokens cannot be drawn" in cost.said[0]
+
+
+def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:
+    label = url_params.job_label(three_arms().name, measure_study(settings, three_arms()))
+    mixed = figures.shown({"study": [label], "facet": ["none"]}, "light")
+    assert mixed.said == ("Some means are over runs that differ in category: part them by panels, colour or a filter.",)
+    assert figures.shown({"study": [label]}, "light").said == ()
+
+
+def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
+    with pytest.raises(KeyError):
+        asked({"mark": ["Pie"]})
+    with pytest.raises(ValueError, match="isoformat"):
+        asked({"from": ["yesterday"]})

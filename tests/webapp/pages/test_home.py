@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pandas as pd
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from jobs import queue
+from jobs.queue import Job
+from tests.lab.studies import study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.homes import failed_job, running_job, tell_worker
+from tests.webapp.measured import measure_study
+from warehouse.database import app_engine
+from warehouse.settings import Settings
+from webapp.pages.home import cards, tables
+
+DEMO = "Run the demo study"
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
+    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def click(app: AppTest, label: str) -> AppTest:
+    next(found for found in app.button if found.label == label).click().run()
+    assert not app.exception
+    return app
+
+
+def queued(settings: Settings) -> list[Job]:
+    engine = app_engine(settings)
+    try:
+        return queue.jobs(engine)
+    finally:
+        engine.dispose()
+
+
+def test_an_empty_warehouse_says_how_to_begin_and_one_click_queues_the_demo_once(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    app = open_page("home")
+    shown = words(app)
+    assert "Begin here: nothing has been measured yet" in shown
+    assert "No worker is there: the study will wait" in shown
+    assert re.search(r"24 runs, about \d+ min", shown)
+    click(app, DEMO)
+    (job,) = queued(settings)
+    assert (job.name, job.state) == ("demo", "queued")
+    assert DEMO not in [button.label for button in app.button]
+    assert "1 waiting" in words(app)
+    tell_worker(settings)
+    assert "1 free" in words(app.run())
+
+
+def test_a_demo_that_cannot_run_here_says_why(open_page: OpenPage, settings: Settings) -> None:
+    (settings.models_dir / "target" / "config.json").unlink()
+    app = click(open_page("home"), DEMO)
+    assert "the model 'reference' is not prepared yet" in words(app)
+    assert queued(settings) == []
+
+
+def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPage, settings: Settings) -> None:
+    done = measure_study(settings, study(name="three times", repeats=3))
+    failed_job(settings, study(name="hopeless"), "EngineError: no such head")
+    running_job(settings, study(name="on its way"))
+    app = open_page("home")
+    shown = words(app)
+    for sentence in ("1 running", "on its way: 1 of 4 runs, about 3 min 20 s left", "112 tok/s", "hopeless"):
+        assert sentence in shown
+    headlines, ended = (table.value for table in app.dataframe[:2])
+    (row,) = headlines.to_dict("records")
+    assert (row["target"], row["arm"], row["concurrency"]) == ("reference", "draft", 1)
+    assert row["ratio"] == pytest.approx(1.42, abs=0.05)
+    assert re.fullmatch(r"1\.\d\d – 1\.\d\d×", row["interval"])
+    assert row["cost"] == "price unknown"
+    assert row["open"] == f"results?job={done}"
+    assert list(ended["study"]) == ["hopeless", "three times"]
+    assert list(ended["error"].fillna("")) == ["EngineError: no such head", ""]
+    assert list(ended["runs"]) == ["none", "12"]
+
+
+def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it() -> None:
+    row = {"job_id": "theirs", "study_name": "copied", "target": "big", "runs_completed": 3, "runs_failed": 1}
+    studies = pd.DataFrame([row | {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}])
+    (shown,) = tables.ended([], studies).to_dict("records")
+    assert (shown["state"], shown["study"], shown["runs"]) == (["from elsewhere"], "copied", "3 of 4, 1 failed")
+    assert cards.finished_card(tables.ended([], studies)).value == "copied"
+    assert cards.measured_card(studies).detail == "1 study of 1 target; 1 failed"

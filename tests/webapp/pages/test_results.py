@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import re
+import shutil
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from jobs import queue
+from lab.study import Study
+from lab.study.plan import plan
+from tests.lab.studies import study
+from tests.warehouse.importers.test_store import SAMPLES
+from tests.webapp.conftest import OpenPage
+from tests.webapp.homes import make_home, running_job
+from tests.webapp.measured import measure_study, write_run
+from warehouse.database import app_engine
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+
+NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+
+
+def three_arms(**changes: object) -> Study:
+    """A baseline, a draft model and n-gram on two categories at two concurrencies."""
+    draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
+    return study(
+        **{
+            "arms": [
+                {"name": "no draft"},
+                {"name": "draft", "speculation": draft},
+                {"name": "a first by name", "speculation": NGRAM},
+            ],
+            "workloads": [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}],
+            **changes,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Three arms, only to be copied."""
+    made = make_home(tmp_path_factory.mktemp("measured"))
+    measure_study(made, three_arms())
+    return made
+
+
+@pytest.fixture
+def measured(measured_once: Settings, settings: Settings) -> Settings:
+    """This test's home, in which three arms were measured."""
+    shutil.rmtree(settings.home)
+    shutil.copytree(measured_once.home, settings.home)
+    return settings
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
+    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def charts(app: AppTest) -> int:
+    return len(app.get("vega_lite_chart"))
+
+
+def test_with_nothing_measured_the_page_says_what_will_be_here(open_page: OpenPage) -> None:
+    app = open_page("results")
+    assert "No results yet: nothing has been measured here" in words(app)
+    assert "Submit the first study" in [button.label for button in app.button]
+
+
+def test_with_the_first_study_on_its_way_the_page_says_so(open_page: OpenPage, settings: Settings) -> None:
+    queue.submit(settings, study(name="first"))
+    assert "first is queued" in words(open_page("results"))
+
+
+def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms(name="older"))
+    newest = measure_study(settings, three_arms(name="newer", repeats=2))
+    app = open_page("results")
+    assert app.selectbox(key="job").value == f"newer · {newest}"
+    shown = words(app)
+    assert "2 repeats per cell. Ranges are lowest to highest repeat, not confidence intervals." in shown
+    assert "AMD EPYC 7B13 (2 cores)" in shown
+    assert "a reference load, not a useful model" in shown
+    assert charts(app) == 6  # three figures of two categories
+
+
+def test_arms_stand_in_the_studys_order(measured: Settings, open_page: OpenPage) -> None:
+    legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
+    assert [legend.index("draft") < legend.index("a first by name") for legend in legends] == [True] * 3
+
+
+def test_a_category_narrows_cards_charts_and_tables(measured: Settings, open_page: OpenPage) -> None:
+    app = open_page("results", category="code")
+    assert app.selectbox(key="category").value == "code"
+    assert charts(app) == 3
+    assert set(app.dataframe[0].value["category"]) == {"code"}
+
+
+def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page: OpenPage) -> None:
+    app = open_page("results", metric="Time per output token p50")
+    shown = words(app)
+    assert "Time per output token p50 against the baseline" in shown
+    assert "Best ratio" in shown
+    assert "Stops paying" not in shown
+
+
+def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
+    app = open_page("results", category="poetry", metric="Charm")
+    said = [warning.value.replace("\\", "") for warning in app.warning]
+    assert len(said) == 2
+    assert "asks for the category poetry" in said[0]
+    assert "asks for the metric Charm" in said[1]
+    app.selectbox(key="category").select("code").run()
+    assert len(app.warning) == 1
+
+
+def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms(), failing="draft")
+    app = open_page("results", results_tab="Failed runs")
+    failed = app.dataframe[0].value
+    assert len(failed) == 4
+    assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
+    assert "8 of 12" in words(app)
+    assert "4 runs failed" in words(app)
+
+
+def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms(), miscounted="draft")
+    app = open_page("results")
+    assert "4 runs of 12 cannot be believed and are left out of charts and comparisons" in words(app)
+    assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
+    checks = open_page("results", results_tab="Checks").dataframe[0].value
+    invalid = checks[checks["severity"] == "invalid"]
+    assert set(invalid["arm"]) == {"draft"}
+    assert invalid["sentence"].str.contains("counted").all()
+
+
+def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms())
+    app = open_page("results", results_tab="<b>gone</b>")
+    assert "asks for the table <b>gone</b>, which is not here (any more). Shown instead: Cells." in words(app)
+    assert "ratio" in app.dataframe[0].value
+
+
+def test_each_arm_has_a_verdict_with_its_interval(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, three_arms(repeats=3))
+    verdicts = open_page("results", results_tab="Verdicts").dataframe[0].value.to_dict("records")
+    place = {"arm": "draft", "workload": "reference/repeat/8", "pattern": "c1-n4"}
+    (best,) = [row for row in verdicts if row.items() >= place.items()]
+    assert best["verdict"] == "▲ faster"
+    assert best["same"] == 100
+    assert best["low"] <= best["ratio"] <= best["high"]
+    assert len(verdicts) == 8
+
+
+def test_while_a_study_runs_what_is_measured_so_far_is_shown(open_page: OpenPage, settings: Settings) -> None:
+    running = three_arms(name="running")
+    job_id = running_job(settings, running)
+    first = plan(running)[0]
+    write_run(settings, running, first.runs[0], job_id, first.index)
+    ingest_all(settings)
+    app = open_page("results")
+    assert "This study is running" in words(app)
+    assert "Nothing to compare yet" in words(app)
+    assert "1 of 12" in words(app)
+
+
+def test_the_tables_carry_units_and_no_long_numbers(measured: Settings, open_page: OpenPage) -> None:
+    app = open_page("results")
+    config = app.dataframe[0].proto.columns
+    assert "Output throughput (tok/s)" in config
+    assert "%,.1f" in config
+
+
+def test_a_job_table_that_is_away_leaves_the_results_readable(measured: Settings, open_page: OpenPage) -> None:
+    engine = app_engine(measured)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
+    engine.dispose()
+    assert charts(open_page("results")) == 6
+
+
+def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(measured: Settings, open_page: OpenPage) -> None:
+    measured.warehouse_file.write_bytes(b"this is no database")
+    app = open_page("results")
+    assert app.warning or app.error
+
+
+def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings: Settings) -> None:
+    name = "<script>alert(1)</script> $x$ :smile: [a](b)"
+    measure_study(settings, study(name=name, arms=[{"name": "no *draft*"}, {"name": name, "speculation": NGRAM}]))
+    legends = [element.value for element in open_page("results").markdown if "foreground" in element.value]
+    assert all(r"\<script\>alert\(1\)\<\/script\> \$x\$ \:smile\: \[a\]\(b\)" in legend for legend in legends)
+
+
+def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    labels = {"study": "theirs", "hardware": "H200"}
+    for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
+        path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
+        import_paths(settings, [path], labels={**labels, "arm": arm, **more})
+    ingest_all(settings)
+    app = open_page("results")
+    assert "Imported from files of vllm-bench-serve" in words(app)
+    assert charts(app) == 3
+
+
+def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page: OpenPage, settings: Settings) -> None:
+    found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    ingest_all(settings)
+    for job_id in found.jobs:
+        assert "Imported from files of" in words(open_page("results", job=job_id))

@@ -1,0 +1,106 @@
+"""The run page: everything behind a number, and a link to it."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
+
+from tests.lab.studies import study
+from tests.warehouse.importers.test_store import SAMPLES
+from tests.webapp.conftest import OpenPage
+from tests.webapp.measured import measure_study
+from warehouse.importers.store import import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
+from webapp.charts import timeline
+
+
+def words(app: AppTest) -> str:
+    kinds = ("markdown", "caption", "warning", "info", "error", "header", "subheader")
+    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+
+
+def run_ids(app: AppTest) -> list[str]:
+    (box,) = [box for box in app.selectbox if box.label == "Run"]
+    return [label.rpartition(" · ")[2] for label in box.options]
+
+
+def test_without_runs_the_page_says_how_to_get_some(open_page: OpenPage) -> None:
+    assert "No results yet" in words(open_page("run"))
+
+
+def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: OpenPage, settings: Settings) -> None:
+    measure_study(settings, study())
+    shown = words(open_page("run", run_tab="How it was run"))
+    assert "**no draft, " in shown
+    assert "Output throughput" in shown
+    assert "**Command**" in shown
+    assert "**The arm, as the study asks for it**" in shown
+    app = open_page("run", run_tab="Numbers")
+    numbers = next(frame.value for frame in app.dataframe if "formula" in frame.value)
+    assert {"output_tok_per_s", "ttft_p50_ms", "acceptance_length"} <= set(numbers["name"])
+    unknown = numbers[numbers["name"] == "gpu_power_mean_w"]["value"].item()
+    assert unknown == "–"
+
+
+def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study())
+    last = run_ids(open_page("run"))[-1]
+    assert f"· {last}" in words(open_page("run", job=job_id, run=last))
+    assert "asks for the run gone, which is not here" in words(open_page("run", job=job_id, run="gone"))
+
+
+def test_a_failed_run_shows_the_engines_own_words_and_no_figures(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study(), failing="draft")
+    failed = next(
+        run for run in run_ids(open_page("run")) if "It failed" in words(open_page("run", job=job_id, run=run))
+    )
+    app = open_page("run", job=job_id, run=failed)
+    assert "Output throughput" not in words(app)
+    assert any(code.value for code in app.code)
+
+
+def test_an_invalid_run_says_so_and_why(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study(), miscounted="draft")
+    pages = [words(open_page("run", job=job_id, run=run)) for run in run_ids(open_page("run"))]
+    (wrong,) = {page.count("server_token_count") for page in pages if "not to be believed" in page}
+    assert wrong == 1
+
+
+requests = st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 20)), min_size=1, max_size=60)
+
+
+@given(requests)
+def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_flight(
+    times: list[tuple[float, float]],
+) -> None:
+    frame = pd.DataFrame({"sent_s": [sent for sent, _ in times], "end_s": [sent + took for sent, took in times]})
+    shown = timeline.in_lanes(frame.assign(first_token_s=np.nan))
+    for _, lane in shown.groupby("lane"):
+        assert (lane["sent_s"].to_numpy()[1:] >= lane["until_s"].to_numpy()[:-1]).all()
+    most = max(int(((frame["sent_s"] <= moment) & (frame["end_s"] > moment)).sum()) for moment in frame["sent_s"])
+    assert shown["lane"].max() + 1 <= most
+
+
+def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
+    figure = timeline.Second("engine_waiting", "Waiting in the engine")
+    drawn = timeline.second(pd.DataFrame({"t_s": [1.0, 2.0], "engine_waiting": [0, 0]}), figure, "light").to_dict()
+    assert drawn["encoding"]["y"]["scale"]["domain"] == [0, 1]
+
+
+@pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir() if path.is_dir()))
+def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
+    open_page: OpenPage, settings: Settings, sample: str
+) -> None:
+    run, *_ = import_paths(settings, [SAMPLES / sample]).runs
+    ingest_all(settings)
+    shown = words(open_page("run", run_tab="Engine log"))
+    assert f"Imported from a file of {run.tool}" in shown
+    assert "an unknown hardware" in shown
+    assert "its file has no log of an engine" in shown

@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from jobs import queue
+from lab.errors import StudyError
+from lab.study import Arm, Load, Study, Workload
+from lab.study.parsing import study_from_toml
+from tests.lab.studies import study
+from webapp.pages.submit import validation_messages
+from webapp.pages.submit.form_model import FormValues, from_study, to_study, to_toml
+from webapp.pages.submit.form_state import FIELDS
+
+RICH: dict[str, Any] = {
+    "arms": [
+        {"name": "no draft", "baseline": True, "flags": {"max-num-seqs": 8, "enforce-eager": True, "dtype": "float32"}},
+        {
+            "name": "n-gram",
+            "engine": "vllm-next",
+            "speculation": {
+                "method": "ngram",
+                "num_speculative_tokens": 5,
+                "prompt_lookup_min": 2,
+                "prompt_lookup_max": 4,
+            },
+            "config": {"kv-cache-dtype": "fp8", "cuda_graph_config": {"max_batch_size": 10, "enable_padding": True}},
+            "environment": {"OMP_NUM_THREADS": "1", "QUOTED": 'a "b" = c', "LINES": "one\ntwo", "BLANK": " x "},
+        },
+        {
+            "name": "head",
+            "speculation": {
+                "method": "eagle3",
+                "model": "some/head",
+                "num_speculative_tokens": 3,
+                "options": {"draft_tensor_parallel_size": 1, "rejection_sample_method": "strict"},
+            },
+        },
+        {
+            "name": "elsewhere",
+            "engine": "endpoint",
+            "server": {"base_url": "http://10.0.0.7:8000", "served_model": "served", "api_key": "LAB"},
+        },
+    ],
+    "workloads": [
+        {"dataset": "own.jsonl", "category": "code", "output_tokens": 32, "ignore_eos": False},
+        {"dataset": "sharegpt", "own_output_lengths": True, "output_tokens": 512},
+        {"dataset": "random_s"},
+        {"dataset": "prefix_repetition", "input_tokens": 64, "prefix_tokens": 128, "num_prefixes": 5},
+    ],
+    "loads": [
+        {"max_concurrency": 2, "num_prompts": 8, "request_rate_rps": 1.5, "burstiness": 0.5, "label": "in bursts"},
+        {
+            "max_concurrency": 2,
+            "num_prompts": 8,
+            "request_rate_rps": 1.0,
+            "arrivals": "ramp",
+            "ramp_to_rps": 4.0,
+            "duration_s": 30.0,
+            "stop_on_error_share": 0.25,
+        },
+        {"pattern": "concurrency_sweep", "concurrencies": [1, 8]},
+    ],
+    "repeats": 3,
+    "order": "fewest_launches",
+    "seed": 7,
+    "endpoint": "chat",
+    "sampling": {"temperature": 0.7, "top_p": 0.9, "seed": 5},
+    "slo": {"ttft_ms": 200.0, "tpot_ms": 30.0, "e2e_ms": 5000.0},
+    "engine_flags": {"max-model-len": 1024, "quantization": "fp8"},
+    "price_usd_per_hour": 3.5,
+    "hardware": "H200",
+}
+
+
+@pytest.mark.parametrize("name", [preset.name for preset in queue.presets()])
+@pytest.mark.parametrize("reference", [False, True])
+def test_every_preset_comes_back_from_the_form_as_it_was(name: str, reference: bool) -> None:  # noqa: FBT001 - pytest's
+    preset = queue.preset(name, reference=reference)
+    assert to_study(from_study(preset)) == preset
+
+
+def test_a_study_that_uses_every_field_comes_back_as_it_was() -> None:
+    rich = study(**RICH)
+    assert to_study(from_study(rich)) == rich
+    assert study_from_toml(to_toml(from_study(rich))) == rich
+
+
+def test_that_study_really_uses_every_field_there_is() -> None:
+    """So that a field added to a study later is not forgotten in the form."""
+    rich = study(**RICH)
+    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (rich.loads, Load), ((rich,), Study)):
+        told = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
+        assert told == set(model.model_fields)
+
+
+def test_the_form_has_a_field_for_everything_a_study_has() -> None:
+    assert set(from_study(study()).fields) == set(FIELDS)
+
+
+def changed(part: str, row: int, **cells: Any) -> FormValues:
+    values = from_study(study())
+    rows = list(getattr(values, part))
+    rows[row] = {**rows[row], **cells}
+    replacements: dict[str, Any] = {part: tuple(rows)}
+    return dataclasses.replace(values, **replacements)
+
+
+def problems(values: FormValues) -> list[tuple[str, str]]:
+    with pytest.raises(StudyError) as refused:
+        to_study(values)
+    return refused.value.problems
+
+
+def test_what_is_wrong_is_said_at_its_row_and_nowhere_else() -> None:
+    found = problems(changed("loads", 1, num_prompts=0))
+    assert validation_messages.of_row(found, "loads", 1) == ["prompts: should be greater than or equal to 1, got 0"]
+    assert validation_messages.of_row(found, "loads", 0) == []
+    assert validation_messages.of_row(found, "arms", 1) == []
+    assert validation_messages.of_table(found, "loads") == []
+
+
+def test_a_method_without_its_draft_model_is_told_so_in_its_row() -> None:
+    (said,) = validation_messages.of_row(problems(changed("arms", 1, draft_model="")), "arms", 1)
+    assert said.startswith("speculation: method draft_model needs a draft model")
+
+
+def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
+    found = problems(changed("arms", 0, draft_model="some/model"))
+    assert any("method: is required" in said for said in validation_messages.of_row(found, "arms", 0))
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "said"),
+    [
+        ("flags", "max-num-seqs: 8", "flags: this is no TOML"),
+        ("config", "kv-cache-dtype: [fp8", "configuration file: this is no YAML"),
+        ("config", "- fp8", "configuration file: this is YAML without keys"),
+        ("config", "since: 2026-11-21", "configuration file, since"),
+        ("environment", "OMP_NUM_THREADS", "environment: line 1 is no variable: write NAME=value"),
+        ("environment", 'A="b', "environment: line 1: the value begins with a quote"),
+        ("options", "x", "method's options: this is no TOML"),
+    ],
+)
+def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, said: str) -> None:
+    found = validation_messages.of_row(problems(changed("arms", 1, **{column: text})), "arms", 1)
+    assert any(sentence.startswith(said) for sentence in found), found
+
+
+def test_two_baselines_are_said_of_the_arms_together() -> None:
+    values = changed("arms", 0, baseline=True)
+    both = dataclasses.replace(values, arms=(values.arms[0], {**values.arms[1], "baseline": True}))
+    (said,) = validation_messages.of_table(problems(both), "arms")
+    assert said.startswith("only one may be the baseline")
+
+
+def test_a_row_that_was_just_added_asks_for_what_it_needs() -> None:
+    values = from_study(study())
+    grown = dataclasses.replace(values, loads=(*values.loads, {"max_concurrency": None, "label": ""}))
+    said = validation_messages.of_row(problems(grown), "loads", 2)
+    assert said == ["concurrency: is required but missing", "prompts: is required but missing"]
+
+
+def test_a_wrong_field_is_said_beside_that_field_only() -> None:
+    values = from_study(study())
+    found = problems(dataclasses.replace(values, fields={**values.fields, "sampling.top_p": 0.0}))
+    assert len(validation_messages.of_field(found, "sampling.top_p")) == 1
+    others = [field for field in FIELDS if field != "sampling.top_p"]
+    assert [validation_messages.of_field(found, field) for field in others] == [[]] * len(others)
+    assert validation_messages.elsewhere(found, FIELDS) == []
+
+
+def test_no_problem_is_lost_between_the_fields() -> None:
+    found = [("", "something about the whole"), ("unheard_of", "what is this")]
+    assert validation_messages.elsewhere(found, FIELDS) == ["something about the whole", "unheard_of: what is this"]
+
+
+def test_whole_numbers_that_a_widget_made_floats_are_whole_again() -> None:
+    assert to_study(changed("loads", 0, burstiness=1.0, num_prompts=4.0)) == study()
+
+
+def test_a_form_that_is_not_valid_yet_can_still_be_looked_at_as_text() -> None:
+    text = to_toml(changed("loads", 1, num_prompts=0))
+    assert "num_prompts = 0" in text
+    with pytest.raises(StudyError):
+        study_from_toml(text)

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from webapp.shared import text
+
+
+@pytest.mark.parametrize(
+    ("written", "escaped"),
+    [
+        ("<b>", r"\<b\>"),
+        ("$x$", r"\$x\$"),
+        ("[a](b)", r"\[a\]\(b\)"),
+        (":smile:", r"\:smile\:"),
+        ("*k* _j_", r"\*k\* \_j\_"),
+        ("a\\b", r"a\\b"),
+        ("plain words 3", "plain words 3"),
+    ],
+)
+def test_every_mark_of_markdown_carries_a_backslash(written: str, escaped: str) -> None:
+    assert text.literal(written) == escaped
+
+
+@pytest.mark.parametrize("arrow", ["->", "<-", "--", ">=", "<=", "http://x", "www.x", "a@b"])
+def test_what_streamlit_would_turn_into_signs_and_links_is_broken_up_invisibly(arrow: str) -> None:
+    assert "\u2060" in text.literal(arrow)
+    assert text.literal(arrow).replace("\u2060", "").replace("\\", "") == arrow
+
+
+def test_line_breaks_of_a_message_stay() -> None:
+    assert text.literal("one\ntwo") == "one  \ntwo"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(None, "–"), (0.4, "0 s"), (59.4, "59 s"), (200, "3 min 20 s"), (7500, "2 h 05 min"), (float("inf"), "–")],
+)
+def test_a_duration_reads_in_the_unit_that_fits_it(seconds: float | None, words: str) -> None:
+    assert text.duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "–"),
+        (float("nan"), "–"),
+        (0, "0"),
+        (0.01234, "0.0123"),
+        (38.912, "38.9"),
+        (112.345, "112"),
+        (12345, "12,345"),
+    ],
+)
+def test_a_number_has_three_digits_that_mean_something(value: float | None, words: str) -> None:
+    assert text.number(value) == words
+
+
+def test_a_range_that_would_read_as_one_figure_is_one_figure() -> None:
+    assert text.span(1.4512, 1.4541) == "1.45×"
+    assert text.span(1.45, 1.52) == "1.45–1.52×"
+
+
+def test_an_unknown_ratio_is_a_dash_and_never_zero() -> None:
+    assert text.times(None) == "–"
+    assert text.times(1.478) == "1.48×"
+
+
+def test_a_moment_is_given_in_utc() -> None:
+    assert text.moment(datetime(2026, 11, 21, 4, 12, 33, tzinfo=UTC)) == "2026-11-21 04:12 UTC"
+    assert text.moment(None) == "–"
+
+
+def test_a_count_agrees_with_its_noun() -> None:
+    assert [text.count(1, "run"), text.count(2, "run"), text.count(3, "study", "studies")] == [
+        "1 run",
+        "2 runs",
+        "3 studies",
+    ]

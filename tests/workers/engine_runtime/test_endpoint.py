@@ -1,0 +1,167 @@
+"""Measuring a server that somebody else runs, and what becomes of its key: nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import queue
+from lab.errors import StudyError
+from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
+from tests.workers.homes import REPOSITORY, Home
+from workers.worker import Worker
+
+KEY = "sk-never-to-be-seen-0123456789"
+
+
+@contextlib.contextmanager
+def running(gossip: str = "none") -> Iterator[str]:
+    """Somebody else's server; gives its address."""
+    command = (sys.executable, "-m", "tests.workers.engine_runtime.stand_in_endpoint", "--key", KEY, "--gossip", gossip)
+    process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        yield f"http://127.0.0.1:{process.stdout.readline().strip()}"
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def secret_home(home: Home) -> Home:
+    file = home.settings.home / "secrets.toml"
+    file.write_text(f'theirs = "{KEY}"\n')
+    file.chmod(0o600)
+    return home
+
+
+def their_study(url: str, **server: Any) -> dict[str, Any]:
+    """Without ignore_eos, which they do not know."""
+    arm = {"name": "theirs", "engine": "endpoint", "server": {"base_url": url, "api_key": "theirs"} | server}
+    return {"arms": [arm], "loads": ONE_LOAD}
+
+
+def workload(home: Home) -> list[dict[str, Any]]:
+    return [{"output_tokens": 8, "ignore_eos": False} | home.prompts]
+
+
+def leaks(folder: Path) -> list[Path]:
+    """The files below that have the key in them, compressed columns included."""
+    import pyarrow.parquet as pq  # noqa: PLC0415 - only here
+
+    found = []
+    for file in folder.rglob("*"):
+        if file.is_file() and file.name != "secrets.toml":
+            read = json.dumps(pq.read_table(file).to_pylist(), default=str) if file.suffix == ".parquet" else ""
+            found += [file] if KEY in read or KEY.encode() in file.read_bytes() else []
+    return found
+
+
+def test_a_running_server_is_measured_and_nothing_is_started(secret_home: Home) -> None:
+    with running() as url:
+        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+    assert (job.state, job.error) == ("done", None)
+    measured = bundles(secret_home, "theirs")[0]
+    assert [request.completion_tokens for request in measured.requests] == [8] * 3
+    assert {request.chunk_tokens for request in measured.requests} == {None}  # it does not count in each chunk
+    around = measured.run.circumstances
+    assert (around.command, around.environment, around.start_s) == ((), {}, None)
+    assert measured.run.counters_after is not None
+    assert measured.run.counters_after.generation_tokens is None
+    assert measured.run.arm.server is not None
+    assert measured.run.arm.server.base_url == url
+    assert leaks(secret_home.folder) == []
+
+
+@pytest.mark.parametrize("gossip", ["refusal", "event", "unreadable", "output"])
+def test_a_server_that_repeats_the_key_does_not_get_it_stored(
+    secret_home: Home, gossip: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(gossip) as url:
+        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+    requests = bundles(secret_home, "theirs")[0].requests
+    said = [str(request.error) + request.output_text for request in requests]
+    assert len(said) == 3
+    assert all("[the API" in text or gossip == "refusal" for text in said)  # errors are cut short, also within this
+    assert not [text for text in said if KEY[:8] in text]  # nor the start of it, where an error is cut short
+    assert KEY not in repr(job) + caplog.text + "".join(capfd.readouterr())
+    assert leaks(secret_home.folder) == []
+
+
+def test_a_redirect_is_not_followed(secret_home: Home) -> None:
+    with running("redirect") as url:
+        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+    assert job.state == "failed"
+    assert "did not answer a request: HTTP 307" in (job.error or "")
+
+
+def test_a_key_that_is_not_on_the_worker_fails_the_job_with_a_sentence(home: Home) -> None:
+    with running() as url:
+        job = worked(home, workloads=workload(home), **their_study(url))
+    assert job.state == "failed"
+    assert "there is no secret 'theirs' on this host" in (job.error or "")
+
+
+def test_a_server_that_is_not_there_is_a_failed_run(secret_home: Home, unused_tcp_port: int) -> None:
+    url = f"http://127.0.0.1:{unused_tcp_port}"
+    job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+    assert job.state == "failed"
+    assert f"the server at {url} did not answer a request: could not connect" in (job.error or "")
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://169.254.169.254", "link-local"),
+        ("http://metadata.google.internal", "metadata service"),
+        ("http://127.0.0.1:8000/v1", "without /v1: http://127.0.0.1:8000"),
+        ("http://127.0.0.1:8000/?key=abc", "no ? or # in it"),
+    ],
+)
+def test_addresses_that_cannot_be_measured_are_refused_when_a_study_is_submitted(
+    home: Home, url: str, words: str
+) -> None:
+    with pytest.raises(StudyError) as refused:
+        home.submit(**their_study(url))
+    assert words in dict(refused.value.problems)["arms[0].server.base_url"]
+
+
+def test_the_setting_allows_them(home: Home) -> None:
+    allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
+    queue.check_study(allowing, home.study(**their_study("http://169.254.169.254")))
+
+
+def test_an_address_that_becomes_forbidden_after_submission_is_refused_by_the_worker(home: Home) -> None:
+    allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
+    job_id = queue.submit(allowing, home.study(**their_study("http://169.254.169.254")))
+    Worker(home.settings).work()
+    job = home.job(job_id)
+    assert job.state == "failed"
+    assert "169.254.169.254 is not connected to" in (job.error or "")
+
+
+def test_nothing_can_be_set_on_a_server_that_runs_already(home: Home) -> None:
+    study = their_study("http://127.0.0.1:8000")
+    study["arms"][0] |= {"flags": {"seed": 1}, "config": {"a": 1}, "environment": {"A": "1"}}
+    with pytest.raises(StudyError) as refused:
+        home.submit(**study)
+    assert {field for field, _ in refused.value.problems} == {
+        f"arms[0].{n}" for n in ("flags", "config", "environment")
+    }
+
+
+def test_a_server_and_its_engine_belong_together(home: Home) -> None:
+    server = {"base_url": "http://127.0.0.1:8000"}
+    arms = [{"name": "a", "baseline": True, "server": server}, {"name": "b", "engine": "endpoint"}]
+    with pytest.raises(StudyError) as refused:
+        home.submit(arms=arms)
+    problems = dict(refused.value.problems)
+    assert 'engine = "endpoint"' in problems["arms[0].server"]
+    assert "set its base_url" in problems["arms[1].server"]

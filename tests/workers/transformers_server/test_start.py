@@ -1,0 +1,53 @@
+"""What the server says of itself, and why it may not start."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.workers.transformers_server.servers import ENGINE_PYTHON, MODEL, TARGET, K, Pair, make_broken, run
+
+pytestmark = pytest.mark.engine
+
+
+async def get(url: str) -> dict[str, Any]:
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        assert response.status == 200
+        return dict(await response.json())
+
+
+async def test_the_version_tells_what_is_in_use(assisted: str) -> None:
+    said = await get(assisted + "/version")
+    installed = (ENGINE_PYTHON.parent.parent / "lib").glob("python3*/site-packages/*.dist-info")
+    versions = {path.name.removesuffix(".dist-info").split("-")[0]: path.name for path in installed}
+    assert versions["transformers"] == f"transformers-{said['transformers']}.dist-info"
+    assert versions["torch"] == f"torch-{said['torch']}.dist-info"
+    assert said["version"] == said["transformers"]
+    assert (said["method"], said["num_speculative_tokens"]) == ("draft_model", K)
+    assert said["dtype"] == "float32"
+
+
+async def test_the_model_is_listed_by_its_served_name(assisted: str, pair: Pair) -> None:
+    listed = await get(assisted + "/v1/models")
+    (model,) = listed["data"]
+    assert (model["id"], model["root"], model["max_model_len"]) == (MODEL, str(pair.target), 1024)
+
+
+def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
+    """All at once, because each needs seconds for its imports."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        refused = {
+            "lacks weights, among them model.layers.4.": run("--model", make_broken(tmp_path)),
+            f"cannot listen on 127.0.0.1:{port}": run("--model", TARGET, "--port", port),
+            "say how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
+        }
+        said = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
+    for sentence, process in refused.items():
+        assert process.returncode == 2
+        assert sentence in said[sentence]
+        assert "Traceback" not in said[sentence]

@@ -1,0 +1,1 @@
+"""The app database: what people and workers edit."""

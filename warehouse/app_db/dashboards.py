@@ -1,0 +1,163 @@
+"""Dashboards in the app database: created, renamed and removed here. Their pins are in `warehouse.app_db.pins`.
+
+Nothing is deleted: what was removed can be brought back. Every change may be made again without another effect.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from lab.errors import UserError
+from warehouse.app_db.schema import dashboards, pins
+from warehouse.database import reading
+
+MOST_NAME_LETTERS = 80
+#: Any constant will do: everyone who changes dashboards of one PostgreSQL database takes the same lock.
+_LOCK = 4_026_531_842
+
+
+@dataclass(frozen=True)
+class Dashboard:
+    """`pins`: how many there are. `removed_at` is null where it is there."""
+
+    dashboard_id: str
+    name: str
+    created_at: datetime
+    changed_at: datetime
+    removed_at: datetime | None
+    pins: int
+
+
+@contextmanager
+def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
+    """A transaction that has the dashboards to itself, so that two visitors do not undo each other's changes.
+
+    SQLite's transactions are so anyway.
+    """
+    with engine.begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+        yield connection
+
+
+def listed(engine: sa.Engine) -> list[Dashboard]:
+    """Those that are there, the last changed one first."""
+    query = _counted().where(dashboards.c.removed_at.is_(None)).order_by(dashboards.c.changed_at.desc())
+    with reading(engine).connect() as connection:
+        return [Dashboard(**row) for row in connection.execute(query).mappings()]
+
+
+def find(engine: sa.Engine, dashboard_id: str) -> Dashboard | None:
+    """Also a removed one; None where there never was one."""
+    query = _counted().where(dashboards.c.dashboard_id == dashboard_id)
+    with reading(engine).connect() as connection:
+        row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else Dashboard(**row)
+
+
+def create(engine: sa.Engine, name: str) -> str:
+    """The id of the dashboard of this name, which is made where there is none. Raises UserError for no name."""
+    _refuse_bad_name(name)
+    with changing(engine) as connection:
+        return _id_of(connection, name) or _insert(connection, name)
+
+
+def rename(engine: sa.Engine, dashboard_id: str, name: str) -> None:
+    """Its links go on to work. Raises UserError for no name, and for one that another dashboard has."""
+    _refuse_bad_name(name)
+    with changing(engine) as connection:
+        refuse_absent(connection, dashboard_id)
+        if _id_of(connection, name) not in (None, dashboard_id):
+            raise UserError(f"there is a dashboard {name!r} already: choose another name")
+        _set(connection, dashboard_id, name=name)
+
+
+def remove(engine: sa.Engine, dashboard_id: str) -> None:
+    with changing(engine) as connection:
+        there = (dashboards.c.dashboard_id == dashboard_id, dashboards.c.removed_at.is_(None))
+        connection.execute(dashboards.update().where(*there).values(removed_at=datetime.now(UTC)))
+
+
+def bring_back(engine: sa.Engine, dashboard_id: str) -> None:
+    """With all its pins. Where another one took its name meanwhile, it gets a number behind it."""
+    with changing(engine) as connection:
+        row = connection.execute(sa.select(dashboards).where(dashboards.c.dashboard_id == dashboard_id)).one_or_none()
+        if row is None:
+            raise UserError("this dashboard is not here")
+        if row.removed_at is not None:
+            _set(connection, dashboard_id, removed_at=None, name=_free_name(connection, row.name))
+
+
+def duplicate(engine: sa.Engine, dashboard_id: str, name: str) -> str:
+    """The id of a new dashboard of this name with the same pins. Raises UserError where the name is taken."""
+    _refuse_bad_name(name)
+    with changing(engine) as connection:
+        refuse_absent(connection, dashboard_id)
+        if _id_of(connection, name) is not None:
+            raise UserError(f"there is a dashboard {name!r} already: choose another name")
+        copy = _insert(connection, name)
+        query = sa.select(pins).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_(None))
+        rows = [{**row, "pin_id": new_id(), "dashboard_id": copy} for row in connection.execute(query).mappings().all()]
+        if rows:
+            connection.execute(pins.insert(), rows)
+        return copy
+
+
+def new_id() -> str:
+    return secrets.token_hex(6)
+
+
+def refuse_absent(connection: sa.Connection, dashboard_id: str) -> None:
+    """Raises UserError for a dashboard that is not there (any more)."""
+    query = sa.select(dashboards.c.removed_at).where(dashboards.c.dashboard_id == dashboard_id)
+    row = connection.execute(query).one_or_none()
+    if row is None or row.removed_at is not None:
+        raise UserError("this dashboard is not here (any more)")
+
+
+def touch(connection: sa.Connection, dashboard_id: str) -> None:
+    """It was changed now."""
+    _set(connection, dashboard_id)
+
+
+def _set(connection: sa.Connection, dashboard_id: str, **values: str | None) -> None:
+    this = dashboards.update().where(dashboards.c.dashboard_id == dashboard_id)
+    connection.execute(this.values(changed_at=datetime.now(UTC), **values))
+
+
+def _insert(connection: sa.Connection, name: str) -> str:
+    dashboard_id, now = new_id(), datetime.now(UTC)
+    row = {"dashboard_id": dashboard_id, "name": name, "created_at": now, "changed_at": now}
+    connection.execute(dashboards.insert().values(**row))
+    return dashboard_id
+
+
+def _id_of(connection: sa.Connection, name: str) -> str | None:
+    there = (dashboards.c.name == name, dashboards.c.removed_at.is_(None))
+    found: str | None = connection.scalar(sa.select(dashboards.c.dashboard_id).where(*there))
+    return found
+
+
+def _free_name(connection: sa.Connection, name: str) -> str:
+    number, free = 1, name
+    while _id_of(connection, free) is not None:
+        number += 1
+        free = f"{name[: MOST_NAME_LETTERS - 6]} ({number})"
+    return free
+
+
+def _counted() -> sa.Select[tuple[str, str, datetime, datetime, datetime | None, int]]:
+    of_it = (pins.c.dashboard_id == dashboards.c.dashboard_id, pins.c.removed_at.is_(None))
+    amount = sa.select(sa.func.count()).select_from(pins).where(*of_it).scalar_subquery().label("pins")
+    return sa.select(*dashboards.c, amount)
+
+
+def _refuse_bad_name(name: str) -> None:
+    if not 0 < len(name) <= MOST_NAME_LETTERS or name != name.strip() or not name.isprintable():
+        raise UserError(f"a name has 1 to {MOST_NAME_LETTERS} letters, and no space at its ends")

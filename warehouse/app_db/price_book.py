@@ -1,0 +1,86 @@
+"""The price book in the app database: entries are added and withdrawn, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from pydantic import ValidationError
+
+from lab.cost import Price
+from lab.errors import UserError
+from warehouse.app_db.schema import prices as prices_table
+from warehouse.database import reading
+
+_OWNED = ("purchase_price", "lifetime_years", "utilisation")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A price as it stands in the book."""
+
+    price_id: int
+    price: Price
+    added_at: datetime
+    withdrawn_at: datetime | None
+
+
+def entries(engine: sa.Engine) -> list[Entry]:
+    """Every entry, withdrawn ones too, in the order they were added."""
+    query = sa.select(prices_table).order_by(prices_table.c.price_id)
+    with reading(engine).connect() as connection:
+        return [_entry(row) for row in connection.execute(query).mappings()]
+
+
+def book(engine: sa.Engine) -> list[Price]:
+    """What counts, as `lab.cost.price_on` takes it."""
+    return [entry.price for entry in entries(engine) if entry.withdrawn_at is None]
+
+
+def add(engine: sa.Engine, price: Price) -> int:
+    """The new entry's number. An entry that says just what counts already is not added again."""
+    _ = price.per_hour  # raises UserError where it says no price, or two
+    with engine.begin() as connection:
+        row = _row(price)
+        same = [prices_table.c[name].is_not_distinct_from(value) for name, value in row.items()]
+        known = sa.select(prices_table.c.price_id).where(*same, prices_table.c.withdrawn_at.is_(None))
+        if (found := connection.scalar(known)) is not None:
+            return int(found)
+        added = connection.execute(prices_table.insert().values(**row, added_at=datetime.now(UTC)))
+        return int(added.inserted_primary_key[0]) if added.inserted_primary_key else 0
+
+
+def withdraw(engine: sa.Engine, price_id: int) -> None:
+    """The entry counts no longer, and stays in the book. Raises UserError where it is not there or does not count."""
+    counts = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
+    with engine.begin() as connection:
+        done = connection.execute(prices_table.update().where(*counts).values(withdrawn_at=datetime.now(UTC)))
+    if not done.rowcount:
+        raise UserError(f"no price {price_id} counts: `drafthouse prices` lists those that do")
+
+
+def price_from(values: Mapping[str, Any]) -> Price:
+    """A Price of the columns of the table. Raises UserError naming the field that is wrong."""
+    given = {name: value for name, value in values.items() if value is not None}
+    owned = {name: given.pop(name) for name in _OWNED if name in given}
+    try:
+        return Price.model_validate(given | ({"owned": owned} if owned else {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "owned")
+        raise UserError(f"{where}: {first['msg'].lower()} (got {first['input']!r})") from None
+
+
+def _row(price: Price) -> dict[str, float | str | date | None]:
+    owned = price.owned
+    values: dict[str, Any] = price.model_dump(exclude={"owned"})
+    return values | {name: None if owned is None else getattr(owned, name) for name in _OWNED}
+
+
+def _entry(row: sa.RowMapping) -> Entry:
+    values = dict(row)
+    own = {name: values.pop(name) for name in ("price_id", "added_at", "withdrawn_at")}
+    return Entry(price=price_from(values), **own)

@@ -1,0 +1,134 @@
+"""A study out of the warehouse: as bundles that another Drafthouse takes in, or as a file that other tools read."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import csv
+
+from lab.errors import UserError
+from warehouse.bundles.run_bundle import bundle_folder
+from warehouse.bundles.vllm_json import vllm_results
+from warehouse.queries.paired_runs import dicts, jobs_of
+from warehouse.settings import Settings
+
+MANIFEST = "drafthouse-export.json"
+MANIFEST_FORMAT = "drafthouse export"
+MANIFEST_VERSION = 1
+#: By the end of the file's name; a name without one of these is a folder.
+FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vllm"}
+_RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
+_STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
+
+
+def export(settings: Settings, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
+    """Write the runs of a study, and say how many. The end of `to` says as what: FORMATS, or a folder of bundles.
+
+    Raises QueryError for a study that is not there, UserError for a place that is taken or cannot be written. What was
+    there stays whole, and a half-written one is never seen.
+    """
+    jobs = jobs_of(con, study)
+    try:
+        if to.is_dir() and any(to.iterdir()):
+            raise UserError(f"{to} is a folder with something in it: name a new one")
+        if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
+            return _export_bundles(settings, con, jobs, to)
+        return _FILES[kind](con, jobs, to)
+    except OSError as error:
+        raise UserError(f"{to} cannot be written: {error.strerror or error}") from None
+
+
+def _export_bundles(settings: Settings, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
+    """bundles/<job_id>/<run_id>/ as they are, results.parquet, each study as TOML, and a manifest with every digest."""
+    query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?)) ORDER BY job_id, run_id"
+    runs = con.execute(query, [list(jobs)]).fetchall()
+    with _written(to) as writing:
+        writing.mkdir()
+        for job_id, run_id in runs:
+            source = bundle_folder(settings.bundles, job_id, run_id)
+            if not source.is_dir():
+                raise UserError(
+                    f"the bundle of run {job_id}/{run_id} is not in {settings.bundles}: it cannot be exported"
+                )
+            shutil.copytree(source, writing / "bundles" / job_id / run_id)
+        _write_parquet(con, jobs, writing / "results.parquet")
+        for row in dicts(con, _STUDIES, [list(jobs)]):
+            (writing / f"study-{row['study_id'][:12]}.toml").write_text(row["toml"], encoding="utf-8")
+        (writing / MANIFEST).write_text(json.dumps(_manifest(writing, jobs), indent=1) + "\n", encoding="utf-8")
+    return len(runs)
+
+
+def _manifest(folder: Path, jobs: Sequence[str]) -> dict[str, object]:
+    files = {str(path.relative_to(folder)): _sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {"format": MANIFEST_FORMAT, "version": MANIFEST_VERSION, "jobs": list(jobs), "files": files}
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> pa.Table:
+    return con.execute(_RESULTS, [list(jobs)]).to_arrow_table()
+
+
+def _write_parquet(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
+    table = _results(con, jobs)
+    pq.write_table(table, path)
+    return table.num_rows
+
+
+def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
+    """Null is an empty field, a list is JSON."""
+    table = _results(con, jobs)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_list(field.type):
+            texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
+            table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+    csv.write_csv(table, path)
+    return table.num_rows
+
+
+def _write_vllm(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
+    """One object a line, as --append-result writes them."""
+    found = vllm_results(con, jobs)
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in found), encoding="utf-8")
+    return len(found)
+
+
+def _as_file(
+    write: Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int],
+) -> Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int]:
+    def written(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
+        with _written(to) as writing:
+            return write(con, jobs, writing)
+
+    return written
+
+
+_FILES = {"csv": _as_file(_write_csv), "parquet": _as_file(_write_parquet), "vllm": _as_file(_write_vllm)}
+
+
+@contextlib.contextmanager
+def _written(to: Path) -> Iterator[Path]:
+    """A name beside `to` to write under; renamed to it at the end."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    writing = to.with_name(f".{to.name}.{uuid.uuid4().hex[:8]}.writing")
+    try:
+        yield writing
+        if to.is_dir():
+            to.rmdir()
+        writing.replace(to)
+    finally:
+        if writing.is_dir():
+            shutil.rmtree(writing, ignore_errors=True)
+        writing.unlink(missing_ok=True)

@@ -1,0 +1,162 @@
+"""An imported run's folder on disk, beside those of measured runs and as immutable.
+
+    <bundles>/<job_id>/<run_id>/run.json, source/<SHA-256 of a file>, and requests.parquet where the file has requests
+
+The folder `source` tells it from a measured run. It holds the files as they came, so that an importer that learns more
+can read them again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from lab.errors import BundleError
+from lab.study.cell_ids import digest
+from lab.study.model_base import Frozen
+from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundles, write_whole
+from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
+
+SOURCE_FOLDER = "source"
+_JOB_DIGITS = 12
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+_REQUEST_FIELDS: list[pa.Field[Any]] = [
+    pa.field("index", pa.int32(), nullable=False),
+    pa.field("error", pa.string()),
+    pa.field("sent_s", pa.float64()),
+    pa.field("ttft_ms", pa.float64()),
+    pa.field("tpot_ms", pa.float64()),
+    pa.field("e2e_ms", pa.float64()),
+    pa.field("chunk_gaps_ms", pa.list_(pa.float64())),
+    pa.field("token_gaps_ms", pa.list_(pa.float64())),
+    pa.field("prompt_tokens", pa.int64()),
+    pa.field("completion_tokens", pa.int64()),
+    pa.field("output_text", pa.string()),
+    pa.field("spec_drafts", pa.int64()),
+    pa.field("spec_draft_tokens", pa.int64()),
+    pa.field("spec_accepted_tokens", pa.int64()),
+]
+_REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS)
+
+
+class ImportedRecord(Frozen):
+    """`run.json` of an imported run. Its requests lie beside it, so `run.requests` is None here.
+
+    A job of imported runs is what one tool said of one target, or all with one label `study`.
+    """
+
+    origin: Literal["imported"] = "imported"
+    format_version: Literal[1] = 1  # of this format, which has nothing to do with that of measured bundles
+    job_id: str
+    study_id: str
+    study_name: str
+    run: ImportedRun
+
+
+@dataclass(frozen=True)
+class ImportedBundle:
+    """One imported run as it lies on disk; `run` has its requests."""
+
+    folder: Path
+    record: ImportedRecord
+    run: ImportedRun
+
+
+def is_imported(folder: Path) -> bool:
+    return (folder / SOURCE_FOLDER).is_dir()
+
+
+def record_of(run: ImportedRun) -> ImportedRecord:
+    """The same run gives the same record, whenever it is imported."""
+    target = run.columns["target"]
+    study = run.labels.get("study") or f"{run.tool}: {target or 'a target without a name'}"
+    study_id = digest({"tool": run.tool, "target": target, "study": study})
+    job_id = f"imported-{study_id[:_JOB_DIGITS]}"
+    return ImportedRecord(job_id=job_id, study_id=study_id, study_name=study, run=replace(run, requests=None))
+
+
+def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Mapping[str, bytes]) -> list[ImportedRecord]:
+    """Write the bundles of those runs that no bundle has yet: all of them or, with OSError, none.
+
+    `sources` are the files they were read from, by SHA-256.
+    """
+    known = {folder.name for folder in find_bundles(root)}
+    new = {run.run_id: run for run in runs if run.run_id not in known}
+    records = {run_id: record_of(run) for run_id, run in new.items()}
+    kept: dict[str, Path] = {}
+    fill = {
+        bundle_folder(root, record.job_id, run_id): _filler(record, new[run_id], sources, kept)
+        for run_id, record in records.items()
+    }
+    write_whole(fill)
+    return list(records.values())
+
+
+def _filler(
+    record: ImportedRecord, run: ImportedRun, sources: Mapping[str, bytes], kept: dict[str, Path]
+) -> Callable[[Path], None]:
+    def fill(writing: Path) -> None:
+        (writing / RUN_FILE).write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        if run.requests is not None:
+            rows = [asdict(request) for request in run.requests]
+            pq.write_table(pa.Table.from_pylist(rows, schema=_REQUESTS_SCHEMA), writing / REQUESTS_FILE)
+        (writing / SOURCE_FOLDER).mkdir()
+        for source in (run.source, *run.companions):
+            _keep(writing / SOURCE_FOLDER / source.sha256, source, sources, kept)
+
+    return fill
+
+
+def _keep(path: Path, source: SourceFile, sources: Mapping[str, bytes], kept: dict[str, Path]) -> None:
+    """A file with a hundred runs in it lies on the disk once: their bundles link to it where links can be made."""
+    if path.exists():
+        return
+    try:
+        os.link(kept[source.sha256], path)
+    except (KeyError, OSError):
+        path.write_bytes(sources[source.sha256])
+        kept[source.sha256] = path
+
+
+def read_imported(folder: Path) -> ImportedBundle:
+    """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
+    record = read_record(folder)
+    for source in (record.run.source, *record.run.companions):
+        if not _SHA256.fullmatch(source.sha256) or not (folder / SOURCE_FOLDER / source.sha256).is_file():
+            raise BundleError(f"{folder}: the file that it was imported from is not in it")
+    path = folder / REQUESTS_FILE
+    requests = _read_requests(path) if path.exists() else None
+    return ImportedBundle(folder, record, replace(record.run, requests=requests))
+
+
+def read_record(folder: Path) -> ImportedRecord:
+    """Read `run.json` alone. Raises BundleError."""
+    try:
+        return ImportedRecord.model_validate_json((folder / RUN_FILE).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
+
+
+def _read_requests(path: Path) -> tuple[ImportedRequest, ...]:
+    try:
+        rows: Sequence[dict[str, Any]] = pq.read_table(path, schema=_REQUESTS_SCHEMA).to_pylist()
+    except (OSError, pa.ArrowException) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from None
+    return tuple(map(_request, rows))
+
+
+def _request(row: dict[str, Any]) -> ImportedRequest:
+    return ImportedRequest(**{key: _frozen(value) for key, value in row.items()})
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,106 @@
+"""A run as the JSON that `vllm bench serve --save-result --save-detailed` writes, so that other tools read it.
+
+Names and units are vLLM's: seconds in arrays, milliseconds in statistics, acceptance in percent, gaps between chunks
+under `itl`. What is not known is null; what vLLM counts in chunks (its peak rates) is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from warehouse.queries.paired_runs import Row, dicts
+
+_RUN_FIELDS = {
+    "model_id": "target",
+    "num_prompts": "num_prompts",
+    "burstiness": "burstiness",
+    "max_concurrency": "concurrency",
+    "duration": "duration_s",
+    "completed": "requests_completed",
+    "failed": "requests_failed",
+    "total_input_tokens": "prompt_tokens",
+    "total_output_tokens": "completion_tokens",
+    "request_throughput": "request_per_s",
+    "request_goodput": "goodput_request_per_s",
+    "output_throughput": "output_tok_per_s",
+    "total_token_throughput": "total_tok_per_s",
+}
+_SPECULATION = {
+    "spec_decode_num_drafts": "num_drafts",
+    "spec_decode_draft_tokens": "num_draft_tokens",
+    "spec_decode_accepted_tokens": "num_accepted_tokens",
+    "spec_decode_acceptance_length": "acceptance_length",
+    "spec_decode_per_position_acceptance_rates": "acceptance_per_position",
+}
+_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "icl", "e2el": "e2e"}
+_STATISTICS = {"mean": "mean", "median": "p50", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
+_ENDPOINTS = {"completions": "openai", "chat": "openai-chat"}
+#: What tells the run here, and vLLM's plots may group by.
+_OURS = ("run_id", "arm", "method", "draft_model", "num_speculative_tokens", "engine", "engine_version", "hardware")
+_REQUESTS = """
+    SELECT "index", sent_s, end_s, chunk_s, error, is_completed, prompt_tokens, completion_tokens, output_text, ttft_ms,
+        e2e_ms
+    FROM request_records WHERE run_id = ? ORDER BY "index"
+"""
+
+
+def vllm_results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[dict[str, Any]]:
+    """One object a completed run of these jobs, in the order of measuring."""
+    query = (
+        "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) AND status = 'completed' ORDER BY started_at, run_id"
+    )
+    return [_result(run, dicts(con, _REQUESTS, [run["run_id"]])) for run in dicts(con, query, [list(jobs)])]
+
+
+def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
+    rate = run["request_rate_rps"]
+    found: dict[str, Any] = {
+        "date": None if run["started_at"] is None else f"{run['started_at']:%Y%m%d-%H%M%S}",
+        "endpoint_type": _ENDPOINTS.get(run["endpoint"] or ""),
+        "backend": _ENDPOINTS.get(run["endpoint"] or ""),
+        "label": None,
+        "tokenizer_id": run["target"],
+        "request_rate": "inf" if rate is None else rate,
+        **{name: run[column] for name, column in _RUN_FIELDS.items()},
+        **{name: run[name] for name in _OURS},
+    }
+    if run["num_drafts"] is not None or run["acceptance_rate"] is not None:
+        rate = run["acceptance_rate"]
+        found["spec_decode_acceptance_rate"] = None if rate is None else rate * 100
+        found |= {name: run[column] for name, column in _SPECULATION.items()}
+    if requests and all(_is_whole(request) for request in requests):
+        found |= _arrays(requests)
+    for theirs, ours in _LATENCIES.items():
+        found |= {f"{word}_{theirs}_ms": run[f"{ours}_{statistic}_ms"] for word, statistic in _STATISTICS.items()}
+    return found
+
+
+def _is_whole(request: Mapping[str, Any]) -> bool:
+    """Whether vLLM's arrays can tell it: their numbers may not be null."""
+    needed = ("ttft_ms", "sent_s", "end_s", "chunk_s", "prompt_tokens", "completion_tokens")
+    return not request["is_completed"] or all(request[name] is not None for name in needed)
+
+
+def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
+    """A failed request has 0.0 and nothing, as in vLLM's own files, and its error."""
+    done = [request if request["is_completed"] else None for request in requests]
+    return {
+        "input_lens": [request["prompt_tokens"] or 0 for request in requests],
+        "output_lens": [each["completion_tokens"] if each else 0 for each in done],
+        "ttfts": [each["ttft_ms"] / 1000 if each else 0.0 for each in done],
+        "itls": [np.diff(each["chunk_s"]).tolist() if each else [] for each in done],
+        "latencies": [_latency_s(each) if each else 0.0 for each in done],
+        "start_times": [request["sent_s"] or 0.0 for request in requests],
+        "generated_texts": [each["output_text"] or "" if each else "" for each in done],
+        "errors": [request["error"] or ("" if request["is_completed"] else "it never ended") for request in requests],
+    }
+
+
+def _latency_s(request: Row) -> float:
+    """Up to the last chunk, as vLLM counts it."""
+    last_s: float = request["chunk_s"][-1] if request["chunk_s"] else request["end_s"]
+    return last_s - float(request["sent_s"])

@@ -1,0 +1,106 @@
+"""The last step of every importer: figures as printed and figures computed anew become one run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from lab.metrics.catalogue import Value
+from warehouse.importers import recompute
+from warehouse.importers.fields import Taken, latency_columns
+from warehouse.importers.json_reader import Document
+from warehouse.importers.model import (
+    ImportedRequest,
+    ImportedRun,
+    LeftOut,
+    Scalar,
+    SourceFile,
+    all_columns,
+    all_metrics,
+    run_id,
+)
+
+#: Tools compute shares with floating point numbers.
+_ROUNDING = 1e-6
+#: What a run in which nothing completed says of itself is 0 in some tools, and unknown here.
+_OF_COMPLETED = (
+    "duration_s",
+    "prompt_tokens",
+    "completion_tokens",
+    "request_per_s",
+    "output_tok_per_s",
+    "total_tok_per_s",
+    "goodput_request_per_s",
+    *latency_columns("ttft", "tpot", "itl", "icl", "e2e"),
+)
+
+
+def assembled(
+    tool: str,
+    document: Document,
+    content: object,
+    taken: Taken,
+    *,
+    columns: Mapping[str, Scalar],
+    requests: Sequence[ImportedRequest] | None = None,
+    tool_version: str | None = None,
+    place: str = "",
+    labels: Mapping[str, str] | None = None,
+    companions: Sequence[SourceFile] = (),
+) -> ImportedRun:
+    """The run. Where the file has its requests, their figures are computed anew and stand before the printed ones,
+    which are doubted if they differ. `content` is what the run's id is the digest of.
+    """
+    computed = recompute.of_requests(requests) if requests is not None else {}
+    doubts = recompute.disagreements(taken.metrics, computed, "its own requests")
+    metrics = {**taken.metrics, **computed}
+    derived = recompute.rates(metrics)
+    doubts += recompute.disagreements(metrics, derived, "its tokens and duration")
+    doubts += _acceptance_doubts(metrics)
+    taken.metrics = {**derived, **metrics}
+    _refuse_impossible(document, taken.metrics)
+    _refuse_impossible(document, derived)
+    if not taken.metrics.get("requests_completed", 1):
+        taken.drop(_OF_COMPLETED, "no request completed")
+    return ImportedRun(
+        run_id=run_id(tool, content),
+        tool=tool,
+        tool_version=tool_version,
+        source=document.file.source,
+        place=place,
+        columns=all_columns(columns),
+        metrics=all_metrics(taken.metrics),
+        requests=None if requests is None else tuple(requests),
+        labels=dict(labels or {}),
+        printed=dict(taken.printed),
+        left_out=tuple(dict.fromkeys(taken.left_out)),
+        doubts=tuple(dict.fromkeys(doubts)),
+        companions=tuple(companions),
+    )
+
+
+def _refuse_impossible(document: Document, metrics: Mapping[str, Value]) -> None:
+    """Shares of more than all, and quotients that are too large for a number."""
+    per_position = metrics.get("acceptance_per_position")
+    shares = [metrics.get("acceptance_rate"), *(per_position if isinstance(per_position, tuple) else ())]
+    if any(isinstance(share, float) and share > 1 + _ROUNDING for share in shares):
+        raise document.error((), "it says that more tokens were accepted than drafted, which cannot be")
+    for name, value in metrics.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise document.error((), f"{name} cannot be computed from its figures: they are too large or too small")
+
+
+def _acceptance_doubts(metrics: Mapping[str, Value]) -> tuple[str, ...]:
+    counts = (metrics.get(name) for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"))
+    drafts, drafted, accepted = (value if isinstance(value, int) else None for value in counts)
+    found = recompute.acceptance(drafts, drafted, accepted)
+    doubts = recompute.disagreements(metrics, found, "its counts of drafted and accepted tokens")
+    per_position = metrics.get("acceptance_per_position")
+    if isinstance(per_position, tuple):
+        length: dict[str, Value] = {"acceptance_length": 1 + sum(per_position)}
+        doubts += recompute.disagreements(metrics, length, "1 + its rates per position")
+    return doubts
+
+
+def left_out(taken: Taken, name: str, why: str) -> None:
+    taken.left_out.append(LeftOut(name, why))

@@ -1,0 +1,52 @@
+"""The generated part of docs/importing.md. `python -m warehouse.importers.docs_table` writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from warehouse.importers.detect import FORMATS, Format
+from warehouse.importers.fields import Field
+
+BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
+_SAME_AS = {"vllm-bench-sweep": "vllm-bench-serve"}
+
+
+def markdown() -> str:
+    """A section for each format."""
+    return "\n\n".join("\n".join(_section(name, one)) for name, one in FORMATS.items())
+
+
+def updated(document: str) -> str:
+    """The document with the sections as they are in the code. Raises ValueError where its marks are missing."""
+    before, _, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise ValueError(f"docs/importing.md has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
+
+
+def _section(name: str, one: Format) -> Iterator[str]:
+    yield f"### {one.title}"
+    yield ""
+    yield f"`--tool {name}`, tested with files of {one.seen_versions}."
+    yield ""
+    if name in _SAME_AS:
+        yield f"The fields are those of `{_SAME_AS[name]}`."
+        return
+    yield "| field | became | remark |"
+    yield "|---|---|---|"
+    yield from map(_row, one.fields)
+    yield from (f"| `{field}` | {became} | |" for field, became in one.also_read.items())
+
+
+def _row(field: Field) -> str:
+    becomes = f"`{field.becomes}`" if field.becomes else "left out"
+    factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
+    remark = "; ".join(part for part in (factor, field.words) if part)
+    return f"| `{field.path}` | {becomes} | {remark} |"
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,102 @@
+"""Files of strangers: read whole, within limits that keep the memory bounded. Nothing is unpacked or unpickled."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from lab.errors import ForeignFileError
+from warehouse.importers.model import SourceFile
+
+MIB = 2**20
+#: The largest file that is read. A result file with every request of a long run in it has some ten MiB.
+LARGEST_FILE_BYTES = 128 * MIB
+#: The most that one import reads. It is kept until all of it was understood, so that nothing is half imported.
+LARGEST_IMPORT_BYTES = 256 * MIB
+#: The most files that a folder may have.
+MOST_FILES = 10_000
+_LONGEST_NAME = 200
+
+
+@dataclass(frozen=True)
+class ForeignFile:
+    """A file's name, as text for people and to tell folders apart (it is never opened by it), and its content."""
+
+    name: str
+    content: bytes
+    was_named: bool = True  # by the user; False for one that was found in a folder
+
+    def __post_init__(self) -> None:
+        if len(self.content) > LARGEST_FILE_BYTES:
+            raise ForeignFileError(too_large(self.name, len(self.content)))
+
+    @cached_property
+    def source(self) -> SourceFile:
+        digest = hashlib.sha256(self.content).hexdigest()
+        return SourceFile(printable(self.name), digest, len(self.content))
+
+    @property
+    def folder(self) -> str:
+        return self.name.rpartition("/")[0]
+
+
+def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
+    """Every file named, and every regular file in a folder named; links in folders are not followed.
+
+    Raises ForeignFileError for what is missing, too large or too much.
+    """
+    files: list[ForeignFile] = []
+    left = LARGEST_IMPORT_BYTES
+    for path, name, was_named in _walk(paths):
+        files.append(ForeignFile(name, _content(path, name), was_named))
+        left -= len(files[-1].content)
+        if left < 0 or len(files) > MOST_FILES:
+            raise ForeignFileError(
+                f"{printable(name)}: more than {LARGEST_IMPORT_BYTES // MIB} MiB or {MOST_FILES} files in one import: "
+                "import fewer at a time"
+            )
+    return tuple(files)
+
+
+def printable(name: str) -> str:
+    """A name from outside as one short line."""
+    shown = "".join(character if character.isprintable() else "?" for character in name)
+    return shown if len(shown) <= _LONGEST_NAME else f"...{shown[-_LONGEST_NAME:]}"
+
+
+def too_large(name: str, size: int) -> str:
+    return (
+        f"{printable(name)}: {size / MIB:.0f} MiB is more than the {LARGEST_FILE_BYTES // MIB} MiB that are read of "
+        "one file: import its runs one by one, or save it without the texts of prompts and answers"
+    )
+
+
+def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
+    for path in paths:
+        if not path.is_dir():
+            yield path, path.as_posix(), True
+            continue
+        for folder, _, names in sorted(os.walk(path)):
+            for name in sorted(names):
+                inner = Path(folder) / name
+                if inner.is_file() and not inner.is_symlink():
+                    yield inner, inner.as_posix(), False
+
+
+def _content(path: Path, name: str) -> bytes:
+    """What is in it; at most one byte more than is allowed is read, also of a file that grows meanwhile."""
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            raise ForeignFileError(f"{printable(name)}: this is no regular file: name a result file or a folder")
+        if found.st_size > LARGEST_FILE_BYTES:
+            raise ForeignFileError(too_large(name, found.st_size))
+        with path.open("rb") as opened:
+            return opened.read(LARGEST_FILE_BYTES + 1)
+    except OSError as error:
+        raise ForeignFileError(f"{printable(name)}: cannot be read: {error.strerror}") from error

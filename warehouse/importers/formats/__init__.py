@@ -1,0 +1,1 @@
+"""One module per foreign tool: its result files as imported runs."""

@@ -1,0 +1,178 @@
+"""JSON of strangers: one document or several, one after another. Stricter than Python's own reader.
+
+Refused, with line or key: what is not UTF-8, keys that stand twice, NaN, infinite numbers (but for a request rate,
+where tools write it), half a surrogate pair, and nesting or numbers of values that would eat the memory.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lab.errors import ForeignFileError
+from warehouse.importers.files import ForeignFile, printable
+
+#: The deepest of the supported formats has about 12 levels.
+DEEPEST = 64
+#: The most values of one file. Each costs up to about 150 bytes once it is read.
+MOST_VALUES = 5_000_000
+#: Keys under which Infinity means "all at once".
+_MAY_BE_INFINITE = frozenset({"request_rate"})
+_WHITESPACE = " \t\r\n"
+
+Step = str | int
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON value of a file and the line that it begins on, from 1."""
+
+    file: ForeignFile
+    line: int
+    value: object
+
+    def error(self, path: Sequence[Step], why: str) -> ForeignFileError:
+        """Says which file, which line or key, and why."""
+        where = [f"line {self.line}"] if self.line > 1 else []
+        where += [shown_path(path)] if path else []
+        return ForeignFileError(": ".join((printable(self.file.name), *where, why)))
+
+
+class _TwiceError(Exception):
+    """A key that stands twice in one object."""
+
+
+def documents(file: ForeignFile) -> tuple[Document, ...]:
+    """Every JSON value of the file. Raises ForeignFileError."""
+    text = _text(file)
+    commas = sum(file.content.count(mark) for mark in (b",", b"[", b"{"))
+    if commas > MOST_VALUES:
+        raise ForeignFileError(
+            f"{printable(file.name)}: about {commas} values are more than the {MOST_VALUES} that are read of one file: "
+            "split it, or save it without its requests"
+        )
+    found = _decoded(file, text)
+    if not found:
+        raise ForeignFileError(f"{printable(file.name)}: the file is empty")
+    for document in found:
+        _check(document)
+    return tuple(found)
+
+
+def shown_path(path: Sequence[Step]) -> str:
+    """Like `requests[2].error`."""
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return printable(shown.removeprefix("."))
+
+
+def _text(file: ForeignFile) -> str:
+    if b"\0" in file.content[:4096] or file.content[:1] == b"\x80":
+        raise ForeignFileError(
+            f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it, and "
+            "name the JSON file in it"
+        )
+    try:
+        return file.content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = file.content.count(b"\n", 0, error.start) + 1
+        raise ForeignFileError(f"{printable(file.name)}: line {line}: this is not UTF-8: save it as UTF-8") from error
+
+
+def _decoded(file: ForeignFile, text: str) -> list[Document]:
+    decoder = json.JSONDecoder(object_pairs_hook=_unique)
+    found: list[Document] = []
+    position, line, counted = _skipped(text, 0), 1, 0
+    while position < len(text):
+        line += text.count("\n", counted, position)
+        counted = position
+        try:
+            value, end = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            why = "the file ends too early" if not text[error.pos :].strip() else f"this is no JSON ({error.msg})"
+            raise ForeignFileError(f"{printable(file.name)}: line {error.lineno}: {why}") from error
+        except _TwiceError as error:
+            raise ForeignFileError(f"{printable(file.name)}: the key {error} stands twice in one object") from error
+        except RecursionError as error:
+            raise ForeignFileError(f"{printable(file.name)}: line {line}: {_TOO_DEEP}") from error
+        except ValueError as error:  # Python's own limit on the digits of an integer
+            raise ForeignFileError(f"{printable(file.name)}: line {line}: a number is too long to be one") from error
+        found.append(Document(file, line, value))
+        position = _skipped(text, end)
+    return found
+
+
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which no supported format is"
+
+
+def _skipped(text: str, position: int) -> int:
+    while position < len(text) and text[position] in _WHITESPACE:
+        position += 1
+    return position
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        raise _TwiceError(printable(repr(next(key for key, _ in pairs if key in seen or seen.add(key)))))  # type: ignore[func-returns-value]
+    return made
+
+
+def _check(document: Document) -> None:
+    """Every number is one, every text can be written, and nothing lies too deep. Without recursion, and without a list
+    of what is still to be seen: that could be larger than the file.
+    """
+    _check_one(document, document.value, ())
+    path: list[Step] = []
+    open_parts = [_inside(document.value)]
+    while open_parts:
+        step, value = next(open_parts[-1], _NO_MORE)
+        if step is None:
+            open_parts.pop()
+            del path[-1:]
+            continue
+        path.append(step)
+        _check_one(document, value, path)
+        if not isinstance(value, (dict, list)):
+            path.pop()
+        elif len(path) >= DEEPEST:
+            raise document.error(path[:3], _TOO_DEEP)
+        else:
+            open_parts.append(_inside(value))
+
+
+_NO_MORE: tuple[None, None] = (None, None)
+
+
+def _inside(value: object) -> Iterator[tuple[Step, object] | tuple[None, None]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _check_one(document: Document, value: object, path: Sequence[Step]) -> None:
+    if isinstance(value, float):
+        _check_number(document, value, path)
+    elif isinstance(value, str):
+        _check_text(document, value, path)
+    elif isinstance(value, dict):
+        for key in value:
+            _check_text(document, key, path)
+
+
+def _check_number(document: Document, value: float, path: Sequence[Step]) -> None:
+    if math.isfinite(value) or (value == math.inf and path and path[-1] in _MAY_BE_INFINITE):
+        return
+    raise document.error(path, f"{value} is no number that can be stored")
+
+
+def _check_text(document: Document, text: str, path: Sequence[Step]) -> None:
+    if text.isascii():
+        return
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise document.error(path, "half a surrogate pair is no text") from error

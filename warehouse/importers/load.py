@@ -1,0 +1,99 @@
+"""Importing files and folders: read within limits, recognise, and make runs of all of them or of none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.errors import ForeignFileError
+from warehouse.importers.detect import FORMATS, format_of
+from warehouse.importers.files import ForeignFile, printable, read_paths
+from warehouse.importers.json_reader import Document, documents
+from warehouse.importers.model import ImportedRun
+
+AUTO = "auto"
+_SUPPORTED = "; ".join(f"{one.title} ({one.seen_versions})" for one in FORMATS.values())
+_MOST_KEYS = 6
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import gave: each run once, and the files of a folder that are none, with the reason."""
+
+    runs: tuple[ImportedRun, ...]
+    skipped: tuple[str, ...]
+
+
+def import_paths(paths: Sequence[Path], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
+    """Every run in these files and folders. Raises ForeignFileError; nothing is imported then."""
+    return import_files(read_paths(paths), tool, labels)
+
+
+def import_files(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
+    """The same of files that were read or uploaded. `tool` is a key of FORMATS, for a user who wants to insist.
+    `labels` are the user's own, for every run; they stand before those of the file.
+
+    A file that was named must be a result; one that lay in a folder is skipped where it is none. Files of one folder
+    may tell about the same run.
+    """
+    if tool != AUTO and tool not in FORMATS:
+        raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
+    groups: dict[tuple[str, str], list[Document]] = {}
+    skipped: list[str] = []
+    for file in files:
+        try:
+            found = _recognised(file, tool)
+        except _NotAResultError as error:
+            if file.was_named:
+                raise _named(error) from error
+            skipped.append(str(error))
+            continue
+        for name, document in found:
+            groups.setdefault((name, file.folder), []).append(document)
+    runs = {run.run_id: run for (name, _), group in groups.items() for run in FORMATS[name].read(group)}
+    if not runs:
+        raise ForeignFileError(_nothing(files, skipped))
+    labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())
+    return Imported(tuple(labelled), tuple(skipped))
+
+
+class _NotAResultError(Exception):
+    """A file that is no result of a supported tool; the text is for the user."""
+
+
+def _named(error: _NotAResultError) -> ForeignFileError:
+    return ForeignFileError(f"{error}. Supported are {_SUPPORTED}")
+
+
+def _recognised(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
+    """Every document of the file with its format. Raises ForeignFileError for a result that is damaged."""
+    if not file.was_named and not _looks_like_json(file):
+        raise _NotAResultError(f"{printable(file.name)}: this is no JSON")
+    found: list[tuple[str, Document]] = []
+    for document in documents(file):
+        name = format_of(document.value)
+        if name is None or tool not in (AUTO, name):
+            error = document.error((), _what_it_is(document.value, name))
+            raise error if found else _NotAResultError(str(error))
+        found.append((name, document))
+    return found
+
+
+def _looks_like_json(file: ForeignFile) -> bool:
+    return file.content[:64].removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
+
+
+def _what_it_is(value: object, name: str | None) -> str:
+    if name is not None:
+        return f"this is a result of {FORMATS[name].title}: choose {name} or {AUTO}"
+    keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
+    has = f"its keys begin with {keys}" if keys else "it has no keys to tell it by"
+    return f"no supported result: {has}"
+
+
+def _nothing(files: Sequence[ForeignFile], skipped: Sequence[str]) -> str:
+    if not files:
+        return "no file to import: name result files or a folder that has some"
+    first = f", such as {skipped[0]}" if skipped else ""
+    return f"no run in any of the {len(files)} files{first}"

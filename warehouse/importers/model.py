@@ -1,0 +1,125 @@
+"""One run as another tool's file tells it. What the file does not tell is None, never 0."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from lab.metrics.catalogue import METRICS, Value
+
+Scalar = str | int | float | bool | None
+
+#: Columns of `runs` that a foreign file may fill; every imported run has each of them, most of them None.
+COLUMNS = (
+    "target",
+    "method",
+    "draft_model",
+    "num_speculative_tokens",
+    "dataset",
+    "requested_output_tokens",
+    "input_tokens",
+    "ignore_eos",
+    "temperature",
+    "concurrency",
+    "num_prompts",
+    "request_rate_rps",
+    "burstiness",
+    "endpoint",
+    "repeat",
+    "started_at",
+    "engine",
+    "engine_version",
+)
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that a run was read from: its name as given, and its content's digest."""
+
+    name: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A figure of the file that became no column, and why."""
+
+    field: str
+    why: str
+
+
+@dataclass(frozen=True)
+class ImportedRequest:
+    """One request as the file tells it. A failed one has its error and no latency, whatever its row says."""
+
+    index: int
+    error: str | None = None
+    sent_s: float | None = None  # since the first request was sent
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None  # None too for a request of one token
+    e2e_ms: float | None = None
+    chunk_gaps_ms: tuple[float, ...] | None = None  # a chunk may hold several tokens
+    token_gaps_ms: tuple[float, ...] | None = None  # a chunk's gap divided over its tokens
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None  # as the server counted
+    output_text: str | None = None
+    spec_drafts: int | None = None
+    spec_draft_tokens: int | None = None
+    spec_accepted_tokens: int | None = None
+
+    @property
+    def is_completed(self) -> bool:
+        return self.error is None
+
+
+@dataclass(frozen=True)
+class ImportedRun:
+    """A run of another tool. `run_id` is the digest of what the file says of this run: importing it again, alone or
+    from a longer file that has it too, gives the same id.
+
+    `metrics` has every one of METRICS, `columns` every one of COLUMNS. `printed` holds the tool's own
+    figures under its own names and in its own units. `doubts` are sentences about figures that contradict each other.
+    """
+
+    run_id: str
+    tool: str  # a key of warehouse.importers.detect.FORMATS
+    tool_version: str | None
+    source: SourceFile
+    place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty where the file is the run
+    columns: Mapping[str, Scalar]
+    metrics: Mapping[str, Value]
+    requests: tuple[ImportedRequest, ...] | None = None  # None where the file has no rows of requests
+    labels: Mapping[str, str] = field(default_factory=dict)
+    printed: Mapping[str, float] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
+    doubts: tuple[str, ...] = ()
+    companions: tuple[SourceFile, ...] = ()  # other files that told more about this run
+
+
+def run_id(tool: str, content: object) -> str:
+    """SHA-256 (hex) over the tool's name and the canonical JSON of what its file says of the run."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(f"{tool}\n{text}".encode()).hexdigest()
+
+
+def all_columns(known: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Every one of COLUMNS, None where it is not known. Raises KeyError for a name that is none of them."""
+    return _filled(dict.fromkeys(COLUMNS), known)
+
+
+def all_metrics(known: Mapping[str, Value]) -> Mapping[str, Value]:
+    """Every one of METRICS, None where it is not known. Raises KeyError for a name that is none of them."""
+    return _filled(dict.fromkeys(metric.name for metric in METRICS), known)
+
+
+_T = TypeVar("_T")
+
+
+def _filled(empty: Mapping[str, _T | None], known: Mapping[str, _T | None]) -> dict[str, _T | None]:
+    if unknown := set(known) - set(empty):
+        raise KeyError(f"no such column: {sorted(unknown)}")
+    return {**empty, **known}

@@ -1,0 +1,1 @@
+"""The ingester: bundles into the master database, and the master published for readers."""

@@ -1,0 +1,134 @@
+"""One bundle into the master: everything it says in one transaction, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from lab.errors import BundleError
+from lab.metrics import catalogue
+from lab.validity import Verdict, judge
+from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
+from warehouse.bundles.run_bundle import read_bundle, read_log
+from warehouse.ingest import imported_rows
+from warehouse.ingest.master import Tables, insert, transaction
+from warehouse.schema.column import rows
+from warehouse.schema.prompt_latency_columns import prompt_latencies
+from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.schema.run_columns import RUN_COLUMNS
+from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
+
+UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
+#: What a bundle can be wrong in. A full disk is none of these: it is no reason to reject a bundle.
+_WRONG = (BundleError, *UNSTORABLE)
+_REFUSED = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
+
+
+def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) -> None:
+    """Ingest one bundle. Raises BundleError where it is broken, duckdb.Error where the master cannot grow."""
+    try:
+        tables = bundle_tables(root, folder)
+    except _WRONG as error:
+        raise BundleError(f"{type(error).__name__}: {error}") from error
+    with transaction(connection):
+        connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
+        try:
+            insert(connection, _new_lists(connection, tables))
+        except _REFUSED as error:
+            raise BundleError(f"the warehouse refuses it: {error}") from error
+
+
+def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: str) -> bool:
+    """Note why the bundle at `path` (below the bundles) is not in; False where just that is noted already."""
+    known = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
+    if known == (error,):
+        return False
+    row = {"path": path, "error": error, "rejected_at": datetime.now(UTC)}
+    with transaction(connection):
+        connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [path])
+        insert(connection, {"rejected_bundles": pa.Table.from_pylist([row])})
+    return True
+
+
+def bundle_tables(root: Path, folder: Path) -> Tables:
+    """The rows of a bundle by table, whether it was measured or imported. Raises one of _WRONG."""
+    return _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
+
+
+def _measured_tables(root: Path, folder: Path) -> Tables:
+    bundle = read_bundle(folder)
+    run = bundle.run
+    _refuse_renamed(root, folder, run.job_id, run.run_id)
+    measured = catalogue.measure(run, bundle.requests, bundle.telemetry)
+    verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
+    requests = rows(REQUEST_COLUMNS, bundle.requests)
+    latencies, prompts = prompt_latencies(requests)
+    of_run = {
+        "request_records": requests,
+        "prompt_latencies": latencies,
+        "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
+        "run_metrics": rows(METRIC_COLUMNS, [measured]),
+        "histograms": _histogram_rows(catalogue.histograms(run, bundle.requests)),
+    }
+    of_run |= _verdict_rows(verdict)
+    return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}
+
+
+def _imported_tables(root: Path, folder: Path) -> Tables:
+    bundle = read_imported(folder)
+    _refuse_renamed(root, folder, bundle.record.job_id, bundle.run.run_id)
+    return imported_tables(bundle)
+
+
+def imported_tables(bundle: ImportedBundle) -> Tables:
+    """The rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
+    run = bundle.run
+    of_run = {
+        "request_records": imported_rows.request_rows(run),
+        "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
+        "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
+        "imported_figures": imported_rows.figure_rows(run),
+    }
+    of_run |= _verdict_rows(imported_rows.verdict_on(bundle))
+    return {"runs": imported_rows.run_rows(bundle), **_of_run(run.run_id, of_run)}
+
+
+def _refuse_renamed(root: Path, folder: Path, job_id: str, run_id: str) -> None:
+    if (folder.parent.name, folder.name) != (job_id, run_id):
+        raise BundleError(f"{folder.relative_to(root)} holds run {job_id}/{run_id}: was it copied or renamed?")
+
+
+def _verdict_rows(verdict: Verdict) -> Tables:
+    return {"verdicts": rows(VERDICT_COLUMNS, [verdict]), "findings": rows(FINDING_COLUMNS, verdict.findings)}
+
+
+def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
+    """Without the lists that an earlier run has brought. An imported run has none: its file names no prompts."""
+    if (lists := tables.get("prompt_lists")) is None:
+        return tables
+    keys = lists["prompts_id"].to_pylist()
+    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return {**tables, "prompt_lists": lists.slice(0, 0) if known.fetchall() else lists}
+
+
+def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:
+    return {
+        name: table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, type=pa.string()))
+        for name, table in tables.items()
+    }
+
+
+def _histogram_rows(histograms: Mapping[str, Mapping[int, int]]) -> pa.Table:
+    counted = [(metric, bucket, count) for metric, buckets in histograms.items() for bucket, count in buckets.items()]
+    names, buckets, counts = zip(*counted, strict=True) if counted else ((), (), ())
+    return pa.table(
+        {
+            "metric": pa.array(names, type=pa.string()),
+            "bucket": pa.array(buckets, type=pa.int32()),
+            "count": pa.array(counts, type=pa.int64()),
+        }
+    )

@@ -1,0 +1,185 @@
+"""An imported run as the checks see it: what its file tells, and by name what it does not tell.
+
+A check asks for a whole RunRecord. What stands in it for something unknown means nothing, is named in `unrecorded`, and
+no check that needs it looks: it says "not recorded". Nothing of it is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from itertools import accumulate
+
+from lab.metrics.records import Circumstances, RequestRecord, RunRecord, TelemetrySample
+from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
+from warehouse.bundles.imported_bundle import ImportedRecord
+from warehouse.importers.model import ImportedRequest, ImportedRun
+
+#: No format has these.
+_NEVER_TOLD = (
+    *("client", "counters_before", "counters_after", "log", "log_begin_bytes", "log_end_bytes", "prompts_seed"),
+    *("identity", "idle_before_s", "warmup_requests", "warmup_s", "launch_index", "attempt", "is_baseline", "slo"),
+    *("circumstances", "sampling", "arm.flags", "category", "prompt", "prompt_id", "intended_send_s", "finish_reason"),
+    *("sent_prompt_tokens", "chunk_tokens"),
+)
+_TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
+_OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
+_ROUNDING_S = 1e-6
+#: Stands where nothing is known.
+_PLACEHOLDER = "unknown"
+
+
+@dataclass(frozen=True)
+class Told:
+    """`unrecorded` has names as checks have them in `looks_at`."""
+
+    record: RunRecord
+    requests: tuple[RequestRecord, ...]
+    unrecorded: frozenset[str]
+
+
+def told(record: ImportedRecord, run: ImportedRun) -> Told:
+    """What the file tells of the run, with placeholders. `run` has its requests."""
+    return Told(_record(record, run), tuple(_requests(run)), frozenset(_unrecorded(run)))
+
+
+def failure(run: ImportedRun) -> str | None:
+    """Why the run counts as failed; None where it does not."""
+    return None if run.metrics["requests_completed"] != 0 else "no request completed"
+
+
+def _unrecorded(run: ImportedRun) -> Iterator[str]:
+    columns = run.columns
+    yield from (*_NEVER_TOLD, *_TELEMETRY)
+    absent = {
+        "workload.dataset": columns["dataset"],
+        "workload.ignore_eos": columns["ignore_eos"],
+        "workload.input_tokens": columns["input_tokens"],
+        "requested_output_tokens": columns["requested_output_tokens"],
+        "load.max_concurrency": columns["concurrency"],
+        "started_at": columns["started_at"],
+        "endpoint": columns["endpoint"],
+        "repeat": columns["repeat"],
+        "duration_s": run.metrics["duration_s"],
+        "requests_failed": run.metrics["requests_failed"],
+        "requests_completed": run.metrics["requests_completed"],
+        "arm.speculation": _drafted(run),
+        "spec_accepted_tokens": _known_of_all(run, "spec_accepted_tokens"),
+    }
+    yield from (name for name, value in absent.items() if value is None)
+    if run.requests is None:
+        yield from _OF_REQUESTS
+        return
+    each = {"sent_s": "sent_s", "first_token_s": "ttft_ms", "end_s": "e2e_ms", "chunk_s": "chunk_gaps_ms"}
+    each |= {name: name for name in ("output_text", "completion_tokens")}
+    yield from (ours for ours, theirs in each.items() if _known_of_all(run, theirs) is None)
+
+
+def _known_of_all(run: ImportedRun, name: str) -> bool | None:
+    """Whether every completed request tells it; None where one does not, or there is none."""
+    done = [request for request in run.requests or () if request.is_completed]
+    return True if done and all(getattr(request, name) is not None for request in done) else None
+
+
+def _drafted(run: ImportedRun) -> int | None:
+    """Tokens drafted a round, where the file tells that there was speculation."""
+    drafted = run.columns["num_speculative_tokens"]
+    if isinstance(drafted, int):
+        return min(max(drafted, 1), 64)
+    positions = run.metrics["acceptance_per_position"]
+    return len(positions) if isinstance(positions, tuple) and 1 <= len(positions) <= 64 else None
+
+
+def _record(record: ImportedRecord, run: ImportedRun) -> RunRecord:
+    drafted = _drafted(run)
+    speculation = None if drafted is None else Speculation(method=_PLACEHOLDER, num_speculative_tokens=drafted)
+    dataset, ignore_eos, rate = (run.columns[name] for name in ("dataset", "ignore_eos", "request_rate_rps"))
+    concurrency, duration_s = run.columns["concurrency"], run.metrics["duration_s"]
+    streams = min(max(int(concurrency), 1), 4096) if isinstance(concurrency, int) else 1
+    asked = run.columns["requested_output_tokens"]
+    why = failure(run)
+    return RunRecord(
+        run_id=run.run_id,
+        cell_key=run.run_id,
+        job_id=record.job_id,
+        study_id=record.study_id,
+        study_name=record.study_name[:200],
+        target=_PLACEHOLDER,
+        arm=Arm(name=_PLACEHOLDER, engine=_PLACEHOLDER, speculation=speculation),
+        is_baseline=False,
+        workload=Workload.model_construct(
+            dataset=str(dataset or _PLACEHOLDER),
+            output_tokens=asked if isinstance(asked, int) else 0,
+            ignore_eos=bool(ignore_eos),
+        ),
+        load=Load(max_concurrency=streams, num_prompts=1_000_000, request_rate_rps=rate or None),
+        sampling=Sampling(),
+        slo=Slo(),
+        endpoint="completions",
+        repeat=0,
+        launch_index=0,
+        attempt=0,
+        status="completed" if why is None else "failed",
+        error=why,
+        started_at=str(run.columns["started_at"] or "1970-01-01T00:00:00+00:00"),
+        duration_s=float(duration_s) if isinstance(duration_s, (int, float)) else None,
+        circumstances=_NOWHERE,
+    )
+
+
+_NOWHERE = Circumstances(
+    hardware=_PLACEHOLDER,
+    host=_PLACEHOLDER,
+    cpu_count=0,
+    memory_bytes=0,
+    os=_PLACEHOLDER,
+    python_version=_PLACEHOLDER,
+    drafthouse_revision=None,
+    engine=_PLACEHOLDER,
+    engine_version=None,
+    command=(),
+    target_path=_PLACEHOLDER,
+)
+
+
+def _requests(run: ImportedRun) -> Iterator[RequestRecord]:
+    asked = run.columns["requested_output_tokens"]
+    for request in run.requests or ():
+        sent_s = request.sent_s or 0.0
+        first_s = None if request.ttft_ms is None else sent_s + request.ttft_ms / 1000
+        end_s = sent_s if request.e2e_ms is None else sent_s + request.e2e_ms / 1000
+        yield RequestRecord(
+            index=request.index,
+            prompt_id="",
+            category=None,
+            prompt="",
+            requested_output_tokens=asked if isinstance(asked, int) else 0,
+            intended_send_s=sent_s,
+            sent_s=sent_s,
+            first_token_s=first_s,
+            end_s=end_s,
+            chunk_s=chunk_moments_s(request, sent_s, first_s),
+            chunk_tokens=None,
+            prompt_tokens=request.prompt_tokens,
+            completion_tokens=request.completion_tokens,
+            finish_reason=None,
+            error=request.error,
+            output_text=request.output_text or "",
+            spec_drafts=request.spec_drafts,
+            spec_draft_tokens=request.spec_draft_tokens,
+            spec_accepted_tokens=request.spec_accepted_tokens,
+        )
+
+
+def chunk_moments_s(request: ImportedRequest, sent_s: float, first_s: float | None) -> tuple[float, ...]:
+    """When each chunk arrived, from its first one on; nothing where gaps or the first one are unknown.
+
+    A sum of gaps may come out a rounding after the end of the request, which is no contradiction.
+    """
+    if request.chunk_gaps_ms is None or first_s is None:
+        return ()
+    moments = tuple(accumulate((gap_ms / 1000 for gap_ms in request.chunk_gaps_ms), initial=first_s))
+    end_s = moments[-1] if request.e2e_ms is None else sent_s + request.e2e_ms / 1000
+    if not end_s < moments[-1] <= end_s + _ROUNDING_S:
+        return moments
+    return tuple(min(moment, end_s) for moment in moments)

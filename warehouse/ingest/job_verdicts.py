@@ -1,0 +1,84 @@
+"""The runs of a job judged together, whenever there are more of them than when they were judged last."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+
+from lab.errors import BundleError
+from lab.validity import StudyRun, judge_study
+from warehouse.bundles.imported_bundle import is_imported, read_imported
+from warehouse.bundles.run_bundle import bundle_folder, read_run
+from warehouse.ingest.imported_evidence import told
+from warehouse.ingest.master import insert, transaction
+from warehouse.queries.paired_runs import Row, dicts
+from warehouse.schema.column import keyed, rows
+from warehouse.schema.tables import STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
+
+_CHANGED = """
+    SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
+    GROUP BY job_id, runs_judged HAVING count(*) <> coalesce(runs_judged, 0) ORDER BY job_id
+"""
+#: Outputs are compared of so many requests of each run: enough to tell, and read again with each new run.
+MOST_OUTPUTS = 200
+_OUTPUTS = """
+    SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
+        SELECT run_id, prompt_id, any_value(output_text) AS output_text
+        FROM request_records JOIN runs USING (run_id)
+        WHERE job_id = ? AND is_completed AND prompt_id IS NOT NULL AND "index" < ? GROUP BY run_id, prompt_id
+    ) GROUP BY run_id
+"""
+_PRICES = """
+    SELECT DISTINCT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE FROM studies JOIN runs USING (study_id)
+    WHERE job_id = ?
+"""
+_METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
+
+
+def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
+    """Judge every job that has new runs; how many there were. Safe to repeat after being killed anywhere."""
+    changed = [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
+    for job_id in changed:
+        _judge(connection, root, job_id)
+    return len(changed)
+
+
+def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
+    metrics = dicts(connection, _METRICS, [job_id])
+    found = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
+    unrecorded = frozenset[str]().union(*(names for _, names in found))
+    outputs = dict(connection.execute(_OUTPUTS, [job_id, MOST_OUTPUTS]).fetchall())
+    prices = dict(connection.execute(_PRICES, [job_id]).fetchall())
+    runs = [
+        run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
+        for run, _ in found
+    ]
+    verdict = judge_study(runs, unrecorded)
+    judged = {
+        "job_id": job_id,
+        "runs_judged": len(metrics),
+        "unjudged_checks": sorted({each.check for each in verdict.unjudged}),
+    }
+    fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
+    with transaction(connection):
+        for table in ("study_verdicts", "study_findings"):
+            connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
+        insert(connection, {"study_verdicts": rows(keyed(STUDY_VERDICT_COLUMNS), [judged])})
+        insert(connection, {"study_findings": rows(keyed(STUDY_FINDING_COLUMNS), fired)})
+
+
+def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:
+    """The run, and what is not known of it. None where the bundle has been taken away since: what is left is judged
+    without it.
+    """
+    folder = bundle_folder(root, job_id, row["run_id"])
+    metrics = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
+    try:
+        if not is_imported(folder):
+            return StudyRun(read_run(folder), metrics), frozenset()
+        bundle = read_imported(folder)
+    except BundleError:
+        return None
+    seen = told(bundle.record, bundle.run)
+    return StudyRun(seen.record, metrics), seen.unrecorded

@@ -1,0 +1,131 @@
+"""The ingester's own database. One process on a home may open it at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import sqlalchemy as sa
+
+from lab.errors import UserError
+from warehouse.ingest.publish import publish
+from warehouse.schema import revisions
+from warehouse.schema.tables import WAREHOUSE
+from warehouse.schema.views import describe
+from warehouse.settings import Settings
+
+Tables = Mapping[str, pa.Table]
+#: One thread and little memory: the ingester shares its machine with measurements.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB"}
+
+
+@contextlib.contextmanager
+def only_ingester(settings: Settings) -> Iterator[None]:
+    """Hold the home's ingester lock. Raises UserError at once where another process has it; kill -9 frees it."""
+    with (settings.home / "ingester.lock").open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise UserError(
+                f"an ingester already runs on {settings.home.absolute()} (process {file.read().strip()}): stop it first"
+            ) from None
+        file.truncate(0)
+        file.write(f"{os.getpid()}\n")
+        file.flush()
+        yield
+
+
+def connect_master(path: Path) -> duckdb.DuckDBPyConnection:
+    """Open a master as its only writer. Raises RevisionError, and duckdb.IOException where it cannot be opened."""
+    connection = duckdb.connect(path, config=_CONFIG)
+    try:
+        revisions.refuse_other_revision("warehouse", str(path), duckdb_revision(connection))
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def migrate_master(settings: Settings) -> None:
+    """Bring the master to the newest revision and publish it. Does nothing where both are.
+
+    Raises UserError where an ingester of another revision runs, RevisionError for a newer master.
+    """
+    try:
+        with only_ingester(settings):
+            create_master(settings.master_file)
+            with connect_master(settings.master_file) as connection:
+                publish(connection, settings)
+    except UserError:
+        if published_revision(settings.warehouse_file) != revisions.head("warehouse"):
+            raise
+
+
+def create_master(path: Path) -> None:
+    """Make the database at `path`, or bring it to the newest revision, with its views and comments."""
+    engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)))
+    try:
+        with engine.begin() as connection:
+            revisions.upgrade("warehouse", connection, WAREHOUSE, str(path))
+    finally:
+        engine.dispose()
+    with connect_master(path) as opened:
+        refresh(opened)
+
+
+def refresh(connection: duckdb.DuckDBPyConnection) -> None:
+    """Views, comments and published figures as this Drafthouse has them. Safe to repeat."""
+    from warehouse.published.tables import published_tables  # noqa: PLC0415 - its checks need SciPy
+
+    with transaction(connection):
+        describe(connection)
+        for name, rows in published_tables().items():
+            if connection.execute(f'FROM "{name}"').to_arrow_table() != rows:
+                connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - names are ours
+                insert(connection, {name: rows})
+
+
+def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
+    """Append rows by column name, inside the caller's transaction."""
+    for name, table in tables.items():
+        connection.register("incoming", table)
+        try:
+            connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM incoming')  # noqa: S608 - names are ours
+        finally:
+            connection.unregister("incoming")
+
+
+@contextlib.contextmanager
+def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """All or nothing. What went wrong inside is raised, even where the rollback fails too (a full disk does that)."""
+    connection.begin()
+    try:
+        yield
+        connection.commit()
+    except BaseException:
+        with contextlib.suppress(duckdb.Error):
+            connection.rollback()
+        raise
+
+
+def duckdb_revision(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """The revision that the current database says it has; None where it was never migrated."""
+    try:
+        row = connection.execute("select version_num from alembic_version").fetchone()
+    except duckdb.CatalogException:
+        return None
+    return None if row is None else str(row[0])
+
+
+def published_revision(path: Path) -> str | None:
+    """The revision of a published file; None where there is none."""
+    if not path.exists():
+        return None
+    with duckdb.connect(path, read_only=True) as connection:
+        return duckdb_revision(connection)

@@ -1,0 +1,62 @@
+"""The warehouse made anew from bundles alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.errors import BundleError
+from warehouse.bundles.run_bundle import find_bundles, fsync
+from warehouse.database import app_engine
+from warehouse.ingest.app_replica import mirror, read_app
+from warehouse.ingest.bundle_rows import add_bundle, record_rejection
+from warehouse.ingest.job_verdicts import judge_jobs
+from warehouse.ingest.master import connect_master, create_master, only_ingester
+from warehouse.ingest.publish import publish
+from warehouse.settings import Settings
+
+
+def rebuild(settings: Settings) -> None:
+    """Make a new master from the bundles and publish it; the old ones stay until the new one is whole.
+
+    Raises UserError while an ingester runs, and OSError or duckdb.Error where the disk is full.
+    """
+    app = app_engine(settings)
+    fresh = settings.home / ".master.duckdb.rebuilding"
+    try:
+        with only_ingester(settings):
+            _remove(fresh)
+            create_master(fresh)
+            with connect_master(fresh) as connection:
+                for folder in find_bundles(settings.bundles):
+                    try:
+                        add_bundle(connection, settings.bundles, folder)
+                    except BundleError as error:
+                        record_rejection(connection, str(folder.relative_to(settings.bundles)), str(error))
+                mirror(connection, read_app(app))
+                judge_jobs(connection, settings.bundles)
+            _replace(settings.master_file, fresh)
+            with connect_master(settings.master_file) as connection:
+                publish(connection, settings)
+    finally:
+        app.dispose()
+        _remove(fresh)
+
+
+def _replace(master: Path, fresh: Path) -> None:
+    """Closing wrote all of `fresh` into its one file. The old master's log goes first, or it would be replayed on it.
+
+    Killed between the two, the old master has lost its latest runs; the ingester takes them from their bundles again.
+    """
+    _log_of(master).unlink(missing_ok=True)
+    fsync(fresh)
+    fresh.rename(master)
+    fsync(master.parent)
+
+
+def _remove(database: Path) -> None:
+    for path in (database, _log_of(database)):
+        path.unlink(missing_ok=True)
+
+
+def _log_of(database: Path) -> Path:
+    return database.with_name(f"{database.name}.wal")

@@ -1,0 +1,173 @@
+"""The ingester: the only process that opens the master. `python -m warehouse.ingest.service` runs until SIGTERM.
+
+Killed at any line it loses nothing: bundles are the truth, each is ingested in one transaction, and the first thing a
+new ingester does is to publish what its master holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: better now than while a bundle waits
+import sqlalchemy as sa
+
+from lab.errors import BundleError, UserError
+from warehouse.bundles import run_bundle
+from warehouse.database import app_engine
+from warehouse.ingest.app_replica import Mirrored, mirror, read_app
+from warehouse.ingest.bundle_rows import add_bundle, record_rejection
+from warehouse.ingest.job_verdicts import judge_jobs
+from warehouse.ingest.master import connect_master, only_ingester, refresh
+from warehouse.ingest.publish import publish
+from warehouse.settings import Settings, load_settings
+
+#: Bundles are ingested for at most this long before what is there is published.
+BUDGET_S = 2.0
+#: A broken bundle is tried again after this long: a disk that was away may have come back.
+RETRY_REJECTED_S = 60.0
+#: Pause after a full disk or a database that cannot be opened.
+RETRY_S = 2.0
+_log = logging.getLogger("drafthouse.ingester")
+
+
+@dataclass
+class Ingester:
+    """A master that is open, and what was done with it so far."""
+
+    settings: Settings
+    connection: duckdb.DuckDBPyConnection
+    app: sa.Engine
+    published: bool = False  # whether readers see all that the master holds
+    mirrored: Mirrored = field(default_factory=dict)
+    rejected_at: dict[str, float] = field(default_factory=dict)  # monotonic seconds by path
+
+
+def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
+    """Ingest new bundles, mirror the app database, publish. Says whether there are more bundles to ingest now.
+
+    Raises OSError or duckdb.Error where the disk is full or the master broken; call again on a new Ingester then.
+    """
+    deadline = time.monotonic() + budget_s
+    more = False
+    for folder in _new_bundles(ingester):
+        if time.monotonic() > deadline:
+            more = True
+            break
+        _ingest(ingester, folder)
+    _mirror(ingester)  # first: a study's own price is judged with its runs
+    if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
+        ingester.published = False
+    if not ingester.published:
+        publish(ingester.connection, ingester.settings)
+        ingester.published = True
+    return more
+
+
+def _new_bundles(ingester: Ingester) -> Iterator[Path]:
+    root = ingester.settings.bundles
+    query = "select job_id || '/' || run_id from runs"
+    known = {path for (path,) in ingester.connection.execute(query).fetchall()}
+    waiting = time.monotonic() - RETRY_REJECTED_S
+    known |= {path for path, tried_at in ingester.rejected_at.items() if tried_at > waiting}
+    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in known)
+
+
+def _ingest(ingester: Ingester, folder: Path) -> None:
+    path = str(folder.relative_to(ingester.settings.bundles))
+    try:
+        add_bundle(ingester.connection, ingester.settings.bundles, folder)
+    except BundleError as error:
+        _reject(ingester, path, str(error))
+    else:
+        ingester.rejected_at.pop(path, None)
+        ingester.published = False
+        _log.info("ingested %s", path)
+
+
+def _reject(ingester: Ingester, path: str, error: str) -> None:
+    """Record why, and go on with the others."""
+    ingester.rejected_at[path] = time.monotonic()
+    if record_rejection(ingester.connection, path, error):
+        _log.warning("bundle %s was rejected: %s", path, error)
+        ingester.published = False
+
+
+def _mirror(ingester: Ingester) -> None:
+    """Measurements go on without the app database: it is mirrored when it is back."""
+    try:
+        found = read_app(ingester.app)
+    except sa.exc.DBAPIError as error:
+        _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", error.orig)
+        return
+    if found != ingester.mirrored:
+        mirror(ingester.connection, found)
+        ingester.mirrored = found
+        ingester.published = False
+
+
+@contextlib.contextmanager
+def open_ingester(settings: Settings, app: sa.Engine) -> Iterator[Ingester]:
+    """Open the master. The caller holds `only_ingester`."""
+    with connect_master(settings.master_file) as connection:
+        refresh(connection)
+        yield Ingester(settings, connection, app)
+
+
+def ingest_all(settings: Settings) -> None:
+    """Ingest and publish whatever there is now, then return. Raises UserError where an ingester runs."""
+    app = app_engine(settings)
+    try:
+        with only_ingester(settings), open_ingester(settings, app) as ingester:
+            while ingest_once(ingester):
+                pass
+    finally:
+        app.dispose()
+
+
+def run(settings: Settings, stop: threading.Event) -> None:
+    """Ingest until `stop`. Raises UserError where another ingester runs, or a database is of another revision."""
+    app = app_engine(settings)
+    with only_ingester(settings):
+        while not stop.is_set():
+            try:
+                with open_ingester(settings, app) as ingester:
+                    _log.info("ingesting %s", settings.bundles.absolute())
+                    _until(stop, ingester)
+            except (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException) as error:
+                _log.error(
+                    "%s cannot be written (%s): is the disk full? Nothing is lost; trying again in %g s",
+                    *(settings.home.absolute(), str(error).splitlines()[0], RETRY_S),
+                )
+                stop.wait(RETRY_S)
+
+
+def _until(stop: threading.Event, ingester: Ingester) -> None:
+    while not stop.is_set():
+        if not ingest_once(ingester):
+            stop.wait(ingester.settings.ingest_every_s)
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        run(load_settings(), stop)
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

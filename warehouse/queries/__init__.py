@@ -1,0 +1,1 @@
+"""The questions asked of the published warehouse: one module a subject."""

@@ -1,0 +1,161 @@
+"""What a study's drafts guessed right: by arm, workload and load, by kind of text, and against the latency of requests.
+
+Of the server's counters, with which the positions are known; of its requests where it has no counters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from lab.comparison.acceptance import (
+    Acceptance,
+    Counts,
+    RankCorrelation,
+    against_latency,
+    by_category,
+    pooled,
+    with_fewer_tokens,
+)
+from lab.comparison.samples import Array
+from lab.errors import QueryError
+from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts, jobs_of
+
+Source = Literal["the server's counters", "its requests"]
+LATENCIES = ("tpot_ms", "e2e_ms")
+
+
+@dataclass(frozen=True)
+class ArmAcceptance:
+    """A speculating arm at one place, its repeats pooled.
+
+    `fewer` has an estimate for each smaller number of drafted tokens, empty where positions are unknown. `categories`
+    is empty where neither requests nor the workload tell their kind of text. `against` has the rank correlation of the
+    acceptance length with each of LATENCIES over prompts (repeats averaged); None where it cannot be told.
+    """
+
+    place: Place
+    arm: str
+    method: str
+    draft_model: str | None
+    num_speculative_tokens: int
+    acceptance: Acceptance
+    source: Source
+    fewer: Mapping[int, Acceptance]
+    categories: Mapping[str, Acceptance]
+    against: Mapping[str, RankCorrelation | None]
+    run_ids: tuple[str, ...]
+
+
+def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcceptance]:
+    """In the order of workload, concurrency, pattern and arm. Of valid runs.
+
+    Raises QueryError for a study that is not there, or has no valid run that speculates.
+    """
+    jobs = jobs_of(con, study)
+    cells: dict[tuple[object, ...], list[Row]] = {}
+    for row in dicts(con, _RUNS, [jobs]):
+        cells.setdefault(tuple(row[name] for name in ("workload", "pattern", "concurrency", "arm")), []).append(row)
+    if not cells:
+        raise QueryError(f"no valid run of {study!r} speculates, so there is no acceptance to show")
+    numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
+    table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
+    told = _by_category(table.filter(table["of_category"]))
+    found = _against(table.filter(table["of_prompt"]))
+    return [_arm_acceptance(rows, told.get(cell, {}), found.get(cell, {})) for cell, rows in enumerate(cells.values())]
+
+
+def _arm_acceptance(
+    rows: Sequence[Row], told: Mapping[str | None, Counts], against: Mapping[str, RankCorrelation | None]
+) -> ArmAcceptance:
+    first = rows[0]
+    counted = [_counts(row) for row in rows if row["num_drafts"] and row["num_accepted_tokens"] is not None]
+    acceptance = pooled(counted or list(told.values()))
+    k = first["num_speculative_tokens"]
+    estimates = {fewer: with_fewer_tokens(acceptance, fewer) for fewer in range(1, k)}
+    categories = by_category(list(told.items())) or (
+        {} if first["category"] == "all" else {first["category"]: acceptance}
+    )
+    return ArmAcceptance(
+        place=Place(first["workload"], first["pattern"], first["concurrency"]),
+        arm=first["arm"],
+        method=first["method"],
+        draft_model=first["draft_model"],
+        num_speculative_tokens=k,
+        acceptance=acceptance,
+        source="the server's counters" if counted else "its requests",
+        fewer={fewer: estimate for fewer, estimate in estimates.items() if estimate is not None},
+        categories=categories,
+        against={name: against.get(name) for name in LATENCIES},
+        run_ids=tuple(row["run_id"] for row in rows),
+    )
+
+
+def _counts(row: Row) -> Counts:
+    positions = row.get("acceptance_per_position")
+    drafts, drafted, accepted = row["num_drafts"], row["num_draft_tokens"], row["num_accepted_tokens"]
+    return Counts(drafts, drafted, accepted, None if positions is None else tuple(positions))
+
+
+def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
+    """By the number of the cell and the kind of text, which is None where it is unknown."""
+    found: dict[int, dict[str | None, Counts]] = {}
+    for row in table.to_pylist():
+        found.setdefault(row["cell"], {})[row["category"]] = _counts(row)
+    return found
+
+
+def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
+    """By the number of the cell and the name of the latency."""
+    column = {name: table[name].to_numpy().astype(np.float64) for name in ("cell", "length", *LATENCIES)}
+    begins = np.flatnonzero(np.diff(column["cell"], prepend=-1.0))
+    parts = {name: np.split(column[name], begins[1:]) for name in ("length", *LATENCIES)}
+    return {
+        int(column["cell"][begin]): {name: _correlation(parts["length"][n], parts[name][n]) for name in LATENCIES}
+        for n, begin in enumerate(begins)
+    }
+
+
+def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
+    """Of the prompts whose latency is known."""
+    known = np.isfinite(latency_ms)
+    return against_latency(lengths[known].tolist(), latency_ms[known].tolist())
+
+
+def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
+    """Run ids, and beside each the number of its cell."""
+    pairs = [(run_id, number) for number, run_ids in enumerate(cells) for run_id in run_ids]
+    return [[run_id for run_id, _ in pairs], [number for _, number in pairs]]
+
+
+_RUNS = (
+    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
+    """
+    SELECT run_id, arm, method, draft_model, num_speculative_tokens, category, pattern, concurrency, num_drafts,
+        num_draft_tokens, num_accepted_tokens, acceptance_per_position,
+        coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload
+    FROM counting WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
+        AND concurrency IS NOT NULL AND pattern IS NOT NULL
+    ORDER BY workload, concurrency, pattern, arm, started_at, run_id
+    """
+)
+_TOLD = """
+    SELECT cell, category, prompt_id, spec_drafts, spec_draft_tokens, spec_accepted_tokens, tpot_ms, e2e_ms
+    FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)
+    WHERE list_contains($1::TEXT[], run_id) AND is_completed
+        AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
+"""
+#: By kind of text and by prompt at once: finding the requests takes longer than all else.
+_SUMS = f"""
+    SELECT cell, category, grouping(prompt_id) = 1 AS of_category, grouping(category) = 1 AS of_prompt,
+        sum(spec_drafts)::BIGINT AS num_drafts,
+        CASE WHEN count(spec_draft_tokens) = count(*) THEN sum(spec_draft_tokens)::BIGINT END AS num_draft_tokens,
+        sum(spec_accepted_tokens)::BIGINT AS num_accepted_tokens,
+        1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms, avg(e2e_ms) AS e2e_ms
+    FROM ({_TOLD}) GROUP BY GROUPING SETS ((cell, category), (cell, prompt_id)) ORDER BY cell, category
+"""  # noqa: S608 - no user's text is in it

@@ -1,0 +1,88 @@
+"""What advice stands on: each speculating arm against the baseline, with its acceptance, and those that did not run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import duckdb
+
+from lab.advice import Failed, Figures, Measured
+from warehouse.queries.comparisons import Pair, StudyComparison
+from warehouse.queries.paired_runs import Row, dicts
+
+_POOLED = """
+    SELECT place, drafted, sum(num_accepted_tokens) / nullif(sum(num_draft_tokens), 0) AS rate,
+        1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS length,
+        sum(completion_tokens) / nullif(sum(requests_completed), 0) AS output_tokens,
+        median(tpot_p50_ms) AS tpot_ms, max(gpu_memory_used_max_bytes)::DOUBLE AS gpu_memory_bytes,
+        max(kv_cache_usage_max) AS kv_cache_usage, any_value(concat_ws(' ', engine, engine_version)) AS engine
+    FROM (SELECT unnest($1) AS place, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)
+    GROUP BY place, drafted
+"""
+#: Of attempts at the same run the last one counts.
+_FAILED = """
+    WITH last AS (
+        SELECT * FROM runs WHERE job_id IN (SELECT unnest(?)) AND num_speculative_tokens IS NOT NULL
+        QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
+    )
+    SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload,
+        concurrency, arm, coalesce(method, '') AS method, num_speculative_tokens AS gamma, pattern,
+        coalesce(arg_min(error, run_id), 'no reason was recorded') AS error, list(run_id ORDER BY run_id) AS run_ids
+    FROM last WHERE status = 'failed' AND concurrency IS NOT NULL AND pattern IS NOT NULL
+    GROUP BY ALL ORDER BY ALL
+"""
+
+
+def measured_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
+    """The speculating arms of a comparison by throughput, at each place; of valid runs, as the comparison is."""
+    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
+    return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
+
+
+def failed_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Failed]:
+    """The speculating arms of its jobs that did not run, by place."""
+    rows = dicts(con, _FAILED, [list(found.jobs)])
+    return [Failed(**row | {"run_ids": tuple(row["run_ids"])}) for row in rows]
+
+
+def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple[Row, Row]]:
+    """Of each candidate's runs and of its baseline's, in one question: a page waits for it."""
+    runs = [
+        (place, arm is pair.candidate, run.run_id)
+        for place, pair in enumerate(pairs)
+        for arm in (pair.candidate, pair.baseline)
+        for run in arm.runs
+    ]
+    rows = dicts(con, _POOLED, [list(column) for column in zip(*runs, strict=True)])
+    found = {(row["place"], row["drafted"]): row for row in rows}
+    return [(found[place, True], found[place, False]) for place in range(len(pairs))]
+
+
+def _figures(row: Row) -> Figures:
+    return Figures(**{field.name: row[field.name] for field in fields(Figures)})
+
+
+def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
+    candidate, ratio = pair.candidate, pair.comparison.ratio
+    ids = tuple(run.run_id for run in candidate.runs)
+    ours, theirs = pooled
+    return Measured(
+        workload=pair.place.workload,
+        concurrency=pair.place.concurrency,
+        arm=candidate.arm,
+        method=candidate.method or "",
+        gamma=candidate.num_speculative_tokens or 0,
+        speedup=None if ratio is None else ratio.value,
+        low=None if ratio is None else ratio.low,
+        high=None if ratio is None else ratio.high,
+        outcome=pair.verdict.word,
+        acceptance_rate=ours["rate"],
+        acceptance_length=ours["length"],
+        output_tokens=ours["output_tokens"],
+        more_repeats=pair.verdict.more_repeats,
+        pattern=pair.place.pattern,
+        own=_figures(ours),
+        baseline=_figures(theirs),
+        run_ids=ids + tuple(run.run_id for run in pair.baseline.runs),
+    )

@@ -1,0 +1,88 @@
+"""What a page asks of the arms at one place, by the runs that a comparison found there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import duckdb
+import pandas as pd
+
+from lab.comparison.acceptance import Acceptance, Counts, pooled, with_fewer_tokens
+from warehouse.queries.paired_runs import dicts
+from warehouse.queries.results import frame
+
+RunIds = Mapping[str, Sequence[str]]  # of each arm
+
+
+def histograms(con: duckdb.DuckDBPyConnection, arms: RunIds, latencies: Sequence[str]) -> pd.DataFrame:
+    """arm, latency (one of lab.metrics.latency.LATENCIES), bucket, count: each arm's runs pooled.
+
+    Percentiles of it: `lab.metrics.histogram.quantile`.
+    """
+    return frame(con, _HISTOGRAMS, [*_numbered(arms), list(latencies)])
+
+
+def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[int, Acceptance]]:
+    """By arm and number of drafted tokens: as measured, its runs pooled, and an estimate for each smaller number.
+
+    Of the server's counters; an arm whose runs have none by position is not in it.
+    """
+    found: dict[str, list[Counts]] = {}
+    for row in dicts(con, _COUNTERS, _numbered(arms)):
+        rates = tuple(row["acceptance_per_position"])
+        counts = Counts(row["num_drafts"], row["num_draft_tokens"], row["num_accepted_tokens"], rates)
+        found.setdefault(row["arm"], []).append(counts)
+    return {arm: _by_k(pooled(counts)) for arm, counts in found.items()}
+
+
+def _by_k(measured: Acceptance) -> dict[int, Acceptance]:
+    ks = range(1, len(measured.per_position or ()) + 1)
+    return {k: found for k in ks if (found := with_fewer_tokens(measured, k)) is not None}
+
+
+def texts(
+    con: duckdb.DuckDBPyConnection, baseline: Sequence[str], candidate: Sequence[str], prompt_ids: Sequence[str]
+) -> pd.DataFrame:
+    """prompt_id, prompt, baseline_output, candidate_output: in the order of `prompt_ids`.
+
+    Of several runs of an arm the first one's, as `samples.outputs` has it.
+    """
+    wanted = list(prompt_ids)
+    found = frame(con, _TEXTS, [list(baseline), list(candidate), wanted])
+    return found.set_index("prompt_id").reindex(wanted).reset_index()
+
+
+def _numbered(arms: RunIds) -> list[object]:
+    """Run ids, and beside each its arm."""
+    pairs = [(run_id, arm) for arm, run_ids in arms.items() for run_id in run_ids]
+    return [[run_id for run_id, _ in pairs], [arm for _, arm in pairs]]
+
+
+_ASKED = "(SELECT unnest($1::TEXT[]) AS run_id, unnest($2::TEXT[]) AS arm)"
+_HISTOGRAMS = f"""
+    SELECT asked.arm, metric AS latency, bucket, sum(count)::BIGINT AS count
+    FROM histograms JOIN {_ASKED} AS asked USING (run_id)
+    WHERE run_id IN (SELECT unnest($1::TEXT[])) AND metric IN (SELECT unnest($3::TEXT[]))
+    GROUP BY ALL ORDER BY ALL
+"""  # noqa: S608 - no user's text is in it
+_COUNTERS = f"""
+    SELECT asked.arm, num_drafts, num_draft_tokens, num_accepted_tokens, acceptance_per_position
+    FROM run_metrics JOIN {_ASKED} AS asked USING (run_id)
+    WHERE run_id IN (SELECT unnest($1::TEXT[])) AND num_drafts > 0 AND num_accepted_tokens IS NOT NULL
+        AND acceptance_per_position IS NOT NULL
+    ORDER BY asked.arm, run_id
+"""  # noqa: S608 - likewise
+_TEXTS = """
+    WITH first AS (
+        SELECT prompt_id, run_id IN (SELECT unnest($1::TEXT[])) AS is_baseline, arg_min(prompt, run_id) AS prompt,
+            arg_min(output_text, run_id) AS output
+        FROM request_records
+        WHERE (run_id IN (SELECT unnest($1::TEXT[])) OR run_id IN (SELECT unnest($2::TEXT[])))
+            AND is_completed AND prompt_id IN (SELECT unnest($3::TEXT[]))
+        GROUP BY ALL
+    )
+    SELECT prompt_id, any_value(prompt) FILTER (is_baseline) AS prompt,
+        any_value(output) FILTER (is_baseline) AS baseline_output,
+        any_value(output) FILTER (NOT is_baseline) AS candidate_output
+    FROM first GROUP BY prompt_id
+"""

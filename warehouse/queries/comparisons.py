@@ -1,0 +1,165 @@
+"""A study's arms against its baseline: the statistics of lab.comparison over what the warehouse holds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.comparison.agreement import Agreement, agreement
+from lab.comparison.breakeven import BreakEven, Point, break_even
+from lab.comparison.compare import Comparison, compare
+from lab.comparison.direction import better
+from lab.comparison.influence import mean
+from lab.comparison.noise import RunNoise, from_history
+from lab.comparison.requests import follows
+from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.errors import QueryError
+from lab.metrics.catalogue import METRICS
+from warehouse.queries import paired_runs
+from warehouse.queries.cost_metrics import COSTS, arm_costs
+from warehouse.queries.paired_runs import ArmRuns, Place
+
+#: What people call the metrics that they compare most.
+SHORT_NAMES = {
+    "throughput": "output_tok_per_s",
+    "ttft": "ttft_p50_ms",
+    "tpot": "tpot_p50_ms",
+    "e2e": "e2e_p50_ms",
+    "acceptance": "acceptance_length",
+    "cost": "cost_per_million_output_tokens",
+    "energy": "energy_j_per_output_token",
+}
+_SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
+_UNITS = {metric.name: metric.unit for metric in METRICS}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A candidate against the baseline at one place; the verdict is corrected for all pairs of the study."""
+
+    place: Place
+    baseline: ArmRuns
+    candidate: ArmRuns
+    comparison: Comparison
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class StudyComparison:
+    """Every candidate at every place it shares with the baseline."""
+
+    jobs: tuple[str, ...]
+    metric: str
+    baseline: str
+    pairs: tuple[Pair, ...]
+    unit: str = ""
+
+
+def compare_study(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    metric: str = "output_tok_per_s",
+    *,
+    baseline: str | None = None,
+    margin: float = MARGIN,
+    price_usd_per_hour: float | None = None,
+) -> StudyComparison:
+    """Of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price counts for costs only.
+
+    Raises QueryError for what is not there or has no better direction, and for a cost where nobody knows the price.
+    """
+    jobs = paired_runs.jobs_of(con, study)
+    metric = _full_name(metric)
+    arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
+    name = _baseline(arms, baseline)
+    base = {each.place: each for each in arms if each.arm == name}
+    there = [(base[each.place], each) for each in arms if each.arm != name and each.place in base]
+    alone = any(len(_blocks(one) & _blocks(other)) < 2 for one, other in there)
+    noise = _noise(con, jobs, metric) if alone else None
+    found = [_compare(one, other, metric, noise) for one, other in there]
+    judged = verdicts(found, margin)
+    pairs = [
+        Pair(other.place, one, other, comparison, verdict)
+        for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
+    ]
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit)
+
+
+def _noise(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> RunNoise | None:
+    """What a single repeat is judged by: how earlier repeats of anything scattered on this hardware."""
+    return from_history(paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
+
+
+def _blocks(arm: ArmRuns) -> set[Hashable]:
+    return {run.block for run in arm.runs if run.value is not None}
+
+
+def _full_name(metric: str) -> str:
+    name, known = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS)
+    if name not in known:
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join((*SHORT_NAMES, *known))}")
+    return name
+
+
+def _arms(
+    con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
+) -> tuple[list[ArmRuns], str]:
+    """With the unit of their numbers. The noise of a cost is that of the rate it follows from: ln(cost) mirrors it."""
+    if metric in COSTS:
+        return arm_costs(con, jobs, metric, price_usd_per_hour)
+    return paired_runs.arm_runs(con, jobs, metric), _UNITS[metric]
+
+
+def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
+    """By candidate and workload: where the gain crosses 1. Two loads at one concurrency give no line."""
+    lines: dict[tuple[str, str], list[Point]] = {}
+    for pair in found.pairs:
+        gain = pair.comparison.gain
+        if gain is not None:
+            points = lines.setdefault((pair.candidate.arm, pair.place.workload), [])
+            points.append(Point(pair.place.concurrency, gain))
+    return {
+        line: break_even(points)
+        for line, points in lines.items()
+        if len({point.concurrency for point in points}) == len(points) and all(p.gain.value > 0 for p in points)
+    }
+
+
+def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
+    """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
+    runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
+    sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
+    places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.place)]
+    return [each for pairs in places for each in _agreements(con, pairs, sampled)]
+
+
+def _agreements(
+    con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], sampled: AbstractSet[str]
+) -> list[tuple[Pair, Agreement]]:
+    """Of the candidates at one place, whose outputs are read together."""
+    arms = [[run.run_id for run in arm.runs] for arm in (pairs[0].baseline, *(pair.candidate for pair in pairs))]
+    ours, *theirs = paired_runs.outputs(con, arms)
+    return [
+        (pair, agreement(ours, outputs, greedy=sampled.isdisjoint((*arms[0], *runs))))
+        for pair, outputs, runs in zip(pairs, theirs, arms[1:], strict=True)
+    ]
+
+
+def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:
+    how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
+    influence = mean if how is None else how.influence
+    return compare(baseline.runs, candidate.runs, better(metric), influence=influence, noise=noise)
+
+
+def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:
+    names = list(dict.fromkeys(each.arm for each in arms))
+    declared = [each.arm for each in arms if each.is_baseline]
+    if asked is not None and asked not in names:
+        raise QueryError(f"no valid run of an arm {asked!r}: there are {', '.join(names) or 'none'}")
+    if asked is None and not declared:
+        raise QueryError("there is no valid run of the baseline: name another one, or see why in the findings")
+    return asked if asked is not None else declared[0]

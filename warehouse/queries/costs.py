@@ -1,0 +1,120 @@
+"""What each arm of a study costs at each place, by the study's own price or by the price book."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import duckdb
+
+from lab import cost
+from lab.comparison.effect import Interval
+from lab.cost import Price, Window
+from warehouse.queries.comparisons import compare_study
+from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.queries.prices import prices
+
+#: Each window carries its part of the start of the engine that it was measured on, by its length.
+_RUNS = (
+    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
+    """
+    , shared AS (
+        SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
+        FROM counting WHERE list_contains(?, job_id)
+    )
+    SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
+        concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,
+        min(started_at)::DATE AS day,
+        avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
+        avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
+        CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
+        CASE WHEN count(goodput_request_per_s) = count(*) THEN sum(goodput_request_per_s * duration_s) END AS good,
+        sum(requests_completed + requests_failed) AS sent, list(duration_s) AS durations_s,
+        list(completion_tokens) AS tokens
+    FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
+    GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
+    """
+)
+
+
+@dataclass(frozen=True)
+class ArmCost:
+    """One arm at one place, means over its repeats; amounts are in `currency`. None where something is unknown."""
+
+    place: Place
+    arm: str
+    is_baseline: bool
+    hardware: str
+    price_per_hour: float
+    currency: str
+    price_source: str
+    per_million_output_tokens: float | None
+    per_million_tokens: float | None
+    per_request: float | None
+    with_start_up: float | None  # per million output tokens, with this place's part of the engines' starts
+    kwh_per_million_output_tokens: float | None
+    electricity_per_million_output_tokens: float | None
+    at_peak: bool = False  # the greatest throughput of this arm and workload, so the least cost
+    saving: float | None = None  # share of the baseline's cost
+    saving_low: float | None = None
+    saving_high: float | None = None
+    within_slo: float | None = None  # share of the requests that kept the study's SLO; failed ones did not
+
+
+def study_costs(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    price_usd_per_hour: float | None = None,
+    utilisation: float | None = None,
+) -> list[ArmCost]:
+    """Of valid runs, beside the study's baseline. `price_usd_per_hour` replaces every other price, and is for all arms;
+    `utilisation` is the share of the hours paid for in which the hardware works.
+
+    Raises QueryError for a study that is not there, UnknownPriceError for hardware whose price nobody knows.
+    """
+    jobs = jobs_of(con, study)
+    priced = prices(con, price_usd_per_hour, utilisation)
+    found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
+    compared = compare_study(con, study)
+    base = {each.place: each for each in found if each.arm == compared.baseline}
+    ratios = {(pair.place, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
+    return [_with_saving(each, base.get(each.place), ratios.get((each.place, each.arm))) for each in found]
+
+
+def _cost(row: Row, price: Price) -> ArmCost:
+    per_hour, energy_j = price.per_hour, row["energy_j_per_output_token"]
+    windows = [Window(s, n) for s, n in zip(row["durations_s"], row["tokens"], strict=True) if s and n]
+    return ArmCost(
+        place=Place(row["workload"], row["pattern"], row["concurrency"]),
+        arm=row["arm"],
+        is_baseline=bool(row["is_baseline"]),
+        hardware=row["hardware"],
+        price_per_hour=per_hour,
+        currency=price.currency,
+        price_source=price.source,
+        per_million_output_tokens=cost.per_million_tokens(per_hour, row["output_tok_per_s"]),
+        per_million_tokens=cost.per_million_tokens(per_hour, row["total_tok_per_s"]),
+        per_request=cost.per_request(per_hour, row["request_per_s"]),
+        with_start_up=cost.per_million_with_start_up(per_hour, row["start_s"], windows),
+        kwh_per_million_output_tokens=cost.kwh_per_million_tokens(energy_j),
+        electricity_per_million_output_tokens=cost.electricity_per_million_tokens(energy_j, price.electricity_per_kwh),
+        within_slo=row["good"] / row["sent"] if row["good"] is not None and row["sent"] else None,
+    )
+
+
+def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
+    """A place whose cost is unknown is no peak. Of equal ones the first is."""
+    peaks: dict[tuple[str, str], ArmCost] = {}
+    for each in sorted(costs, key=lambda each: each.per_million_output_tokens or math.inf):
+        if each.per_million_output_tokens is not None:
+            peaks.setdefault((each.arm, each.place.workload), each)
+    return [replace(each, at_peak=any(each is peak for peak in peaks.values())) for each in costs]
+
+
+def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:
+    """Money of two currencies is not compared."""
+    if base is None or ratio is None or base.currency != each.currency:
+        return each
+    prices = each.price_per_hour / base.price_per_hour
+    low, high = (None if bound is None else cost.saving(bound, prices) for bound in (ratio.low, ratio.high))
+    return replace(each, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)

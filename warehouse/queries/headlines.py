@@ -1,0 +1,150 @@
+"""The headline of each target: where its best arm pays most against the baseline, how sure that is, and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+
+import duckdb
+
+from lab import cost
+from lab.comparison.compare import compare
+from lab.comparison.effect import Interval
+from lab.comparison.influence import mean
+from lab.comparison.requests import follows
+from lab.comparison.samples import Requests, RunSample
+from lab.cost import Price
+from lab.errors import UserError
+from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts
+from warehouse.queries.prices import Prices, prices
+from warehouse.schema import prompt_latency_columns
+
+_METRIC = "output_tok_per_s"
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The best cell of one target.
+
+    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; the bounds are None with one repeat.
+    `cells` is how many it was chosen from: with many, the best one is lucky too. `hardware` is None where runs had
+    several kinds. `cost` is per million output tokens in `currency`; both None where nobody knows the price.
+    """
+
+    target: str
+    job_id: str
+    study_name: str
+    hardware: str | None
+    arm: str
+    place: Place
+    ratio: Interval
+    repeats: int
+    cells: int
+    output_tok_per_s: float
+    measured_at: datetime
+    cost: float | None
+    currency: str | None
+
+
+def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
+    """One of each target that was measured here with a baseline, the newest first; of valid runs.
+
+    A cell with two repeats or more goes before any with one: a single ratio is best by chance.
+    """
+    rows = dicts(con, _BEST)
+    known = prices(con) if rows else None
+    requests = _requests(con, rows)
+    return [_headline(row, requests, _price(row, known)) for row in rows]
+
+
+def _headline(row: Row, requests: Mapping[str, Requests], price: Price | None) -> Headline:
+    per_hour = None if price is None else price.per_hour
+    per_million = cost.per_million_tokens(per_hour, row["output_tok_per_s"])
+    return Headline(
+        place=Place(row["workload"], row["pattern"], row["concurrency"]),
+        ratio=_ratio(row, requests),
+        cost=per_million,
+        currency=None if price is None else price.currency,
+        **{name: row[name] for name in _SHOWN},
+    )
+
+
+_SHOWN = (
+    *("target", "job_id", "study_name", "hardware", "arm", "repeats", "cells", "output_tok_per_s", "measured_at"),
+)
+
+
+def _ratio(row: Row, requests: Mapping[str, Requests]) -> Interval:
+    """As a comparison of the study gives it, for this one cell."""
+    how = follows(_METRIC, closed_loop=row["closed_loop"])
+    runs = {
+        side: [
+            RunSample(run["run_id"], side, run["repeat"], run["number"], requests.get(run["run_id"]) if how else None)
+            for run in row[side]
+        ]
+        for side in ("baseline", "candidate")
+    }
+    influence = mean if how is None else how.influence
+    found = compare(runs["baseline"], runs["candidate"], "higher", influence=influence).ratio
+    return found or Interval(row["ratio"], None, None)
+
+
+def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> Mapping[str, Requests]:
+    how = follows(_METRIC, closed_loop=True)
+    several = [row for row in rows if row["closed_loop"] and row["repeats"] > 1]
+    ids = [run["run_id"] for row in several for run in chain(row["baseline"], row["candidate"])]
+    return prompt_latency_columns.read(con, ids, how.column) if how and ids else {}
+
+
+def _price(row: Row, known: Prices | None) -> Price | None:
+    """None where nobody knows it, and for runs on several kinds of hardware."""
+    if known is None or row["hardware"] is None:
+        return None
+    try:
+        return known.of(row)
+    except UserError:
+        return None
+
+
+_PAIRED = (
+    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
+    """
+    , cell AS (
+        SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm,
+            coalesce(is_baseline, false) AS is_baseline, repeat, run_id, started_at, output_tok_per_s AS number,
+            coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
+            concurrency, request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
+        FROM counting
+        WHERE origin = 'measured' AND concurrency IS NOT NULL AND pattern IS NOT NULL AND output_tok_per_s > 0
+    ), paired AS (
+        SELECT c.*, b.run_id AS base_run_id, b.number AS base_number, b.closed_loop AS base_closed_loop
+        FROM cell AS c JOIN cell AS b ON b.is_baseline AND NOT c.is_baseline AND b.job_id = c.job_id
+            AND b.workload = c.workload AND b.pattern = c.pattern AND b.concurrency = c.concurrency
+            AND b.repeat = c.repeat
+    )
+    """
+)
+_BEST = (
+    _PAIRED  # noqa: S608 - likewise
+    + """
+    , place AS (
+        SELECT target, job_id, arm, workload, pattern, concurrency, count(*) AS repeats,
+            exp(avg(ln(number / base_number))) AS ratio, max(started_at) AS measured_at
+        FROM paired GROUP BY ALL
+    ), best AS (
+        SELECT *, count(*) OVER (PARTITION BY target) AS cells FROM place
+        QUALIFY row_number() OVER (
+            PARTITION BY target ORDER BY repeats >= 2 DESC, ratio DESC, measured_at DESC, arm, workload, pattern) = 1
+    )
+    SELECT best.*, any_value(p.study_id) AS study_id, any_value(p.study_name) AS study_name,
+        CASE WHEN count(DISTINCT p.hardware) = 1 THEN any_value(p.hardware) END AS hardware,
+        min(p.started_at)::DATE AS day, avg(p.number) AS output_tok_per_s,
+        bool_and(p.closed_loop AND p.base_closed_loop) AS closed_loop,
+        list(struct_pack(run_id := p.run_id, repeat := p.repeat, number := p.number)) AS candidate,
+        list(struct_pack(run_id := p.base_run_id, repeat := p.repeat, number := p.base_number)) AS baseline
+    FROM best JOIN paired AS p USING (target, job_id, arm, workload, pattern, concurrency)
+    GROUP BY ALL ORDER BY measured_at DESC, target
+    """
+)

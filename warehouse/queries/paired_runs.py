@@ -1,0 +1,192 @@
+"""What a comparison of arms is made of, read from the warehouse: runs by cell, and their requests.
+
+Of attempts at the same run the last completed one counts, and of those only the valid ones.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+
+from lab.comparison.agreement import Output
+from lab.comparison.requests import follows
+from lab.comparison.samples import Requests, RunSample
+from lab.errors import QueryError
+from lab.metrics.catalogue import METRICS
+from warehouse.queries.results import COMPARABLE
+from warehouse.schema import prompt_latency_columns
+
+Row = dict[str, Any]
+_ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """What two arms are compared at: the same prompts under the same load."""
+
+    workload: str
+    pattern: str
+    concurrency: int
+
+
+@dataclass(frozen=True)
+class ArmRuns:
+    """An arm's runs at one place."""
+
+    place: Place
+    arm: str
+    is_baseline: bool
+    method: str | None
+    num_speculative_tokens: int | None
+    category: str | None
+    closed_loop: bool  # no rate was asked for: the next request is sent when one has ended
+    runs: tuple[RunSample, ...]
+
+
+def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
+    """A job's id, the beginning of a study's digest (all its jobs), or a study's name (its newest job).
+
+    Raises QueryError where the warehouse has none of these.
+    """
+    found = con.execute(
+        """
+        SELECT job_id FROM runs WHERE job_id = $1 OR (len($1) >= 6 AND starts_with(study_id, $1))
+        GROUP BY job_id ORDER BY job_id
+        """,
+        [study],
+    ).fetchall()
+    named = "SELECT job_id FROM runs WHERE study_name = ? ORDER BY started_at DESC LIMIT 1"
+    jobs = [job for (job,) in found or con.execute(named, [study]).fetchall()]
+    if not jobs:
+        raise QueryError(f"the warehouse has no results of {study!r}: give a job's id, a study's digest or its name")
+    return jobs
+
+
+def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[ArmRuns]:
+    """Every arm at every place, in the order of workload, concurrency, pattern and first run.
+
+    Raises QueryError for a metric that is not one of `queries.COMPARABLE`.
+    """
+    rows = dicts(con, _RUNS.format(metric=_known(metric)), [list(jobs)])
+    requests = _requests(con, rows, metric)
+    found: dict[tuple[Place, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((Place(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
+    return [_arm_runs(place, there, requests) for (place, _), there in found.items()]
+
+
+def _arm_runs(place: Place, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
+    about = {name: rows[0][name] for name in _ABOUT}
+    runs = [
+        RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests.get(row["run_id"]))
+        for row in rows
+    ]
+    return ArmRuns(place=place, runs=tuple(runs), **about)
+
+
+def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
+    """The metric of every cell that was measured twice or more on the hardware of these jobs, for `noise.from_history`.
+
+    Repeats within a job only: two jobs may differ by more than chance.
+    """
+    rows = con.execute(_HISTORY.format(metric=_known(metric)), [list(jobs)]).fetchall()
+    return [list(values) for (values,) in rows]
+
+
+def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
+    """What each prompt got in the runs of each arm, by prompt_id: that of the first run; none of failed ones.
+
+    Tokens are known where the server told as many as its usage counts.
+    """
+    numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
+    asked = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
+    table = con.execute(_OUTPUTS, asked).to_arrow_table()
+    columns = [list[Any](table[name].to_pylist()) for name in ("arm", "prompt_id", "text", "count")]
+    found: list[dict[str, Output]] = [{} for _ in arms]
+    for arm, prompt_id, text, count, ids in zip(*columns, _token_ids(table["ids"].combine_chunks()), strict=True):
+        found[arm][prompt_id] = Output(text, ids if ids is not None and len(ids) == count else None, count)
+    return found
+
+
+def _token_ids(lists: Any) -> list[array[int] | None]:
+    """Without a Python object for each token. Each null is None."""
+    known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
+    ends = lists.offsets.to_pylist()
+    return [
+        array("i", flat[begin:end].tobytes()) if there else None
+        for there, (begin, end) in zip(known, pairwise(ends), strict=True)
+    ]
+
+
+def _known(metric: str) -> str:
+    if metric not in COMPARABLE:
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(COMPARABLE)}")
+    return metric
+
+
+def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Requests]:
+    """By run; nothing for runs whose metric does not follow its requests."""
+    found: dict[str, Requests] = {}
+    for closed_loop in (True, False):
+        how = follows(metric, closed_loop=closed_loop)
+        ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
+        if how and ids:
+            found |= prompt_latency_columns.read(con, ids, how.column)
+    return found
+
+
+def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
+    """The rows of an answer by column."""
+    answer = con.execute(sql, list(parameters))
+    names = [column[0] for column in answer.description or ()]
+    return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+
+
+def metric_names() -> tuple[str, ...]:
+    """Those that have a better direction."""
+    return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
+
+
+#: Choose jobs of it with `list_contains(?, job_id)`: DuckDB then looks at no other job, as it does with a subquery.
+COUNTING = """
+    SELECT * FROM results WHERE status = 'completed' AND is_valid IS NOT false
+    QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
+"""
+_RUNS = (
+    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
+    """
+    SELECT run_id, job_id, arm, "{metric}" AS number,
+        CASE WHEN origin = 'measured' THEN repeat ELSE row_number() OVER (
+            PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
+            ORDER BY repeat, started_at, run_id) END AS repeat,
+        coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
+        concurrency, is_baseline, method, num_speculative_tokens, category,
+        request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
+    FROM counting WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
+    ORDER BY workload, concurrency, pattern, started_at, run_id
+    """
+)
+_HISTORY = (
+    f"WITH counting AS ({COUNTING})"  # noqa: S608 - likewise
+    """
+    SELECT list("{metric}" ORDER BY repeat) FROM counting
+    WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest(?))) AND "{metric}" IS NOT NULL
+        AND origin = 'measured'
+    GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
+    """
+)
+#: list_contains is asked once for each run of a block of rows, where a join or IN is asked for each row.
+_OUTPUTS = """
+    SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
+        SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(
+            text := output_text, count := completion_tokens, ids := output_token_ids), run_id) AS got
+        FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS arm) USING (run_id)
+        WHERE list_contains($1::TEXT[], run_id) AND is_completed AND prompt_id IS NOT NULL
+        GROUP BY arm, prompt_id
+    ) ORDER BY arm, place
+"""

@@ -1,0 +1,86 @@
+"""What others published, as pages and the command line ask for it, on a connection of `open_warehouse`."""
+
+from __future__ import annotations
+
+import duckdb
+import pandas as pd
+
+from lab.errors import QueryError
+from lab.published.replication import Beside, OurRun, side_by_side
+from warehouse.published import book
+from warehouse.queries.paired_runs import COUNTING, Row, dicts
+from warehouse.queries.results import frame
+
+
+def sources(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """source, date, title, method, preset, figures (how many), runs (of them in results), doubts; oldest first."""
+    return frame(
+        con,
+        """
+        SELECT s.*,
+            (SELECT count(*) FROM published_results AS r WHERE r.source = s.source) AS figures,
+            (SELECT count(DISTINCT run_id) FROM published_results AS r WHERE r.source = s.source) AS runs,
+            (SELECT count(*) FROM published_doubts AS d WHERE d.source = s.source) AS doubts
+        FROM published_sources AS s ORDER BY date, source
+        """,
+    )
+
+
+def figures(con: duckdb.DuckDBPyConnection, source: str | None = None) -> pd.DataFrame:
+    """All columns of `published_results`, and doubts: the sentences of what does not fit; in the order of the sources.
+
+    Raises QueryError for a source that there is not.
+    """
+    names = [name for (name,) in con.execute("SELECT source FROM published_sources ORDER BY source").fetchall()]
+    if source is not None and source not in names:
+        raise QueryError(f"nobody named {source!r} is among the published sources: there are {', '.join(names)}")
+    return frame(
+        con,
+        """
+        SELECT r.*, (SELECT coalesce(list(sentence ORDER BY sentence), []) FROM published_doubts AS d
+            WHERE list_contains(d.numbers, r.number)) AS doubts
+        FROM published_results AS r WHERE $1 IS NULL OR source = $1 ORDER BY number
+        """,
+        [source],
+    )
+
+
+def doubts(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """All columns of `published_doubts`."""
+    return frame(con, "SELECT * FROM published_doubts ORDER BY source, check_name, sentence")
+
+
+#: Columns of results that are called so in OurRun too.
+_SAME = (
+    *("run_id", "arm", "is_baseline", "method", "draft_model", "num_speculative_tokens", "dataset", "input_tokens"),
+    *("pattern", "concurrency", "hardware", "engine", "engine_version", "target"),
+)
+
+
+def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None:
+    """The newest job of measured runs with this study's name that has completed ones; None where there is none."""
+    query = """
+        SELECT job_id FROM runs WHERE study_name = ? AND origin = 'measured' AND status = 'completed'
+        ORDER BY started_at DESC LIMIT 1
+    """
+    found = con.execute(query, [study_name]).fetchone()
+    return None if found is None else str(found[0])
+
+
+def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:
+    """The valid completed runs of a job, of attempts at one cell the last."""
+    query = f"WITH counting AS ({COUNTING}) SELECT * FROM counting WHERE job_id = ? ORDER BY started_at, run_id"  # noqa: S608 - no user's text is in it
+    return [_our_run(row) for row in dicts(con, query, [job_id])]
+
+
+def beside(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str) -> list[Beside]:
+    """The figures of the source that the preset repeats, each beside what the job measured."""
+    return side_by_side(book.repeated_by(source, preset), our_runs(con, job_id))
+
+
+def _our_run(row: Row) -> OurRun:
+    return OurRun(
+        **{name: row[name] for name in _SAME},
+        output_tokens=row["requested_output_tokens"],
+        metrics={name: tuple(value) if isinstance(value, list) else value for name, value in row.items()},
+    )

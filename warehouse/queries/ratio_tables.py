@@ -1,0 +1,86 @@
+"""A study's ratios as tables, one for each candidate arm, and one ratio for a whole sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.comparison.compare import Comparison
+from lab.comparison.direction import better
+from lab.comparison.tables import Cell, RatioTable, ratio_tables, sweep
+from lab.comparison.verdict import verdicts
+from lab.errors import QueryError
+from warehouse.queries.comparisons import Pair, StudyComparison
+
+#: What rows and columns can be.
+SIDES = ("workload", "dataset", "category", "load", "concurrency")
+_DATASETS = "SELECT run_id, dataset FROM runs WHERE run_id IN (SELECT unnest(?))"
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ArmTable:
+    """A candidate's ratios to the baseline. The sweeps are geometric means in each repeat, and so have an interval.
+
+    `sweep` is over all cells, `sweeps_by_row` over those of a row. Verdicts of cells are corrected for the cells of
+    every arm's table, that of `sweep` for the arms.
+    """
+
+    arm: str
+    table: RatioTable
+    sweep: Cell
+    sweeps_by_row: Mapping[str, Comparison]
+
+
+def arm_tables(
+    con: duckdb.DuckDBPyConnection, found: StudyComparison, rows: str = "workload", columns: str = "load"
+) -> list[ArmTable]:
+    """Rows and columns are two of SIDES. Where several places fall into one cell, it has the sweep over them.
+
+    Raises QueryError for sides that are not there, or are the same.
+    """
+    if {rows, columns} - set(SIDES) or rows == columns:
+        raise QueryError(f"rows {rows!r} and columns {columns!r} must be two of {', '.join(SIDES)}")
+    datasets = dict(con.execute(_DATASETS, [[pair.candidate.runs[0].run_id for pair in found.pairs]]).fetchall())
+    arms: dict[str, dict[_Key, list[Pair]]] = {}
+    for pair in found.pairs:
+        key = (_side(pair, rows, datasets), _side(pair, columns, datasets))
+        arms.setdefault(pair.candidate.arm, {}).setdefault(key, []).append(pair)
+    tables = ratio_tables(
+        {arm: {key: _one(pairs, found) for key, pairs in cells.items()} for arm, cells in arms.items()}
+    )
+    sweeps = {arm: _sweep([pair for pairs in cells.values() for pair in pairs], found) for arm, cells in arms.items()}
+    judged = verdicts(list(sweeps.values()))
+    return [
+        ArmTable(arm, tables[arm], Cell(sweeps[arm], verdict), _by_row(arms[arm], tables[arm], found))
+        for arm, verdict in zip(arms, judged, strict=True)
+    ]
+
+
+def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:
+    candidate = pair.candidate
+    values = {
+        "workload": pair.place.workload,
+        "dataset": datasets[candidate.runs[0].run_id],
+        "category": candidate.category or "all",
+        "load": pair.place.pattern,
+        "concurrency": str(pair.place.concurrency),
+    }
+    return values[name]
+
+
+def _one(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
+    return pairs[0].comparison if len(pairs) == 1 else _sweep(pairs, found)
+
+
+def _sweep(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
+    return sweep([(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(found.metric))
+
+
+def _by_row(cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, found: StudyComparison) -> dict[str, Comparison]:
+    return {
+        row: _sweep([pair for key, pairs in cells.items() if key[0] == row for pair in pairs], found)
+        for row in table.rows
+    }

@@ -1,0 +1,224 @@
+"""The questions that pages and the command line ask: one function each, on a connection of `open_warehouse`.
+
+Each gives a data frame with the columns named in its docstring; null (NaN, None) means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import pandas as pd
+
+from lab.errors import QueryError
+from lab.metrics.catalogue import METRICS
+
+#: What `speedup` can compare: the numbers of a run that are one number.
+COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")
+
+
+def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:
+    """Through Arrow, because duckdb's own way to pandas warns about every column of moments (pandas 3.1)."""
+    return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
+
+
+def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """job_id, study_name, target, hardware, submitted_at, runs_completed, runs_failed; newest first.
+
+    Where the app database does not know the job (a bundle from another home), submitted_at is its first run's start.
+    """
+    return frame(
+        con,
+        """
+        SELECT r.job_id, any_value(r.study_name) AS study_name, any_value(r.target) AS target,
+            string_agg(DISTINCT r.hardware, ', ' ORDER BY r.hardware) AS hardware,
+            coalesce(any_value(j.submitted_at), min(r.started_at)) AS submitted_at,
+            count(*) FILTER (r.status = 'completed') AS runs_completed,
+            count(*) FILTER (r.status = 'failed') AS runs_failed
+        FROM runs AS r LEFT JOIN jobs AS j USING (job_id)
+        GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
+        """,
+    )
+
+
+def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """All columns of the view `results`, one row a run of the job, in the order of measuring."""
+    return frame(con, "SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
+
+
+def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_tok_per_s") -> pd.DataFrame:
+    """Every arm beside the baseline, one row per arm x workload x pattern.
+
+    arm, method, draft_model, num_speculative_tokens, is_baseline, workload (null in old runs), dataset, category,
+    input_tokens, requested_output_tokens, pattern, concurrency, value (mean over repeats), value_min, value_max, ratio
+    (mean of the ratios to the baseline of the same repeat), ratio_min, ratio_max, repeats (with a value),
+    paired_repeats (with a ratio). Runs that a check found invalid are left out.
+    Raises QueryError for a metric that is not one of COMPARABLE.
+    """
+    if metric not in COMPARABLE:
+        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(COMPARABLE)}")
+    return frame(con, _SPEEDUP.format(metric=metric), [job_id])
+
+
+#: Of attempts at the same cell the last completed one counts.
+_SPEEDUP = """
+    WITH cell AS (
+        SELECT * REPLACE (
+            coalesce(is_baseline, false) AS is_baseline, coalesce(category, 'all') AS category,
+            coalesce(dataset, 'unknown') AS dataset), "{metric}" AS number
+        FROM results
+        WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false
+            AND concurrency IS NOT NULL AND pattern IS NOT NULL -- an imported run without them has no place here
+        QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC, started_at DESC) = 1
+    ), paired AS (
+        SELECT c.*, c.number / nullif(b.number, 0) AS ratio
+        FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
+            AND b.requested_output_tokens IS NOT DISTINCT FROM c.requested_output_tokens AND b.pattern = c.pattern
+            AND b.workload IS NOT DISTINCT FROM c.workload
+            AND b.repeat IS NOT DISTINCT FROM c.repeat
+    )
+    SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, workload, dataset, category, input_tokens,
+        requested_output_tokens, pattern, concurrency,
+        avg(number) AS value, min(number) AS value_min, max(number) AS value_max,
+        avg(ratio) AS ratio, min(ratio) AS ratio_min, max(ratio) AS ratio_max,
+        count(number) AS repeats, count(ratio) AS paired_repeats
+    FROM paired GROUP BY ALL
+    ORDER BY is_baseline DESC, arm, dataset, category, input_tokens, requested_output_tokens, workload,
+        concurrency, pattern
+"""
+
+
+def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """arm, category, concurrency, position (from 1), acceptance (weighted by drafts), num_drafts; of valid runs."""
+    return frame(
+        con,
+        """
+        WITH position AS (
+            SELECT arm, coalesce(category, 'all') AS category, concurrency, num_drafts,
+                unnest(acceptance_per_position) AS rate,
+                unnest(range(1, len(acceptance_per_position) + 1)) AS position
+            FROM results
+            WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
+                AND acceptance_per_position IS NOT NULL AND concurrency IS NOT NULL
+        )
+        SELECT arm, category, concurrency, position, sum(rate * num_drafts) / sum(num_drafts) AS acceptance,
+            sum(num_drafts)::BIGINT AS num_drafts
+        FROM position GROUP BY ALL ORDER BY arm, category, concurrency, position
+        """,
+        [job_id],
+    )
+
+
+def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """run_id, arm, dataset, category, pattern, concurrency, repeat, attempt, started_at, error; oldest first."""
+    return frame(
+        con,
+        """
+        SELECT run_id, arm, dataset, category, pattern, concurrency, repeat, attempt, started_at, error
+        FROM runs WHERE job_id = ? AND status = 'failed' ORDER BY started_at, run_id
+        """,
+        [job_id],
+    )
+
+
+def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
+    """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: what the
+    checks found in the job's runs, and (with all from run_id on null) in them together; the gravest first, then in the
+    order of measuring.
+    """
+    return frame(
+        con,
+        """
+        WITH found AS (
+            SELECT run_id, check_name, severity, sentence, advice FROM findings JOIN runs USING (run_id)
+            WHERE job_id = $1
+            UNION ALL SELECT NULL, check_name, severity, sentence, advice FROM study_findings WHERE job_id = $1
+        )
+        SELECT f.severity, f.check_name, f.sentence, f.advice, f.run_id, r.arm, r.dataset, r.category, r.pattern,
+            r.concurrency, r.repeat
+        FROM found AS f LEFT JOIN runs AS r USING (run_id)
+        ORDER BY list_position(['invalid', 'warning', 'note'], f.severity), r.started_at NULLS FIRST, f.check_name
+        """,
+        [job_id],
+    )
+
+
+def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """What earlier runs took, to estimate the next ones by.
+
+    host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens, pattern,
+    concurrency, num_prompts, closed_loop (no rate was asked for), runs, requests (that were sent, median), run_s (the
+    median of warm-up and window together), engine_start_s (median).
+    """
+    return frame(
+        con,
+        """
+        SELECT host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens,
+            pattern, concurrency, num_prompts, request_rate_rps IS NULL
+                AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop, count(*) AS runs,
+            median(requests_completed + requests_failed) AS requests,
+            median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
+        FROM results WHERE status = 'completed' AND window_s IS NOT NULL AND origin = 'measured'
+        GROUP BY ALL ORDER BY ALL
+        """,
+    )
+
+
+def histogram_counts(con: duckdb.DuckDBPyConnection, job_id: str, latency: str) -> pd.DataFrame:
+    """arm, category, concurrency, bucket, count: each arm's histogram of one of `LATENCIES`, repeats pooled.
+
+    Percentiles of it: `lab.metrics.histogram.quantile`.
+    """
+    return frame(
+        con,
+        """
+        SELECT arm, category, concurrency, bucket, sum(count)::BIGINT AS count
+        FROM histograms JOIN runs USING (run_id) WHERE job_id = ? AND metric = ? GROUP BY ALL ORDER BY ALL
+        """,
+        [job_id, latency],
+    )
+
+
+def same_cell(con: duckdb.DuckDBPyConnection, cell_id: str) -> pd.DataFrame:
+    """All columns of the view `results`: every run of this cell, in whatever study, oldest first."""
+    return frame(con, "SELECT * FROM results WHERE cell_id = ? ORDER BY started_at, run_id", [cell_id])
+
+
+def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of the table `telemetry`: one row a second of the run's measured window, in the order of time."""
+    return frame(con, "SELECT * FROM telemetry WHERE run_id = ? ORDER BY t_s", [run_id])
+
+
+def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of `runs`, `verdicts` and `run_metrics` of one run; no row where it is not there."""
+    return frame(
+        con,
+        """
+        SELECT * FROM runs JOIN run_metrics USING (run_id) LEFT JOIN verdicts USING (run_id) WHERE run_id = ?
+        """,
+        [run_id],
+    )
+
+
+def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """severity, check_name, sentence, advice: what the checks found in this run, the gravest first."""
+    return frame(
+        con,
+        """
+        SELECT severity, check_name, sentence, advice FROM findings WHERE run_id = ?
+        ORDER BY list_position(['invalid', 'warning', 'note'], severity), check_name
+        """,
+        [run_id],
+    )
+
+
+def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
+    """All columns of `request_records` of one run but the tokens of its outputs, in the order of sending.
+
+    list_contains finds the run in half the time of an equals sign: it is asked once for each run of a block of rows.
+    """
+    sql = """
+        SELECT * EXCLUDE (output_token_ids) FROM request_records WHERE list_contains([?], run_id) ORDER BY "index"
+    """
+    return frame(con, sql, [run_id])

@@ -1,0 +1,1 @@
+"""SQL from users, run in a child process that the operating system limits."""

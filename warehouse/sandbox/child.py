@@ -1,0 +1,172 @@
+"""The process that runs a user's SQL; see `warehouse.sandbox.runner`. It imports little: each question waits for it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+
+import duckdb
+import pyarrow as pa
+
+from warehouse.sandbox import os_limits as walls
+
+#: Statements that only read; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several in one string, or any other
+#: kind, are refused before anything runs.
+_READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+#: EXPLAIN, ANALYZE, (FORMAT JSON) and a comment or two: behind these begins what is explained.
+_MOST_EXPLAIN_TOKENS = 20
+_MOST_COLUMNS = 2_000
+_MOST_ERROR_LETTERS = 2_000
+_SETTINGS: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    "allow_community_extensions": False,
+    "allow_persistent_secrets": False,
+    "python_enable_replacements": False,
+    "temp_directory": "",
+    "threads": 1,
+}
+
+
+def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
+    """The first rows, as many as fit; the schema's metadata says whether `rows` or `bytes` cut it. Raises duckdb.Error.
+
+    The statements `attaching` are ours, and make the warehouse that is asked.
+    """
+    connection = _opened(attaching, memory_mib)
+    _shut(connection, memory_mib)
+    _refuse_others(connection, sql)
+    reader = connection.execute(sql).to_arrow_reader(1024)
+    if len(reader.schema) > _MOST_COLUMNS:
+        raise duckdb.InvalidInputException(
+            f"the answer has {len(reader.schema):,} columns: ask for {_MOST_COLUMNS:,} at most"
+        )
+    return _first(reader, max_rows, max_bytes)
+
+
+def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
+    """A database in memory, with the warehouse beside it for reading."""
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
+    connection.execute("SET TimeZone = 'UTC'")
+    # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that nobody takes.
+    connection.execute("SET streaming_buffer_size = '1KiB'")
+    for statement in attaching:
+        connection.execute(statement)
+    return connection
+
+
+def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int) -> None:
+    """From here on nothing is opened, set or written, by DuckDB's rules and by the operating system's."""
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    connection.execute("BEGIN TRANSACTION READ ONLY")
+    walls.limit_memory(memory_mib)
+    walls.open_nothing_more()
+
+
+def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
+    statements = connection.extract_statements(sql)
+    if len(statements) == 2 and not statements[0].query:  # DuckDB's own, to find out the columns of a PIVOT
+        raise duckdb.InvalidInputException(
+            "PIVOT makes a type of its own unless it is told its columns: write PIVOT ... ON column IN ('a', 'b')"
+        )
+    if len(statements) != 1:
+        raise duckdb.InvalidInputException(f"one statement at a time, please: this is {len(statements)}")
+    kind = statements[0].type
+    if kind == duckdb.StatementType.EXPLAIN:
+        kind = _explained(connection, sql)
+    if kind not in _READING:
+        name = kind.name.replace("_", " ")
+        raise duckdb.InvalidInputException(
+            f"the warehouse is only read here: {name if name != '???' else 'this statement'} is not allowed, SELECT is "
+            "(and DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
+        )
+
+
+def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.StatementType:
+    """What EXPLAIN is about, as EXPLAIN ANALYZE runs it: the first end of the text that is a statement itself."""
+    text = sql.encode()
+    for offset, _ in duckdb.tokenize(sql)[1:_MOST_EXPLAIN_TOKENS]:
+        try:
+            inner = connection.extract_statements(text[offset:].decode())
+        except duckdb.Error:
+            continue
+        if len(inner) == 1:
+            return inner[0].type
+    raise duckdb.InvalidInputException("EXPLAIN stands before one SELECT here: this one is not understood")
+
+
+def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:
+    """The first rows as far as they go, and `cut` in the metadata: what they were cut by, or nothing."""
+    batches: list[pa.RecordBatch] = []
+    rows, room, cut = 0, max_bytes, b""
+    for batch in reader:
+        fitting = batch.slice(0, _rows_within(batch, room))
+        batches.append(fitting)
+        rows, room = rows + fitting.num_rows, room - fitting.nbytes
+        cut = b"rows" if rows > max_rows else b"bytes" if fitting.num_rows < batch.num_rows else b""
+        if cut:
+            break
+    if cut and not rows:
+        raise duckdb.InvalidInputException(
+            f"one row is larger than {max_bytes / 2**20:g} MiB, the most that is given: ask for less of it"
+        )
+    found = pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows)
+    return found.rename_columns(_named_apart(found.column_names)).replace_schema_metadata({b"cut": cut})
+
+
+def _rows_within(batch: pa.RecordBatch, room: int) -> int:
+    """As many of the first rows as take `room` bytes at most."""
+    least, most = 0, batch.num_rows
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if batch.slice(0, middle).nbytes <= room else (least, middle - 1)
+    return least
+
+
+def _named_apart(columns: list[str]) -> list[str]:
+    """Two columns of one name would be one in JSON and in a data frame: the second becomes a_1, as in a subquery."""
+    names: list[str] = []
+    for column in columns:
+        numbered = (f"{column}_{number}" for number in itertools.count(1))
+        free = (name for name in numbered if name not in columns and name not in names)
+        names.append(next(free) if column in names else column)
+    return names
+
+
+def _written(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def _sentence(error: Exception, memory_mib: int) -> str:
+    """DuckDB's own words, where what they advise can be done: settings are locked here."""
+    text = str(error).partition("\n\nStack Trace")[0]
+    if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
+        return f"ran out of memory (more than {memory_mib} MiB): ask for less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
+    if walls.NOTHING_OPENS in text:
+        return "no file is read here: ask for the warehouse's own tables (SHOW TABLES lists them)"
+    if isinstance(error, pa.ArrowException):
+        return f"the answer cannot be given ({text[:200]}): ask for plainer columns"
+    return text if len(text) <= _MOST_ERROR_LETTERS else f"{text[:_MOST_ERROR_LETTERS]} ..."
+
+
+def main() -> int:
+    """Give back 0 with an Arrow stream on standard output, or 3 with what is wrong as text."""
+    request = json.load(sys.stdin)
+    walls.end_with(request.pop("parent"))
+    walls.limit_time(request.pop("timeout_s"))
+    try:
+        written = _written(answer(**request))
+    except (duckdb.Error, pa.ArrowException, MemoryError) as error:
+        sys.stdout.buffer.write(_sentence(error, request["memory_mib"]).encode(errors="replace"))
+        return 3
+    sys.stdout.buffer.write(written)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

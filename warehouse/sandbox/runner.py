@@ -1,0 +1,167 @@
+"""A user's own SQL, answered by a child process that can be stopped: DuckDB alone cannot be.
+
+The child (`warehouse.sandbox.child`) opens the published file read-only, without files, network or extensions, runs
+exactly one statement that only reads, and has limits on its memory and time that the operating system keeps
+(`warehouse.sandbox.os_limits`). This side kills it when its time is up, and it is killed when this side ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+import pyarrow as pa
+
+from lab.errors import QueryError, UserError
+from warehouse.queries.point_in_time import attaching
+from warehouse.schema import revisions
+from warehouse.settings import Settings
+
+#: Given back at most, unless the caller asks for more.
+MAX_ROWS = 10_000
+#: Given back at most: what a browser and JSON still take.
+MAX_BYTES = 32 * 2**20
+MOST_LETTERS = 100_000
+#: The child's `warehouse` is this one, wherever that lies, and nothing else of the environment's is imported.
+_CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from warehouse.sandbox import child; sys.exit(child.main())"
+
+
+@dataclass(frozen=True)
+class SqlResult:
+    """What a statement gave. `left_out` says in a sentence that there is more, and why it is not here."""
+
+    table: pa.Table
+    left_out: str = ""
+
+    @property
+    def truncated(self) -> bool:
+        return bool(self.left_out)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.table.column_names)
+
+    def rows(self) -> list[list[object]]:
+        """The rows as JSON takes them: moments, decimals and bytes as text, NaN and infinity as None.
+
+        Raises QueryError for a value that Python has no words for, such as a day after the year 9999.
+        """
+        columns = [_said(name, self.table.column(name), "to_pylist") for name in self.columns]
+        return [[_plain(value) for value in row] for row in zip(*columns, strict=True)]
+
+
+def as_frame(table: pa.Table) -> pd.DataFrame:
+    """For charts and downloads. Raises QueryError as `SqlResult.rows` does."""
+    return pd.DataFrame({name: _said(name, table.column(name), "to_pandas") for name in table.column_names})
+
+
+def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult:
+    """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's own words.
+
+    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within `queries.point_in_time.as_of`
+    it sees the warehouse as of that moment.
+    """
+    _refuse_unreadable(sql)
+    if not settings.warehouse_file.exists():
+        raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{revisions.MIGRATE_COMMAND}`")
+    request = {
+        "parent": os.getpid(),
+        "attaching": attaching(str(settings.warehouse_file.absolute())),
+        "sql": sql,
+        "max_rows": max_rows,
+        "max_bytes": MAX_BYTES,
+        "memory_mib": settings.sql_memory_mib,
+        "timeout_s": settings.sql_timeout_s,
+    }
+    return _answer(settings, _asked(json.dumps(request).encode(), settings.sql_timeout_s))
+
+
+def _refuse_unreadable(sql: str) -> None:
+    """DuckDB would read only what stands before a NUL, and a text with half a letter cannot be sent at all."""
+    if len(sql) > MOST_LETTERS:
+        raise QueryError(f"this is {len(sql):,} letters long, and {MOST_LETTERS:,} are taken at most")
+    if (place := sql.find("\0")) >= 0:
+        raise QueryError(f"letter {place + 1:,} is a NUL, which no SQL has: take it out")
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(f"letter {error.start + 1:,} is no Unicode text (half of a pair): take it out") from None
+
+
+def _asked(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    """What the child said. However this ends, the child has ended too."""
+    command = [sys.executable, "-I", "-c", _CHILD, str(Path(__file__).parents[2])]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd="/",
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
+        start_new_session=True,  # a group of its own, which is killed whole
+    ) as child:
+        try:
+            said, trouble = child.communicate(request, timeout_s)
+        except BaseException as error:
+            os.killpg(child.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise QueryError(
+                    f"stopped after {timeout_s:g} s: ask for less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
+                ) from None
+            raise
+    return subprocess.CompletedProcess(command, child.returncode, said, trouble)
+
+
+def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> SqlResult:
+    """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is broken off by what it was asked."""
+    if done.returncode == 3:
+        raise QueryError(done.stdout.decode(errors="replace"))
+    if done.returncode == 1:
+        raise RuntimeError(f"the process that answers SQL failed:\n{done.stderr.decode(errors='replace')}")
+    if done.returncode != 0:
+        raise QueryError(
+            f"the statement broke off the process that answered it ({_ending(done.returncode)}): it needs more than "
+            f"{settings.sql_memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Ask for less"
+        )
+    with pa.ipc.open_stream(done.stdout) as stream:
+        table = stream.read_all()
+    return SqlResult(table, _left_out(table))
+
+
+def _ending(status: int) -> str:
+    return signal.Signals(-status).name if status < 0 else f"exit status {status}"
+
+
+def _left_out(table: pa.Table) -> str:
+    shown = f"only the first {table.num_rows:,} rows are given: "
+    more = {b"": "", b"rows": "there are more", b"bytes": f"more would be over {MAX_BYTES / 2**20:g} MiB"}
+    why = more[table.schema.metadata[b"cut"]]
+    return why and shown + why
+
+
+def _said(name: str, column: pa.ChunkedArray[Any], how: Literal["to_pylist", "to_pandas"]) -> Any:
+    try:
+        return getattr(column, how)()
+    except (OverflowError, ValueError, pa.ArrowNotImplementedError) as error:
+        raise QueryError(
+            f'the values of "{name}" cannot be shown as they are ({error}): ask for "{name}"::varchar'
+        ) from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return value if value - value == 0 else None  # NaN and infinity differ from themselves so
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(inner) for inner in value]
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,1 @@
+"""The warehouse's tables, views and columns, each with its meaning, and its migrations."""

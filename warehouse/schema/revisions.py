@@ -1,0 +1,73 @@
+"""Alembic without its ini file: bring a database to the newest revision, or refuse one that is of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from lab.errors import RevisionError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+#: Every revision there is, oldest first; tested to be those in migrations/. Written down, because asking Alembic costs
+#: every command and page half a second of importing.
+REVISIONS = {
+    "app": tuple(f"app_{number:04}" for number in range(1, 6)),
+    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 9)),
+}
+#: The exact command that `refuse_other_revision` tells the user to run.
+MIGRATE_COMMAND = "drafthouse migrate"
+
+
+def alembic_config(name: str, connection: sa.Connection | None = None, metadata: sa.MetaData | None = None) -> Config:
+    """The configuration of migrations/`name` ("app" or "warehouse"), for any command of Alembic."""
+    from alembic.config import Config  # noqa: PLC0415 - see REVISIONS
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS / name).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes.update(connection=connection, metadata=metadata)
+    return config
+
+
+def upgrade(name: str, connection: sa.Connection, metadata: sa.MetaData, where: str) -> None:
+    """Bring the database to the newest revision inside the caller's transaction. RevisionError for a newer one."""
+    current = current_revision(connection)
+    if current == head(name):
+        return
+    if current is not None and current not in REVISIONS[name]:
+        raise RevisionError(_sentence(name, where, current))
+    from alembic import command  # noqa: PLC0415 - see REVISIONS
+
+    command.upgrade(alembic_config(name, connection, metadata), "head")
+
+
+def head(name: str) -> str:
+    """The newest revision of migrations/`name`."""
+    return REVISIONS[name][-1]
+
+
+def current_revision(connection: sa.Connection) -> str | None:
+    """The revision that the database says it has; None where it was never migrated."""
+    if not sa.inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(sa.text("select version_num from alembic_version")).scalar()
+    return revision
+
+
+def refuse_other_revision(name: str, where: str, current: str | None) -> None:
+    """Raise RevisionError, naming the command to run, unless `current` is the newest revision."""
+    if current != head(name):
+        raise RevisionError(_sentence(name, where, current))
+
+
+def _sentence(name: str, where: str, current: str | None) -> str:
+    if current is None:
+        return f"{where} was never set up: run `{MIGRATE_COMMAND}`"
+    if current in REVISIONS[name]:
+        return f"{where} is older than this Drafthouse (revision {current}): run `{MIGRATE_COMMAND}`"
+    return f"{where} was written by a newer Drafthouse (revision {current}): upgrade Drafthouse, then run it again"

@@ -1,0 +1,190 @@
+"""Runs as points, with lines or bars through the means of those that share a place on the x axis. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import SHORT
+from webapp.charts.explore.axes import Axis, natural
+from webapp.charts.explore.series import dash_scale
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
+
+#: The parameter by which a point is chosen; it gives `run_id`.
+CHOSEN = "run"
+#: More marks than this are slow to draw; with more runs, lines and bars show their means and ranges alone.
+MOST_POINTS = 1_500
+MOST_MARKS = 5_000
+_ABOUT = ("arm", "dataset", "category", "load", "k", "engine", "hardware", "origin", "source")
+_LONG_LABEL = 7
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What the panels of a figure share: axes, colours, and the ranges of their numbers."""
+
+    x: Axis
+    y: Axis
+    styles: tuple[ArmStyle, ...]
+    mode: Mode
+    height: int
+    order: tuple[str, ...] = ()  # of an ordinal x
+    x_domain: tuple[float, float] | None = None
+    y_domain: tuple[float, float] | None = None
+
+
+def order_of(rows: pd.DataFrame, axis: Axis) -> tuple[str, ...]:
+    return tuple(sorted(rows[axis.column].unique(), key=natural)) if axis.kind == "ordinal" else ()
+
+
+def numbers(rows: pd.DataFrame, x: Axis, y: Axis) -> pd.DataFrame:
+    """Adds `x` and `y` in the units of the axes; runs that lack one of them are left out."""
+    found = rows.assign(x=_scaled(rows, x), y=_scaled(rows, y))
+    return found[found["x"].notna() & found["y"].notna()]
+
+
+def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
+    return rows[axis.column] * axis.factor if axis.kind == "number" else rows[axis.column]
+
+
+def means(rows: pd.DataFrame) -> pd.DataFrame:
+    """x, series, origin, y (mean), low, high, runs: of all runs at one place."""
+    grouped = rows.groupby(["x", "series", "origin"], sort=False, as_index=False)
+    return grouped.agg(y=("y", "mean"), low=("y", "min"), high=("y", "max"), runs=("y", "size"))
+
+
+def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
+    """`rows` of `numbers` with `series`."""
+    base = alt.Chart(means(rows)).encode(x=_x(scene), color=_colour(scene))
+    dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
+    layers = [base.mark_line(strokeWidth=2).encode(y=_y(scene), strokeDash=dash)]
+    if len(rows) > MOST_POINTS:
+        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q"))
+        layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
+    else:
+        layers.append(_points(rows, scene))
+    return alt.LayerChart(layer=layers).properties(height=scene.height)
+
+
+def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
+    """`rows` of `numbers` with `series`; the x axis is a dimension."""
+    order = [style.arm for style in scene.styles]
+    offset = alt.XOffset("series:N", sort=order)
+    base = alt.Chart(means(rows)).encode(x=_x(scene, banded=True), xOffset=offset)
+    fill = alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None)
+    stroke = alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None)
+    bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2, strokeWidth=1.5).encode(
+        y=_y(scene), fill=fill, stroke=stroke, tooltip=_mean_tooltip(scene)
+    )
+    ranges = base.transform_filter(alt.datum.runs > 1).mark_rule(strokeWidth=1.5, color=INKS[scene.mode].text)
+    return alt.LayerChart(layer=[bars, ranges.encode(y="low:Q", y2="high:Q")]).properties(height=scene.height)
+
+
+def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
+    """`rows` of `numbers` with `series`, at most MOST_MARKS of them."""
+    return alt.LayerChart(layer=[_points(rows, scene)]).properties(height=scene.height)
+
+
+def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChart:
+    """`rows` of `numbers` with `series` and `best`: whether no other run is better in both.
+
+    `higher`: both numbers are better when they are higher, else when they are lower. Steps, because nobody measured
+    what lies between two runs.
+    """
+    best = alt.Chart(rows.loc[rows["best"], ["x", "y"]].drop_duplicates())
+    steps = best.mark_line(
+        strokeWidth=1.5,
+        color=INKS[scene.mode].muted,
+        strokeDash=[3, 3],
+        interpolate="step-before" if higher else "step-after",
+    )
+    drawn = steps.encode(x=_x(scene), y=_y(scene), order=alt.Order("x:Q"))
+    return alt.LayerChart(layer=[drawn, _points(rows, scene)]).properties(height=scene.height)
+
+
+def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
+    chosen = alt.selection_point(name=CHOSEN, fields=["run_id"], on="click", empty=True)
+    wanted = ["x", "y", "series", "run_id", "repeat", *_ABOUT]
+    base = alt.Chart(rows[[*wanted, *(["best"] if "best" in rows else [])]]).encode(x=_x(scene))
+    dots = _dots(base, scene).encode(
+        y=_y(scene),
+        tooltip=[*_place(scene), *_about(scene)],
+        opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.25)),
+    )
+    made: alt.Chart = dots.add_params(chosen)
+    return made
+
+
+def _dots(base: alt.Chart, scene: Scene) -> alt.Chart:
+    made: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer").encode(
+        stroke=alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None),
+        fill=alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None),
+        shape=alt.Shape("series:N", scale=shape_scale(scene.styles), legend=None),
+    )
+    return made
+
+
+def _colour(scene: Scene) -> alt.Color:
+    return alt.Color("series:N", scale=colour_scale(scene.styles), legend=None)
+
+
+def _x(scene: Scene, *, banded: bool = False) -> alt.X:
+    if scene.x.kind == "time":
+        return alt.X("x:T", title=scene.x.title, scale=alt.Scale(type="utc"))
+    if scene.x.kind == "number":
+        return alt.X("x:Q", title=scene.x.title, scale=_scale(scene.x_domain))
+    scale = alt.Scale() if banded else alt.Scale(type="point", padding=0.35)
+    long = max((len(value) for value in scene.order), default=0) > _LONG_LABEL
+    axis = alt.Axis(labelAngle=-30 if long else 0, labelLimit=180, labelOverlap="greedy")
+    return alt.X("x:O", sort=list(scene.order), title=scene.x.title, scale=scale, axis=axis)
+
+
+def _y(scene: Scene) -> alt.Y:
+    if scene.y.kind != "number":
+        return alt.Y("y:O", title=scene.y.title)
+    return alt.Y("y:Q", title=scene.y.title, scale=_scale(scene.y_domain), axis=alt.Axis(labelExpr=SHORT))
+
+
+def _scale(domain: tuple[float, float] | None) -> alt.Scale:
+    return alt.Scale(zero=False) if domain is None else alt.Scale(domain=list(domain), nice=False, zero=False)
+
+
+def _place(scene: Scene) -> list[alt.Tooltip]:
+    return [_tip(scene.x, "x"), _tip(scene.y, "y")]
+
+
+def _tip(axis: Axis, field: str) -> alt.Tooltip:
+    if axis.kind == "number":
+        return alt.Tooltip(f"{field}:Q", title=axis.title, format=",.4~g")
+    if axis.kind == "time":
+        return alt.Tooltip(f"{field}:T", timeUnit="utcyearmonthdatehoursminutes", title=axis.title)
+    return alt.Tooltip(f"{field}:N", title=axis.title)
+
+
+def _about(scene: Scene) -> list[alt.Tooltip]:
+    from_x = {scene.x.column, scene.y.column}
+    words: dict[str, Any] = {"k": "Draft tokens k"}
+    shown = [name for name in _ABOUT if name not in from_x]
+    return [alt.Tooltip(f"{name}:N", title=words.get(name, name.capitalize())) for name in shown]
+
+
+def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("series:N", title="Drawn as"),
+        _tip(scene.x, "x"),
+        alt.Tooltip("y:Q", title=f"Mean: {scene.y.title}", format=",.4~g"),
+        alt.Tooltip("low:Q", title="Lowest run", format=",.4~g"),
+        alt.Tooltip("high:Q", title="Highest run", format=",.4~g"),
+        alt.Tooltip("runs:Q", title="Runs"),
+    ]
+
+
+def span(values: Sequence[float] | pd.Series, *, from_zero: bool) -> tuple[float, float]:
+    """A common range with some room, for panels side by side."""
+    low, high = (float(min(values)), float(max(values))) if len(values) else (0.0, 1.0)
+    room = 0.06 * (high - low or abs(high) or 1.0)
+    return (min(0.0, low), high + room) if from_zero else (low - room, high + room)

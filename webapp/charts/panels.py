@@ -1,0 +1,106 @@
+"""Figures of several panels: which rows they draw, and the scales their panels share. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import pandas as pd
+
+from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
+from webapp.charts.measures import Measure
+from webapp.charts.results import acceptance, speedup, throughput
+from webapp.charts.theme import ArmStyle, Mode, arm_styles
+
+#: A title, empty where the figure's own says it all, and what is drawn.
+Panel = tuple[str, alt.Chart | alt.LayerChart]
+
+#: Of a window of 1280 pixels, beside the list of pages.
+_HALF_WIDTH = 420
+
+
+@dataclass(frozen=True, eq=False)
+class Figure:
+    """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
+
+    `key` names it among the figures of its page. Without `styles` the charts have legends of their own, without
+    `panels` it is a table of its rows. A panel that would be narrower than `least_width` px goes to the next row.
+    """
+
+    key: str
+    title: str
+    note: str
+    styles: tuple[ArmStyle, ...]
+    panels: tuple[Panel, ...]
+    rows: pd.DataFrame
+    least_width: int = 380
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it needs the place of two where figures stand beside each other."""
+        return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
+
+
+def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+    rows = frame[frame["value"].notna()]
+    drawn = _drawn(rows, styles)
+    setting, top = Setting(load_axis(rows), drawn, mode), throughput.upper_end(rows)
+    return Figure(
+        "throughput",
+        f"{measure.label} by load",
+        f"{measure.unit}; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else measure.unit,
+        drawn,
+        _panels(rows, lambda part: throughput.panel(part, measure, setting, top)),
+        rows,
+    )
+
+
+def speedup_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+    rows = frame[~frame["is_baseline"] & frame["ratio"].notna()]
+    drawn = _drawn(rows, styles)
+    setting, domain = Setting(load_axis(rows), drawn, mode), speedup.domain(rows)
+    return Figure(
+        "speedup",
+        "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
+        "baseline of the same repeat = 1×, logarithmic"
+        if measure.higher_is_better
+        else "below 1× is better, logarithmic",
+        drawn,
+        _panels(rows, lambda part: speedup.panel(part, measure, setting, domain)),
+        rows,
+    )
+
+
+def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:
+    rows = acceptance.pooled(frame)
+    drawn, positions = _drawn(rows, styles), int(rows["position"].max())
+    return Figure(
+        "acceptance",
+        "Acceptance by position in the draft",
+        "share of drafts accepted up to there; all loads together",
+        drawn,
+        _panels(rows, lambda part: acceptance.panel(part, drawn, positions)),
+        rows,
+    )
+
+
+def arms_of(frame: pd.DataFrame, order: Sequence[str]) -> list[str]:
+    """The arms in the order given, then whatever else the frame has."""
+    return list(dict.fromkeys([*order, *frame["arm"]]))
+
+
+def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tuple[ArmStyle, ...]:
+    """The arms of a study in its own order where that is known, baseline grey; the same on each of its figures."""
+    arms = arms_of(frame, order)
+    baselines = frame.loc[frame["is_baseline"], "arm"]
+    return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)
+
+
+def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    there = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in there)
+
+
+def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame], alt.LayerChart]) -> tuple[Panel, ...]:
+    return tuple((title, draw(part)) for title, part in facets(rows))

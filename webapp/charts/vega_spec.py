@@ -1,0 +1,71 @@
+"""Charts as Vega-Lite specifications, made once a figure: that takes tens of milliseconds a chart.
+
+Altair's way with data frames is a setting of the whole process, which Streamlit changes while it draws for another
+visitor. So the rows are put into the specification here, and neither hears of the other. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import altair as alt
+import pandas as pd
+from altair.utils import sanitize_pandas_dataframe
+from streamlit.dataframe_util import convert_anything_to_arrow_bytes
+
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode, themed
+
+#: The text of a specification, and its rows as the browser reads them, by their name.
+_Made = tuple[str, dict[str, bytes]]
+_MADE: WeakKeyDictionary[Figure, dict[Mode, list[_Made]]] = WeakKeyDictionary()
+#: Of a chart, what may hold charts.
+_PARTS = ("layer", "concat", "hconcat", "vconcat")
+
+
+def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
+    """Each panel in the look of a mode, for `st.vega_lite_chart`; the caller's own to change.
+
+    Its rows are Arrow already, which Streamlit passes on as they are. A figure that is kept keeps both.
+    """
+    made = _MADE.setdefault(figure, {})
+    if mode not in made:
+        made[mode] = [_made(_spec(chart, title, mode)) for title, chart in figure.panels]
+    return [json.loads(text) | ({"datasets": dict(rows)} if rows else {}) for text, rows in made[mode]]
+
+
+def _made(spec: dict[str, Any]) -> _Made:
+    rows = spec.pop("datasets", {})
+    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(found) for name, found in rows.items()}
+
+
+def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:
+    titled = chart.properties(title=title) if title else chart
+    spec = plain(themed(titled, mode))
+    for default in ("continuousWidth", "continuousHeight"):
+        spec["config"]["view"].pop(default, None)  # a page's chart is as wide as its place
+    return spec
+
+
+def plain(chart: Any) -> dict[str, Any]:
+    """The specification with the rows of its data frames in it. Not validated: that takes long, and tests do it."""
+    rows: dict[str, list[Any]] = {}
+    spec: dict[str, Any] = _without_rows(chart, rows).to_dict(validate=False)
+    return spec | {"datasets": rows} if rows else spec
+
+
+def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
+    """The chart with the name of its rows in place of its data frames: Altair would look at each value again."""
+    made = chart.copy(deep=False)
+    if isinstance(made.data, pd.DataFrame):
+        found: list[Any] = sanitize_pandas_dataframe(made.data).to_dict(orient="records")
+        name = f"data-{hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]}"
+        rows[name] = found
+        made.data = alt.NamedData(name=name)
+    for part_name in _PARTS:
+        if isinstance(parts := getattr(made, part_name, None), list):
+            setattr(made, part_name, [_without_rows(part, rows) for part in parts])
+    return made

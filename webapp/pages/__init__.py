@@ -1,0 +1,1 @@
+"""One folder per page; page.py is the script that Streamlit runs."""

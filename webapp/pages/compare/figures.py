@@ -1,0 +1,171 @@
+"""The figures of the Compare page, from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
+import streamlit as st
+
+from lab.comparison.breakeven import BreakEven
+from warehouse.queries.comparisons import break_evens
+from webapp.charts.axes import arms_drawn
+from webapp.charts.compare import break_even, ecdf, heat, positions
+from webapp.charts.panels import Figure, Panel
+from webapp.charts.theme import ArmStyle, Mode, arm_styles
+from webapp.pages.compare import data as compare_data
+from webapp.pages.compare import measures, selection
+from webapp.pages.compare import rows as compare_rows
+from webapp.pages.compare.selection import Choice
+from webapp.shared import published_data, url_params
+from webapp.shared.url_params import Param
+
+#: Of more workloads than this only the chosen one is drawn against concurrency.
+MOST_WORKLOADS = 9
+#: Three panels stand side by side in a window of 1280 pixels.
+_NARROW = 250
+#: The figures that are not of one workload and load, and those that are.
+OF_ALL, OF_A_PLACE = ("heat", "break-even"), ("positions", "ecdf")
+_FREE_OF: Mapping[str, tuple[Param, ...]] = {
+    "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
+    "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS),
+    "positions": (url_params.HEAT_ROWS,),
+    "ecdf": (url_params.HEAT_ROWS,),
+}
+_MOST_KEPT = 256
+_MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
+
+
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """The heat map, ratios against concurrency, acceptance, latencies: each only where there is something to draw.
+
+    Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison.
+    """
+    return [made for key in _MAKERS if (made := figure(key, parameters, mode)) is not None]
+
+
+def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:
+    """One of them, None where there is nothing to draw. It is kept: what it does not depend on makes none anew."""
+    leave = {param.key for param in _FREE_OF[key]}
+    asked = tuple((name, tuple(values)) for name, values in parameters.items() if name not in leave)
+    return _figure(published_data.publication(), key, asked, mode)
+
+
+@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+def _figure(
+    publication: published_data.Publication, key: str, asked: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode
+) -> Figure | None:
+    del publication
+    choice = selection.of(dict(asked))
+    return _MAKERS[key](choice, styles_of(choice, mode), mode)
+
+
+def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
+    """An arm has the colour that it has on the study's other pages, whichever arm is the baseline here."""
+    known = selection.baselines(choice.job_id)
+    declared = next((pair.baseline.arm for pair in choice.found.pairs if pair.baseline.is_baseline), None)
+    declared = declared or next((p.candidate.arm for p in choice.found.pairs if p.candidate.is_baseline), None)
+    order = [*published_data.arms(choice.job_id), *known]
+    return arm_styles(list(dict.fromkeys(order)), declared, mode)
+
+
+def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """Of the chosen candidates, whose colours have one scale."""
+    tables = [
+        each
+        for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
+        if each.arm in choice.candidates
+    ]
+    rows = compare_rows.heat(sorted(tables, key=lambda each: choice.candidates.index(each.arm)))
+    if rows["ratio"].isna().all():
+        return None
+    sides = [heat.Side(title, _in_order(rows, side)) for title, side in ((choice.heat_rows, "row"), ("load", "column"))]
+    reach, higher = heat.reach(rows), choice.measure.higher_is_better
+    panels = tuple(
+        (str(arm), heat.panel(part, sides[0], sides[1], reach, mode, higher=higher))
+        for arm, part in rows.groupby("arm", sort=False)
+    )
+    note = f"over {choice.found.baseline}; blue is better; {_MARKS}"
+    title = f"{measures.ratio_name(choice.measure)} by {choice.heat_rows} and load"
+    return Figure("heat", title, note, (), panels, rows, heat.width(*sides))
+
+
+def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
+    """The means stand at the end."""
+    values = list(dict.fromkeys(rows[side]))
+    return tuple(sorted(values, key=lambda value: value == compare_rows.MEAN))
+
+
+def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """A panel a workload, where it has loads of several concurrencies and one load of each."""
+    rows = compare_rows.gains(choice.pairs)
+    lines = rows.groupby("workload")["concurrency"]
+    rows = rows[(lines.transform("nunique") > 1) & ~rows.duplicated(["arm", "workload", "concurrency"], keep=False)]
+    if rows["workload"].nunique() > MOST_WORKLOADS:
+        rows = rows[rows["workload"] == choice.workload]
+    if rows.empty:
+        return None
+    found = compare_rows.crossings(evens(choice))
+    look = break_even.Look(
+        f"{measures.ratio_name(choice.measure)} (×)",
+        break_even.domain(rows),
+        _drawn(rows, styles),
+        mode,
+        choice.measure.higher_is_better,
+    )
+    panels = _panels(rows, lambda part, workload: break_even.panel(part, found[found["workload"] == workload], look))
+    title = f"{measures.ratio_name(choice.measure)} against concurrency"
+    note = "bars: 95 % intervals; hollow mark: where it crosses 1×, on a band of its own interval"
+    return Figure("break-even", title, note, look.styles, panels, rows)
+
+
+def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame, str], object]) -> tuple[Panel, ...]:
+    return tuple((str(name), draw(part, str(name))) for name, part in rows.groupby("workload", sort=False))  # type: ignore[misc]
+
+
+def evens(choice: Choice) -> dict[tuple[str, str], BreakEven]:
+    """Of the chosen candidates."""
+    return {line: even for line, even in break_evens(choice.found).items() if line[0] in choice.candidates}
+
+
+def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    """Of the baseline too where it speculates."""
+    rows = compare_rows.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        return None
+    there = _drawn(rows, styles)
+    panels: tuple[Panel, ...] = (
+        ("By position", positions.shares(rows, "acceptance", there)),
+        ("Given all positions before", positions.shares(rows, "conditional", there)),
+        ("Tokens a round, by k", positions.lengths(rows, there, mode)),
+    )
+    note = f"{choice.workload}, {choice.load}; hollow marks are estimates of what a smaller k would have given"
+    return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
+
+
+def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+    rows = compare_rows.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        return None
+    there = _drawn(rows, styles)
+    parts = {latency: rows[rows["latency"] == latency] for latency in compare_data.LATENCIES}
+    panels: tuple[Panel, ...] = tuple(
+        ("", ecdf.panel(part, compare_data.LATENCIES[latency], there, mode))
+        for latency, part in parts.items()
+        if not part.empty
+    )
+    note = f"{choice.workload}, {choice.load}; all repeats pooled, to half a per cent; marks: medians"
+    return Figure("ecdf", "Latency of requests", note, there, panels, rows, _NARROW)
+
+
+def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
+    there = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in there)
+
+
+_MAKERS: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
+    "heat": _heat,
+    "break-even": _crossing,
+    "positions": _positions,
+    "ecdf": _ecdf,
+}

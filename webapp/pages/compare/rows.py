@@ -1,0 +1,150 @@
+"""The rows behind the figures and tables of the comparisons: frames from the objects of lab and warehouse. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from lab.comparison.acceptance import Acceptance
+from lab.comparison.breakeven import BreakEven
+from lab.comparison.compare import Comparison
+from lab.comparison.tables import Cell
+from lab.metrics import histogram
+from warehouse.queries.comparisons import Pair
+from warehouse.queries.ratio_tables import ArmTable
+
+#: The column or row of geometric means.
+MEAN = "geom. mean"
+#: So many points of a curve: finer than a screen shows.
+_MOST_POINTS = 200
+PERCENTILES = (50, 90, 95, 99)
+
+
+def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
+    """arm, row, column, is_mean, ratio, low, high, verdict (None of means without one), basis: one row a cell."""
+    return pd.DataFrame([row for each in tables for row in _heat_rows(each)], columns=_HEAT)
+
+
+_HEAT = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
+
+
+def _heat_rows(each: ArmTable) -> list[dict[str, Any]]:
+    table = each.table
+    rows = [_cell(each.arm, *place, cell) for place, cell in table.cells.items()]
+    if len(table.columns) > 1:
+        sweeps = each.sweeps_by_row
+        rows += [_mean(each.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
+    if len(table.rows) > 1:
+        rows += [_mean(each.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
+    if len(table.rows) > 1 and len(table.columns) > 1:
+        whole = _mean(each.arm, MEAN, MEAN, table.gmean, each.sweep.comparison)
+        rows.append(whole | {"verdict": each.sweep.verdict.word})
+    return rows
+
+
+def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
+    found = cell.comparison
+    here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
+    return here | _interval(found) | {"basis": found.basis}
+
+
+def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
+    """The mean of the cells' ratios; its interval is the sweep's, which counts whole repeats."""
+    here = {"arm": arm, "row": row, "column": column, "is_mean": True, "verdict": None}
+    bounds = {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep) | {"basis": sweep.basis}
+    return here | bounds | {"ratio": mean}
+
+
+def _interval(found: Comparison) -> dict[str, float | None]:
+    ratio = found.ratio
+    if ratio is None:
+        return {"ratio": None, "low": None, "high": None}
+    return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
+
+
+def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """arm, workload, pattern, concurrency, ratio, low, high, verdict, basis: one row a pair that has a ratio."""
+    rows = [
+        {
+            "arm": pair.candidate.arm,
+            "workload": pair.place.workload,
+            "pattern": pair.place.pattern,
+            "concurrency": pair.place.concurrency,
+            **_interval(pair.comparison),
+            "verdict": pair.verdict.word,
+            "basis": pair.comparison.basis,
+        }
+        for pair in pairs
+        if pair.comparison.ratio is not None
+    ]
+    columns = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
+    return pd.DataFrame(rows, columns=columns).astype({"ratio": float, "low": float, "high": float})
+
+
+def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
+    """arm, workload, answer, sure, concurrency, low, high, loses_above, least, most: one row a crossing, or an answer
+    without one. `least` and `most` are the concurrencies that were measured.
+    """
+    rows: list[dict[str, Any]] = []
+    for (arm, workload), even in evens.items():
+        least, most = even.measured or (None, None)
+        about = {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
+        about |= {"least": least, "most": most}
+        rows += [about | each.__dict__ for each in even.crossings] or [about]
+    columns = ["arm", "workload", "answer", "sure", "concurrency", "low", "high", "loses_above", "least", "most"]
+    found = pd.DataFrame(rows, columns=columns)
+    return found.astype({"concurrency": float, "low": float, "high": float, "least": float, "most": float})
+
+
+def positions(found: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
+    """arm, position (from 1), acceptance, conditional (given those before), length (tokens a round with so many drafted
+    tokens), is_estimate (of the length), rounds.
+    """
+    rows = []
+    for arm, by_k in found.items():
+        measured = by_k[max(by_k)] if by_k else None
+        if measured is None or measured.per_position is None or measured.conditional is None:
+            continue
+        for place, (rate, given) in enumerate(zip(measured.per_position, measured.conditional, strict=True), start=1):
+            rows.append(
+                {
+                    "arm": arm,
+                    "position": place,
+                    "acceptance": rate,
+                    "conditional": given,
+                    "length": by_k[place].length,
+                    "is_estimate": by_k[place].is_estimate,
+                    "rounds": measured.drafts,
+                }
+            )
+    columns = ["arm", "position", "acceptance", "conditional", "length", "is_estimate", "rounds"]
+    return pd.DataFrame(rows, columns=columns).astype({"conditional": float})
+
+
+def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
+    """arm, latency, value_ms, share: of `place_questions.histograms`, at most _MOST_POINTS steps a curve."""
+    curves = [
+        {"arm": arm, "latency": latency, "value_ms": value, "share": share}
+        for (arm, latency), counts in _counts(histograms).items()
+        for value, share in zip(*histogram.cumulative(counts, _MOST_POINTS), strict=True)
+    ]
+    return pd.DataFrame(curves, columns=["arm", "latency", "value_ms", "share"])
+
+
+def percentiles(histograms: pd.DataFrame) -> pd.DataFrame:
+    """arm, latency, requests, p50 ... (ms): of the pooled requests, never averages of percentiles."""
+    rows = [
+        {"arm": arm, "latency": latency, "requests": sum(counts.values())}
+        | {f"p{percent}": histogram.quantile(counts, percent / 100) for percent in PERCENTILES}
+        for (arm, latency), counts in _counts(histograms).items()
+    ]
+    return pd.DataFrame(rows, columns=["arm", "latency", "requests", *(f"p{percent}" for percent in PERCENTILES)])
+
+
+def _counts(histograms: pd.DataFrame) -> dict[tuple[str, str], dict[int, int]]:
+    return {
+        (str(arm), str(latency)): dict(zip(rows["bucket"].tolist(), rows["count"].tolist(), strict=True))
+        for (arm, latency), rows in histograms.groupby(["arm", "latency"], sort=False)
+    }

@@ -1,0 +1,183 @@
+"""The parts of the Compare page: what is compared, how it comes out in one line an arm, and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from lab.comparison.agreement import Agreement
+from webapp.charts.compare.heat import MARKS
+from webapp.pages.compare import (
+    data as compare_data,
+)
+from webapp.pages.compare import (
+    figures,
+    measures,
+    selection,
+)
+from webapp.pages.compare import (
+    rows as compare_rows,
+)
+from webapp.pages.compare import (
+    tables as compare_tables,
+)
+from webapp.pages.compare.selection import Choice
+from webapp.pages.results import sections
+from webapp.pages.results.summary import Card
+from webapp.shared import drawing, open_tabs, published_data, url_params, url_widgets, verdict_tables
+from webapp.shared.about import View
+from webapp.shared.link import bound
+from webapp.shared.text import count, literal, span, times
+
+Parameters = Mapping[str, Sequence[str]]
+_MOST_CARDS = 6
+
+
+def choose() -> dict[str, Sequence[str]]:
+    """Study, baseline, candidates and metric. Raises UserError where no arm can be compared."""
+    study, baseline, metric = st.columns([2.4, 1.4, 1.4])
+    with study:
+        label = url_widgets.choose(url_params.JOB, sections.labels(published_data.studies_with_results()))
+    job_id = url_params.job_id_of(label)
+    with baseline:
+        base = url_widgets.choose(
+            url_params.BASELINE, selection.baselines(job_id), help_text="Any arm may be what the others are held to"
+        )
+    with metric:
+        measure = url_widgets.choose(url_params.METRIC, list(measures.BY_LABEL))
+    found = published_data.compared(job_id, measures.BY_LABEL[measure].column, base)
+    candidates, rows = st.columns([3.8, 1.4])
+    with candidates:
+        chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
+    with rows:
+        heat_rows = url_widgets.choose(url_params.HEAT_ROWS, list(selection.HEAT_ROWS))
+    url_widgets.say_missing(
+        url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.CANDIDATES, url_params.HEAT_ROWS
+    )
+    keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS)
+    asked: dict[str, Sequence[str]] = dict(
+        zip((param.key for param in keys), ((job_id,), (base,), (measure,), (heat_rows,)), strict=True)
+    )
+    return asked | ({url_params.CANDIDATES.key: chosen} if chosen else {})
+
+
+def show_figures(keys: Sequence[str], asked: Parameters, view: View) -> None:
+    """One after the other, so that the first is seen while the others are made."""
+    mode = drawing.mode()
+    for key in keys:
+        if (made := figures.figure(key, asked, mode)) is not None:
+            drawing.show_figures([made], mode, view)
+
+
+def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
+    """One workload and one load, where there are several."""
+    workloads = selection.workloads(choice.found, choice.candidates)
+    workload_column, load_column, _ = st.columns([2, 1.2, 2])
+    with workload_column:
+        workload = url_widgets.choose(url_params.AT_WORKLOAD, workloads)
+    with load_column:
+        load = url_widgets.choose(url_params.AT_LOAD, selection.loads(choice.found, choice.candidates, workload))
+    url_widgets.say_missing(url_params.AT_WORKLOAD, url_params.AT_LOAD)
+    return {url_params.AT_WORKLOAD.key: (workload,), url_params.AT_LOAD.key: (load,)}
+
+
+def show_cards(choice: Choice) -> None:
+    """Each candidate over all its cells: the geometric mean, its interval, and how the cells come out."""
+    tables = compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
+    by_arm = {each.arm: each for each in tables}
+    cards = []
+    for arm in choice.candidates:
+        ratio = by_arm[arm].sweep.comparison.ratio if arm in by_arm else None
+        mean = by_arm[arm].table.gmean if arm in by_arm else None
+        bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
+        word = by_arm[arm].sweep.verdict.word if arm in by_arm else "not enough data"
+        cards.append(Card(arm, times(mean), f"{MARKS[word]} {word} over all cells{bounds}. {_tally(choice, arm)}"))
+    drawing.show_cards(cards[:_MOST_CARDS])
+    more = len(cards) - _MOST_CARDS
+    besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
+    st.caption(
+        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean; intervals hold the "
+        f"truth 95 times in 100, verdicts are corrected for the whole study (Holm).{besides}"
+    )
+
+
+def _tally(choice: Choice, arm: str) -> str:
+    """`3 cells ▲, 1 =`."""
+    words = [pair.verdict.word for pair in choice.pairs if pair.candidate.arm == arm]
+    counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
+    return f"{count(len(words), 'cell')}: {', '.join(counted)}"
+
+
+def show_circumstances(choice: Choice) -> None:
+    job = sections.job_state(choice.job_id)
+    sections.show_circumstances(published_data.results(choice.job_id), job, "the tab Checks of the Results page")
+
+
+def say_what_is_missing(choice: Choice) -> None:
+    """Why there is no figure, or no interval."""
+    known = [pair for pair in choice.pairs if pair.comparison.ratio is not None]
+    label = literal(choice.measure.label)
+    if not known:
+        st.info(
+            f"Nothing to compare by {label}: {literal(choice.found.baseline)} or the candidates have none. Choose "
+            "another baseline or metric.",
+            icon=":material/info:",
+        )
+    elif all(pair.comparison.ratio is None or pair.comparison.ratio.low is None for pair in known):
+        st.info(
+            "One repeat cannot show how much runs differ, so there are no intervals and no verdicts yet: set "
+            "repeats = 3 or more.",
+            icon=":material/info:",
+        )
+
+
+def show_tables(choice: Choice, view: View) -> None:
+    open_tabs.show(
+        url_params.COMPARE_TAB,
+        {
+            "Verdicts": lambda: _show_verdicts(choice, view),
+            "Break-even": lambda: _show_crossings(choice, view),
+            "Percentiles": lambda: _show_percentiles(choice, view),
+        },
+    )
+
+
+def _show_verdicts(choice: Choice, view: View) -> None:
+    shown = verdict_tables.verdicts(choice.found, _agreements(choice), None)
+    chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
+    drawing.show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+
+
+def _show_crossings(choice: Choice, view: View) -> None:
+    rows = compare_rows.crossings(figures.evens(choice))
+    if rows.empty:
+        st.caption("Break-even needs one load at each of several concurrencies.")
+    else:
+        shown = compare_tables.crossings(rows)
+        drawing.show_table(shown, compare_tables.CROSSINGS, "Where each arm pays", view, "crossings")
+
+
+def _show_percentiles(choice: Choice, view: View) -> None:
+    rows = compare_rows.percentiles(compare_data.histograms(compare_data.runs_at(choice.here)))
+    if rows.empty:
+        st.caption("These runs have no histograms of latencies.")
+    else:
+        title = f"Latency percentiles, {choice.workload}, {choice.load}"
+        drawing.show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
+
+
+def _agreements(choice: Choice) -> list[Agreement] | None:
+    """At once where they are few, else when the reader asks for them."""
+    found = published_data.agreements(choice.job_id, choice.measure.column, choice.found)
+    if found is not None:
+        return found
+    outputs = published_data.outputs_of(choice.job_id)
+    wanted = st.toggle(
+        f"Tell beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
+        **bound(url_params.ALL_OUTPUTS),
+    )
+    if not wanted:
+        return None
+    with st.spinner("Reading the outputs"):
+        return published_data.agreements(choice.job_id, choice.measure.column, choice.found, however_many=True)

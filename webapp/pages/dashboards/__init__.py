@@ -1,0 +1,1 @@
+"""The Dashboards page, and pinning figures to dashboards."""

@@ -1,0 +1,130 @@
+"""The cards of a dashboard, and how each is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import streamlit as st
+
+from lab.errors import UserError
+from warehouse.app_db import pins
+from warehouse.app_db.pins import Pin
+from webapp.charts.theme import Mode
+from webapp.pages.dashboards.figure_registry import FIGURES
+from webapp.pages.dashboards.pin_dialog import choose_moment
+from webapp.pages.dashboards.render_pins import Drawn
+from webapp.shared import downloads, drawing, published_data, undo_banner
+from webapp.shared.page_files import page_file
+from webapp.shared.text import literal, moment
+
+_COLUMNS, _LEAST_WIDTH = 2, 400
+_TABLE_HEIGHT = 330
+#: What could not be changed, and why; the page says it once.
+SAID = "dashboards-said"
+
+
+def show(drawn: Sequence[Drawn], mode: Mode, *, is_edited: bool) -> None:
+    """Two beside each other, unless a figure needs the place of both."""
+    if not drawn:
+        return
+    with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
+        for place, each in enumerate(drawn):
+            is_wide = each.figure is not None and each.figure.is_wide
+            with grid.cell(column_span="all" if is_wide else 1):
+                _show_card(each, mode)
+                if is_edited:
+                    _show_changes(drawn, place)
+
+
+def _show_card(each: Drawn, mode: Mode) -> None:
+    with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{each.pin.pin_id}"):
+        with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
+            note = f" :gray[({literal(each.about.note)})]" if each.about.note else ""
+            st.markdown(f"**{literal(each.about.title)}**{note}", width="stretch")
+            if each.figure is not None:
+                figure = replace(each.figure, key=f"{each.pin.pin_id}-{each.figure.key}")
+                downloads.show_files(figure, each.about, mode)
+        if each.pin.caption:
+            st.markdown(literal(each.pin.caption))
+        _show_drawn(each, mode)
+        _show_foot(each)
+
+
+def _show_drawn(each: Drawn, mode: Mode) -> None:
+    if each.figure is None:
+        st.warning(literal(each.said), icon=":material/link_off:")
+    elif each.figure.panels:
+        drawing.show_panels(each.figure, mode)
+    else:
+        st.dataframe(each.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=each.about.title, placeholder="")
+
+
+def _show_foot(each: Drawn) -> None:
+    as_of = each.pin.shown.as_of
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        if as_of is None:
+            st.caption(f":material/sync: as of now: data of {moment(each.about.as_of)}", width="content")
+        else:
+            st.caption(f":material/history: as of {moment(as_of)}", width="content")
+        if each.view.page not in FIGURES:
+            return
+        st.page_link(
+            page_file(each.view.page),
+            label="Where it is from",
+            icon=":material/open_in_new:",
+            query_params=[(name, value) for name, values in each.view.parameters.items() for value in values],
+        )
+
+
+def _show_changes(drawn: Sequence[Drawn], place: int) -> None:
+    pin = drawn[place].pin
+    with st.container(border=True, gap="small"):
+        with st.container(horizontal=True, gap="small"):
+            _button("Up", "arrow_upward", pin.pin_id, lambda: _move(drawn, place, place - 1), disabled=place == 0)
+            last = place == len(drawn) - 1
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(drawn, place, place + 2), disabled=last)
+            _button("Remove", "delete", pin.pin_id, lambda: _remove(drawn[place]))
+        _show_words(pin)
+
+
+def _show_words(pin: Pin) -> None:
+    """Its caption and its moment, changed together."""
+    caption = st.text_area(
+        "Caption", pin.caption, key=f"caption-{pin.pin_id}", max_chars=pins.MOST_CAPTION_LETTERS, height=80
+    )
+    moment_then = choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
+    st.button(
+        "Save",
+        type="primary",
+        key=f"save-{pin.pin_id}",
+        on_click=_save,
+        args=(pin, caption.strip(), moment_then),
+    )
+
+
+def _save(pin: Pin, caption: str, moment_then: datetime | None) -> None:
+    _tried(lambda: pins.change(published_data.engine(), pin.pin_id, caption, moment_then))
+
+
+def _move(drawn: Sequence[Drawn], place: int, to: int) -> None:
+    before = drawn[to].pin.pin_id if to < len(drawn) else None
+    _tried(lambda: pins.move(published_data.engine(), drawn[place].pin.pin_id, before))
+
+
+def _remove(each: Drawn) -> None:
+    pins.remove(published_data.engine(), each.pin.pin_id)
+    undo_banner.remember("pin", each.pin.pin_id, each.about.title)
+
+
+def _tried(change: Callable[[], None]) -> None:
+    try:
+        change()
+    except UserError as error:
+        st.session_state[SAID] = str(error)
+
+
+def _button(label: str, icon: str, pin_id: str, change: Callable[[], None], **options: Any) -> None:
+    st.button(label, icon=f":material/{icon}:", key=f"{label.lower()}-{pin_id}", on_click=change, **options)

@@ -1,0 +1,87 @@
+"""The button on every figure that pins it to a dashboard, and what it asks."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import streamlit as st
+
+from lab.errors import UserError
+from warehouse.app_db import dashboards, pins
+from warehouse.app_db.pins import Pinned
+from webapp.pages.dashboards.figure_registry import FIGURES
+from webapp.shared import published_data
+from webapp.shared.about import View
+from webapp.shared.page_files import page_file
+from webapp.shared.text import literal
+from webapp.shared.url_params import DASHBOARD
+
+NOW, THIS_MOMENT, A_DATE = "Now, following new data", "This moment", "A date"
+_CHOICES = (NOW, THIS_MOMENT, A_DATE)
+
+
+def show_button(title: str, view: View, figure: str, label: str = "") -> None:
+    """`figure`: its key among the figures of its page. Nothing where a page cannot be drawn from its link alone."""
+    if view.page not in FIGURES:
+        return
+    help_text = f"Pin “{title}” to a dashboard"
+    key = f"pin-{figure}"
+    if st.button(label, icon=":material/keep:", help=help_text, key=key, type="secondary" if label else "tertiary"):
+        _ask(title, view, figure)
+
+
+@st.dialog("Pin to a dashboard", icon=":material/keep:")
+def _ask(title: str, view: View, figure: str) -> None:
+    st.markdown(f"**{literal(title)}**")
+    names = [each.name for each in dashboards.listed(published_data.engine())]
+    name = st.selectbox(
+        "Dashboard",
+        names,
+        index=0 if names else None,
+        key="pin-dashboard",
+        accept_new_options=True,
+        placeholder="Type the name of a new dashboard",
+        help="Choose one, or type the name of a new one",
+    )
+    caption = st.text_area(
+        "Caption",
+        key="pin-caption",
+        max_chars=pins.MOST_CAPTION_LETTERS,
+        height=80,
+        placeholder="What it shows, and why it matters",
+    )
+    moment = choose_moment("pin-moment", None)
+    if st.button("Pin", key="pin-now", type="primary", icon=":material/keep:"):
+        _pin(name or "", Pinned(view.page, view.parameters, figure, moment), caption)
+
+
+def choose_moment(key: str, current: datetime | None) -> datetime | None:
+    """Of which moment the data is to be; None: always the newest."""
+    chosen = st.radio(
+        "Data as of", _CHOICES, 0 if current is None else _CHOICES.index(A_DATE), key=key, horizontal=True
+    )
+    if chosen == NOW:
+        return None
+    if chosen == THIS_MOMENT:
+        st.caption("Runs that have ended by now, and no later ones.")
+        return datetime.now(UTC)
+    begun = (current or datetime.now(UTC)).replace(tzinfo=None)
+    given = st.datetime_input("Date and time (UTC)", begun, key=f"{key}-date", format="YYYY-MM-DD")
+    st.caption("Runs that had ended by then, with today's verdicts.")
+    return None if given is None else given.replace(tzinfo=UTC)
+
+
+def _pin(name: str, pinned: Pinned, caption: str) -> None:
+    try:
+        dashboard_id = dashboards.create(published_data.engine(), name.strip())
+        pins.add(published_data.engine(), dashboard_id, pinned, caption.strip())
+    except UserError as error:
+        st.warning(literal(error), icon=":material/info:")
+        return
+    st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
+    st.page_link(
+        page_file("dashboards"),
+        label="Open the dashboard",
+        icon=":material/dashboard:",
+        query_params={DASHBOARD: dashboard_id},
+    )

@@ -1,0 +1,134 @@
+"""The Explore page's widgets: which runs, and how they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from webapp.charts.explore.axes import natural
+from webapp.pages.explore.selection import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices
+from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared.text import literal
+
+_COLUMNS, _LEAST_WIDTH = 5, 150
+_OPEN = "explore-open"
+#: What most slices leave as it is.
+_FOLDED = (
+    url_params.BEGUN_FROM,
+    url_params.BEGUN_TO,
+    *(param for name, param in url_params.SLICED.items() if name != "study"),
+)
+#: Filters of which a help text names no more values.
+_MOST_TOLD = 12
+Chosen = dict[str, Sequence[str]]
+
+
+def choose_drawing() -> Chosen:
+    """The mark, and the choices that this mark has."""
+    columns = st.columns(5)
+    with columns[0]:
+        chosen = url_widgets.choose(url_params.MARK, choices(url_params.MARK))
+    mark: Mark = next(each for each in MARKS if each == chosen)
+    found: Chosen = {url_params.MARK.key: [mark]}
+    for column, param in zip(columns[1:], USES[mark], strict=False):
+        with column:
+            found[param.key] = [url_widgets.choose(param, choices(param))]
+    return found
+
+
+def choose_runs(options: pd.DataFrame) -> Chosen:
+    """`options` of `slices.options`. What a link asks for in vain is said."""
+    studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
+    with studies:
+        found: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
+    with validity:
+        found[url_params.VALIDITY.key] = [url_widgets.choose(url_params.VALIDITY, choices(url_params.VALIDITY))]
+    with reset_:
+        st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
+    folded = st.expander(
+        "More filters", icon=":material/filter_alt:", expanded=_is_open(), key="explore-more", on_change="rerun"
+    )
+    if folded.open or _any_is_set():
+        with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
+            found |= _choose_more(options)
+    url_widgets.say_missing(url_params.MARK, *_drawn_by(), *url_params.SLICED.values())
+    url_widgets.say_missing(url_params.VALIDITY, url_params.BEGUN_FROM, url_params.BEGUN_TO)
+    return {key: chosen for key, chosen in found.items() if chosen}
+
+
+def _choose_more(options: pd.DataFrame) -> Chosen:
+    found: Chosen = {
+        param.key: _choose_values(options, name, param) for name, param in url_params.SLICED.items() if param in _FOLDED
+    }
+    for param in (url_params.BEGUN_FROM, url_params.BEGUN_TO):
+        day = url_widgets.choose_day(param)
+        found[param.key] = [] if day is None else [day.isoformat()]
+    return found
+
+
+def _any_is_set() -> bool:
+    """A filter that is set stays in force while it is folded away."""
+    return any(st.session_state.get(param.key, param.key in st.query_params) for param in _FOLDED)
+
+
+def reset() -> None:
+    """Every choice as it is when the page is opened without any."""
+    values: dict[url_params.Param, object] = {param: [] for param in url_params.SLICED.values()}
+    values |= {url_params.SLICED["study"]: [_newest()], url_params.BEGUN_FROM: None, url_params.BEGUN_TO: None}
+    values |= {param: choices(param)[0] for param in (url_params.MARK, url_params.VALIDITY, *_drawn_by())}
+    url_widgets.reset(values)
+
+
+def _drawn_by() -> list[url_params.Param]:
+    return list(dict.fromkeys(param for uses in USES.values() for param in uses))
+
+
+def _is_open() -> bool:
+    """Open where the link itself asks for one of them; afterwards as the reader leaves it."""
+    if _OPEN not in st.session_state:
+        st.session_state[_OPEN] = any(param.key in st.query_params for param in _FOLDED)
+    found: bool = st.session_state[_OPEN]
+    return found
+
+
+def _newest() -> str:
+    studies = published_data.studies_with_results()
+    if studies.empty:
+        return next(iter(BESIDE))
+    first = studies.iloc[0]
+    return url_params.job_label(first["study_name"], first["job_id"])
+
+
+def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
+    there = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
+    origins = set(options.loc[options["dimension"] == "origin", "value"])
+    beside = [name for name, origin in BESIDE.items() if origin in origins]
+    return url_widgets.choose_many(
+        url_params.SLICED["study"],
+        [EVERY_STUDY, *beside, *there["value"]],
+        first=[_newest()],
+        help_text="Several may be chosen; “everything published” puts what others published beside them",
+        on_change=_studies_changed,
+    ) or [EVERY_STUDY]
+
+
+def _studies_changed(param: url_params.Param) -> None:
+    """The link always says which studies: none is every one, and one that is chosen then is chosen alone."""
+    chosen = st.session_state[param.key]
+    if not chosen or chosen[-1] == EVERY_STUDY:
+        st.session_state[param.key] = [EVERY_STUDY]
+    elif EVERY_STUDY in chosen:
+        st.session_state[param.key] = [each for each in chosen if each != EVERY_STUDY]
+    url_widgets.forget_missing(param)
+
+
+def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) -> Sequence[str]:
+    """A filter of a single value filters nothing, and is not shown."""
+    there = options[options["dimension"] == name]
+    values = sorted(there["value"], key=natural)
+    runs = dict(zip(there["value"], there["runs"], strict=True))
+    told = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MOST_TOLD])
+    more = f" and {len(values) - _MOST_TOLD} more" if len(values) > _MOST_TOLD else ""
+    return url_widgets.choose_many(param, values, help_text=f"Runs here: {told}{more}", show=len(values) > 1)

@@ -1,0 +1,26 @@
+"""Explore: any slice of the runs, drawn as the reader chooses, with the same rows as a table."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp.pages.explore import figures, filters, sections
+from webapp.pages.explore.selection import asked
+from webapp.shared import drawing
+from webapp.shared.about import View
+from webapp.shared.errors import said_here
+
+st.title("Explore")
+with said_here():
+    options = sections.begin()
+    drawn = filters.choose_drawing()
+    view = View("explore", {**filters.choose_runs(options), **drawn})
+    slice_ = asked(view.parameters)
+    shown = figures.shown(view.parameters, drawing.mode())
+
+sections.show_count(options, shown, slice_)
+if shown.runs.empty:
+    sections.show_nothing(slice_)
+else:
+    sections.show_figure(shown, slice_, view)
+    sections.show_tables(shown, slice_, view)

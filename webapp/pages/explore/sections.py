@@ -1,0 +1,132 @@
+"""The parts of the Explore page: how many runs there are, the chart, the chosen run, and the same rows as a table."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pandas as pd
+import streamlit as st
+
+from webapp.charts.explore.axes import DIMENSIONS
+from webapp.charts.explore.runs import MOST_POINTS
+from webapp.pages.explore import data as explore_data
+from webapp.pages.explore import filters as explore_filters
+from webapp.pages.explore import tables
+from webapp.pages.explore.parts import Shown, within
+from webapp.pages.explore.selection import Asked
+from webapp.pages.results import sections
+from webapp.shared import drawing, open_tabs, published_data, url_params
+from webapp.shared.about import View
+from webapp.shared.page_files import page_file
+from webapp.shared.text import count, literal, number
+
+_CHOSEN = "explore-chosen"
+_LABELS = {axis.column: axis.label for axis in DIMENSIONS}
+
+
+def begin() -> pd.DataFrame:
+    """What filters can offer; ends the page where there is nothing at all."""
+    if published_data.publication() is None:
+        sections.show_empty_state()
+    options = explore_data.options()
+    if options.empty:
+        sections.show_empty_state()
+    if published_data.studies_with_results().empty:
+        st.info(
+            "Nothing has been measured here yet: below is what others published. Your own runs appear here seconds "
+            "after they end.",
+            icon=":material/groups:",
+        )
+    return options
+
+
+def show_count(options: pd.DataFrame, shown: Shown, asked: Asked) -> None:
+    """How many runs of how many, what narrows them, and what must be known about them."""
+    total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
+    filters = [_named(name) for name in asked.filters.active if name not in ("study", "validity")]
+    narrowed = f" Narrowed by {', '.join(filters)}." if filters else ""
+    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
+    for sentence in shown.said:
+        st.caption(f":material/info: {literal(sentence)}")
+
+
+def _origins(runs: pd.DataFrame) -> str:
+    """What is not measured here, with its sources."""
+    parts = []
+    for origin in ("imported", "published"):
+        there = runs[runs["origin"] == origin]
+        if len(there):
+            parts.append(f"{len(there):,} {origin} ({literal(', '.join(sorted(set(there['source']))))}), drawn hollow")
+    return "" if not parts else ", of which " + " and ".join(parts)
+
+
+def show_nothing(view: Asked) -> None:
+    """Which filter is to blame."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.subheader("No run matches", anchor=False, text_alignment="center")
+        blamed = explore_data.to_blame(view.filters)
+        if blamed:
+            words = "; ".join(f"without the filter by {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
+            st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
+        else:
+            st.markdown("No single filter is to blame: take away two, or reset them.", text_alignment="center")
+        st.button(
+            "Reset the filters",
+            icon=":material/restart_alt:",
+            on_click=explore_filters.reset,
+            type="primary",
+            key="reset-nothing",
+        )
+
+
+def _named(name: str) -> str:
+    return {"from": "first day", "to": "last day", "validity": "validity"}.get(name) or within(_LABELS[name])
+
+
+def show_figure(shown: Shown, asked: Asked, view: View) -> None:
+    if shown.figure is None:
+        st.info("Nothing to draw: choose another number, or other runs.", icon=":material/show_chart:")
+        return
+    mode = drawing.mode()
+    drawing.show_figures([shown.figure], mode, view, choose=_choose)
+    chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
+    if len(chosen):
+        _show_chosen(chosen.iloc[0])
+    elif asked.has_points and len(shown.figure.rows) <= MOST_POINTS:
+        st.caption(":material/ads_click: Click a point to go to its run; the table below leads there too.")
+
+
+def _choose(run_id: str | None) -> None:
+    st.session_state[_CHOSEN] = run_id
+
+
+def _show_chosen(run: pd.Series) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        where = ", ".join(run[name] for name in ("arm", "dataset", "category", "load") if run[name] != "unknown")
+        rate = run["output_tok_per_s"]
+        speed = "" if pd.isna(rate) else f": {number(rate)} tok/s"
+        st.markdown(f"**{literal(where)}**{literal(speed)} :gray[{literal(run['source'])}]", width="content")
+        if run["origin"] == "published":
+            query = {url_params.SOURCE.key: run["source"]}
+            st.page_link(
+                page_file("external_results"), label="Open its source", icon=":material/groups:", query_params=query
+            )
+        else:
+            query = {url_params.JOB.key: run["job_id"], url_params.RUN.key: run["run_id"]}
+            st.page_link(page_file("run"), label="Open this run", icon=":material/timeline:", query_params=query)
+
+
+def show_tables(shown: Shown, asked: Asked, view: View) -> None:
+    def show_runs() -> None:
+        runs = tables.runs(shown.runs, asked)
+        drawing.show_table(runs, tables.run_config(asked), "Runs of this slice", view, "runs")
+
+    def show_groups(found: pd.DataFrame) -> None:
+        groups = tables.groups(found)
+        drawing.show_table(groups, tables.group_config(asked), "Percentiles of each group", view, "groups")
+
+    if shown.groups is None:
+        st.markdown(f"**Runs ({len(shown.runs):,})**")
+        show_runs()
+    else:
+        open_tabs.show(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})

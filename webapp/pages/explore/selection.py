@@ -1,0 +1,149 @@
+"""What a link of the Explore page asks for: which runs, and how they are drawn. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, TypeVar, get_args
+
+from warehouse.queries.slice_filters import VALIDITIES, Filters, Validity
+from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
+from webapp.shared import url_params
+
+T = TypeVar("T")
+Mark = Literal["Line", "Bar", "Scatter", "ECDF", "Pareto", "Percentile bands"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
+EVERY_STUDY = "every study"
+#: Beside the chosen studies, runs of these origins.
+BESIDE = {"everything published": "published", "everything imported": "imported"}
+NO_FACET = "none"
+_NUMBERS = {axis.label: axis for axis in NUMBERS}
+_DIMENSIONS = {axis.label: axis for axis in DIMENSIONS}
+_BY_COLUMN = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS)}
+_LATENCIES = {axis.label: axis for axis in LATENCIES}
+
+
+@dataclass(frozen=True)
+class Frontier:
+    """Two numbers of which a run should have the best: `higher` or lower ones."""
+
+    label: str
+    x: Axis
+    y: Axis
+    higher: bool
+
+
+FRONTIERS: tuple[Frontier, ...] = (
+    Frontier("Per user, per GPU", PER_USER, PER_GPU, higher=True),
+    Frontier("TPOT and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
+    Frontier("TTFT and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
+)
+_FRONTIERS = {each.label: each for each in FRONTIERS}
+#: Which choices each mark has.
+USES: dict[Mark, tuple[url_params.Param, ...]] = {
+    "Line": (url_params.METRIC, url_params.X, url_params.COLOUR, url_params.FACET),
+    "Bar": (url_params.METRIC, url_params.X, url_params.COLOUR, url_params.FACET),
+    "Scatter": (url_params.METRIC, url_params.SCATTER_X, url_params.COLOUR, url_params.FACET),
+    "ECDF": (url_params.LATENCY, url_params.COLOUR, url_params.FACET),
+    "Pareto": (url_params.FRONTIER, url_params.COLOUR, url_params.FACET),
+    "Percentile bands": (url_params.LATENCY, url_params.X, url_params.COLOUR, url_params.FACET),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A whole view of the page. `facet` is None for a single panel."""
+
+    filters: Filters
+    mark: Mark
+    metric: Axis
+    x: Axis
+    colour: Axis
+    facet: Axis | None
+    latency: Axis
+    frontier: Frontier
+
+    @property
+    def has_points(self) -> bool:
+        """Whether its marks are runs, which can be clicked."""
+        return self.mark in ("Line", "Scatter", "Pareto")
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The numbers that its chart is drawn from."""
+        if self.mark == "Pareto":
+            own = [self.frontier.x, self.frontier.y]
+        else:
+            own = [self.metric, self.x] if self.mark in ("Line", "Bar", "Scatter") else []
+        return tuple(dict.fromkeys(axis.column for axis in own if axis.kind == "number"))
+
+
+def _scatter_x() -> tuple[Axis, ...]:
+    first = [_BY_COLUMN[name] for name in ("acceptance_length", "acceptance_rate")]
+    return (*first, BEGUN, *DIMENSIONS, *(axis for axis in NUMBERS if axis not in first))
+
+
+_SCATTER_X = {axis.label: axis for axis in _scatter_x()}
+
+
+def choices(param: url_params.Param) -> list[str]:
+    """The values of a parameter that is no filter, its default first."""
+    found: dict[url_params.Param, Sequence[str]] = {
+        url_params.MARK: MARKS,
+        url_params.METRIC: list(_NUMBERS),
+        url_params.X: list(_DIMENSIONS),
+        url_params.SCATTER_X: list(_SCATTER_X),
+        url_params.COLOUR: ["Arm", *(label for label in _DIMENSIONS if label != "Arm")],
+        url_params.FACET: ["Category", NO_FACET, *(label for label in _DIMENSIONS if label != "Category")],
+        url_params.LATENCY: list(_LATENCIES),
+        url_params.FRONTIER: list(_FRONTIERS),
+        url_params.VALIDITY: VALIDITIES,
+    }
+    return list(found[param])
+
+
+def asked(parameters: Mapping[str, Sequence[str]]) -> Asked:
+    """Raises KeyError for what names nothing, ValueError for a date that is none."""
+    mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
+    x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
+    facet = _first(parameters, url_params.FACET) or "Category"
+    return Asked(
+        filters=_filters(parameters),
+        mark=mark,
+        metric=_chosen(parameters, url_params.METRIC, _NUMBERS),
+        x=_chosen(parameters, x, _SCATTER_X if mark == "Scatter" else _DIMENSIONS),
+        colour=_DIMENSIONS[_first(parameters, url_params.COLOUR) or "Arm"],
+        facet=None if facet == NO_FACET else _DIMENSIONS[facet],
+        latency=_chosen(parameters, url_params.LATENCY, _LATENCIES),
+        frontier=_chosen(parameters, url_params.FRONTIER, _FRONTIERS),
+    )
+
+
+def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
+    values = {name: tuple(parameters.get(param.key, ())) for name, param in url_params.SLICED.items()}
+    studies = values["study"]
+    beside = tuple(BESIDE[name] for name in studies if name in BESIDE)
+    if EVERY_STUDY in studies:
+        del values["study"]
+    validity: Validity = _chosen(parameters, url_params.VALIDITY, {name: name for name in VALIDITIES})
+    return Filters(
+        tuple((name, chosen) for name, chosen in values.items() if chosen),
+        () if EVERY_STUDY in studies else beside,
+        _day(parameters, url_params.BEGUN_FROM),
+        _day(parameters, url_params.BEGUN_TO),
+        validity,
+    )
+
+
+def _chosen(parameters: Mapping[str, Sequence[str]], param: url_params.Param, known: Mapping[str, T]) -> T:
+    return known[_first(parameters, param) or choices(param)[0]]
+
+
+def _first(parameters: Mapping[str, Sequence[str]], param: url_params.Param) -> str | None:
+    return next(iter(parameters.get(param.key, ())), None)
+
+
+def _day(parameters: Mapping[str, Sequence[str]], param: url_params.Param) -> date | None:
+    text = _first(parameters, param)
+    return None if text is None else date.fromisoformat(text)

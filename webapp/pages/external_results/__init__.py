@@ -1,0 +1,1 @@
+"""The External results page: imported result files and published figures."""

@@ -1,0 +1,13 @@
+"""Others: result files of other tools, and published figures beside what was measured here."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp.pages.external_results import sections
+from webapp.shared.errors import said_here
+
+st.title("Other people's figures")
+with said_here():
+    sections.show_upload()
+    sections.show_published()

@@ -1,0 +1,31 @@
+"""Home: what runs now, what finished last, the headline of each target, and who can work."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from jobs import queue
+from webapp.pages.home import data as home_data
+from webapp.pages.home import sections, tables
+from webapp.pages.jobs import sections as jobs_sections
+from webapp.pages.jobs import workers as workers_list
+from webapp.shared import published_data
+from webapp.shared.errors import said_here
+
+st.title("Home")
+with said_here():
+    published = published_data.publication()
+    jobs, workers = jobs_sections.all_jobs(published_data.engine()), queue.workers(published_data.engine())
+    studies, headlines = home_data.studies(), home_data.headlines()
+ended = tables.ended(jobs, studies)
+
+sections.show_cards(jobs, ended, studies, workers)
+with said_here():
+    if studies.empty and not sections.active(jobs):
+        sections.show_beginning(workers)
+    jobs_sections.show_active(jobs)
+    if not studies.empty:
+        sections.show_headlines(headlines)
+    sections.show_ended(ended)
+    workers_list.show(published_data.engine())
+sections.follow(published, sections.active(jobs))

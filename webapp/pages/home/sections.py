@@ -1,0 +1,123 @@
+"""The parts of the Home page, top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
+import streamlit as st
+
+from jobs import queue
+from jobs.queue import Job, WorkerSeen
+from lab.errors import StudyError
+from warehouse.queries.headlines import Headline
+from webapp.pages.home import cards as home_cards
+from webapp.pages.home import tables
+from webapp.pages.jobs import sections
+from webapp.pages.submit.form_options import DEMO
+from webapp.shared import drawing, published_data
+from webapp.shared.about import View
+from webapp.shared.errors import said_here
+from webapp.shared.page_files import page_file
+from webapp.shared.text import count, duration, literal
+
+_LOOK_EVERY = "5s"
+
+
+def show_cards(jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerSeen]) -> None:
+    cards = [home_cards.now_card(jobs), home_cards.finished_card(ended), home_cards.measured_card(studies)]
+    drawing.show_cards([*cards, home_cards.workers_card(workers, datetime.now(UTC))])
+
+
+def show_beginning(workers: Sequence[WorkerSeen]) -> None:
+    """While nothing was measured and nothing is on its way: three ways to begin, the demo with one click."""
+    st.subheader("Begin here: nothing has been measured yet", anchor=False)
+    with st.grid(3, gap="small", min_column_width=260):
+        with st.container(border=True, height="stretch"):
+            st.markdown("**1 · See it work: the demo study**")
+            _show_demo(workers)
+        with st.container(border=True, height="stretch"):
+            st.markdown("**2 · Measure your own model**")
+            st.markdown(
+                "Name the model and its drafts, choose prompts and loads. The form says beside each field what is "
+                "wrong, and how long it will take."
+            )
+            st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
+        with st.container(border=True, height="stretch"):
+            st.markdown("**3 · Look at what others measured**")
+            st.markdown("Published figures with their doubts come along; result files of other tools are imported.")
+            st.page_link(page_file("external_results"), label="Other people's figures", icon=":material/groups:")
+
+
+def _show_demo(workers: Sequence[WorkerSeen]) -> None:
+    study = queue.preset(DEMO)
+    takes = published_data.forecast(study)
+    st.markdown(
+        f"{count(len(study.arms), 'arm')} on the small reference model that comes along: "
+        f"{count(takes.runs, 'run')}, about {duration(takes.seconds)}, no GPU needed."
+    )
+    if all(worker.is_away() for worker in workers):
+        st.caption(
+            ":orange[:material/warning:] No worker is there: the study will wait in the queue until `drafthouse up` "
+            "or `drafthouse worker` starts one."
+        )
+    if st.button("Run the demo study", type="primary", icon=":material/play_arrow:"):
+        try:
+            _submit_demo()
+        except StudyError as error:
+            st.error(literal(error), icon=":material/block:")
+        else:
+            st.rerun()
+
+
+def _submit_demo() -> None:
+    """Once, however often it is clicked: while one is on its way, another click adds none. Raises StudyError."""
+    study = queue.preset(DEMO)
+    active = [job for job in sections.all_jobs(published_data.engine()) if job.state in sections.ACTIVE]
+    if all(job.study_id != study.digest() for job in active):
+        queue.submit(published_data.settings(), study)
+
+
+def show_headlines(found: Sequence[Headline]) -> None:
+    st.subheader("Where speculation pays most, by target", anchor=False)
+    if not found:
+        st.caption(
+            "No target has a headline yet: it needs valid runs of a baseline and of another arm under the same load."
+        )
+        return
+    drawing.show_table(
+        tables.headlines(found),
+        tables.headline_config(),
+        "The headline of each target",
+        View(""),
+        "headlines",
+    )
+    if any(each.ratio.low is None for each in found):
+        st.caption("One repeat gives no interval: it cannot show how much runs differ. Ask for three repeats.")
+
+
+def show_ended(ended: pd.DataFrame) -> None:
+    if ended.empty:
+        return
+    st.subheader("Finished last", anchor=False)
+    st.dataframe(
+        ended,
+        hide_index=True,
+        placeholder="",
+        column_config=tables.ended_config(),
+        alt="The studies that finished last",
+    )
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
+    """Draw the page anew once something was published, or another study is queued or runs."""
+    with said_here():
+        jobs = sections.all_jobs(published_data.engine())
+    if published_data.publication() != published or active(jobs) != list(shown):
+        st.rerun()
+
+
+def active(jobs: Sequence[Job]) -> list[str]:
+    return [job.job_id for job in jobs if job.state in sections.ACTIVE]

@@ -1,0 +1,114 @@
+"""One job on the jobs page: what happened to it, its error in the engine's own words, its engine log, its study."""
+
+from __future__ import annotations
+
+import pandas as pd
+import sqlalchemy as sa
+import streamlit as st
+
+from jobs import queue
+from jobs.queue import Job
+from lab.study.parsing import study_to_toml
+from webapp.pages.jobs.sections import ACTIVE, show_badge
+from webapp.pages.submit.start import FROM_JOB
+from webapp.shared import published_data, url_params
+from webapp.shared.errors import said_here
+from webapp.shared.page_files import page_file
+from webapp.shared.text import literal, moment
+
+_LOG_LINES = 200
+_LOG_HEIGHT = 360
+_LOOK_EVERY = "2s"
+
+
+def show(engine: sa.Engine, job_id: str) -> None:
+    """Raises UserError for a job that is not there."""
+    job = queue.job(engine, job_id)
+    with st.container(border=True):
+        _show_head(job)
+        if job.error:
+            st.markdown(":red[:material/error: **Why it failed, in the engine's own words**]")
+            st.code(job.error, language=None, wrap_lines=True)
+        log_tab, events_tab, study_tab = st.tabs(["Engine log", "What happened", "Study"])
+        with log_tab:
+            (_live_log if job.state == "running" else _log)(job_id)
+        with events_tab:
+            _show_events(engine, job_id)
+        with study_tab:
+            st.code(study_to_toml(job.study), language="toml")
+
+
+def _show_head(job: Job) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}]", width="content")
+            show_badge(job)
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            if job.progress and job.progress.runs_done:
+                _results_link(job)
+            _submit_link(job)
+            if job.state not in ACTIVE:
+                _retry_buttons(job)
+    st.caption(
+        f"Submitted {moment(job.submitted_at)} · started {moment(job.started_at)} · ended {moment(job.finished_at)}"
+        + (f" · worker {literal(job.worker)}" if job.worker else "")
+    )
+
+
+def _results_link(job: Job) -> None:
+    asked = {url_params.JOB.key: url_params.job_label(job.name, job.job_id)}
+    st.page_link(page_file("results"), label="Results", icon=":material/monitoring:", query_params=asked)
+
+
+def _submit_link(job: Job) -> None:
+    asked = {FROM_JOB: job.job_id}
+    st.page_link(page_file("submit"), label="Change and submit", icon=":material/edit:", query_params=asked)
+
+
+def _retry_buttons(job: Job) -> None:
+    said = "Only the runs that are missing or failed"
+    if _can_retry(job) and st.button("Retry", icon=":material/replay:", help=said):
+        _retry(job, everything=False)
+    said = "Measures every run of this job once more; what was measured stays"
+    if st.button("Run all again", icon=":material/restart_alt:", help=said):
+        _retry(job, everything=True)
+
+
+def _retry(job: Job, *, everything: bool) -> None:
+    with said_here():
+        queue.retry(published_data.engine(), job.job_id, everything=everything)
+    st.rerun()
+
+
+def _can_retry(job: Job) -> bool:
+    """A job whose every run completed has nothing to run again."""
+    return job.state != "done" or bool(job.progress and job.progress.runs_failed)
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def _live_log(job_id: str) -> None:
+    _log(job_id)
+
+
+def _log(job_id: str) -> None:
+    with said_here():
+        tail = queue.log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
+    if tail.strip():
+        with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
+            st.code(tail, language=None, wrap_lines=True)
+    else:
+        st.caption("No engine of this job has written a log yet.")
+
+
+def _show_events(engine: sa.Engine, job_id: str) -> None:
+    rows = [{"at": event.at, "kind": event.kind, "detail": event.detail} for event in queue.events(engine, job_id)]
+    st.dataframe(
+        pd.DataFrame(rows, columns=["at", "kind", "detail"]),
+        hide_index=True,
+        column_config={
+            "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss", width="small"),
+            "kind": st.column_config.TextColumn("What", width="small"),
+            "detail": st.column_config.TextColumn("Detail", width="large"),
+        },
+        alt="What happened to this job, oldest first",
+    )

@@ -1,0 +1,26 @@
+"""Jobs: what is running now, what waits, what was; one job in detail."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from webapp.pages.jobs import detail, sections, workers
+from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared.errors import said_here
+
+st.title("Jobs")
+with said_here():
+    jobs = sections.all_jobs(published_data.engine())
+if not jobs:
+    sections.show_empty_state()
+sections.show_active(jobs)
+with said_here():
+    workers.show(published_data.engine())
+if not jobs:
+    st.stop()
+sections.show_table(jobs)
+
+with said_here():
+    label = url_widgets.choose(url_params.JOB, [url_params.job_label(job.name, job.job_id) for job in jobs])
+    url_widgets.say_missing(url_params.JOB)
+    detail.show(published_data.engine(), url_params.job_id_of(label))

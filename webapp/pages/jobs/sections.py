@@ -1,0 +1,216 @@
+"""The upper part of the jobs page: live progress of what is active, and the table of everything."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import pandas as pd
+import sqlalchemy as sa
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from jobs import queue
+from jobs.queue import Job, Progress, State
+from webapp.pages.jobs import queue_controls
+from webapp.shared import published_data, url_params
+from webapp.shared.errors import said_here
+from webapp.shared.page_files import page_file
+from webapp.shared.text import count, duration, literal, number
+
+Colour = Literal["gray", "blue", "green", "red", "orange"]
+
+ACTIVE = ("queued", "running")
+_LOOK_EVERY = "2s"
+_MOST_JOBS = 200
+#: A longer table scrolls.
+_MOST_ROWS = 8
+#: State -> how it is called and coloured in the table and on cards.
+BADGES: dict[State, tuple[str, Colour, str]] = {
+    "queued": ("queued", "gray", ":material/schedule:"),
+    "running": ("running", "blue", ":material/progress_activity:"),
+    "done": ("done", "green", ":material/check_circle:"),
+    "failed": ("failed", "red", ":material/error:"),
+    "cancelled": ("cancelled", "orange", ":material/cancel:"),
+}
+
+
+def all_jobs(engine: sa.Engine) -> list[Job]:
+    return queue.jobs(engine, limit=_MOST_JOBS)
+
+
+def show_empty_state() -> None:
+    """While nothing was ever submitted."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.space("medium")
+        st.subheader("No jobs yet: nothing has been submitted here", anchor=False, text_alignment="center")
+        st.markdown(
+            "A submitted study waits here, shows its progress, and stays in the history.", text_alignment="center"
+        )
+        if st.button("Submit a study", type="primary", icon=":material/add_circle:"):
+            st.switch_page(page_file("submit"))
+        st.space("medium")
+
+
+def show_active(jobs: list[Job]) -> None:
+    """Cards that look again every two seconds, only while there is something to look at."""
+    if any(job.state in ACTIVE for job in jobs):
+        _live([job.job_id for job in jobs if job.state in ACTIVE])
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def _live(shown: list[str]) -> None:
+    with said_here():
+        active = [job for job in all_jobs(published_data.engine()) if job.state in ACTIVE]
+    if [job.job_id for job in active] != shown:
+        st.rerun()
+    for job in active:
+        if job.state == "running":
+            _card(job)
+    _show_queue(active)
+
+
+def _show_queue(active: list[Job]) -> None:
+    line = queue_controls.in_line(active)
+    if not line:
+        return
+    with said_here():
+        workers = queue.workers(published_data.engine())
+        starts = queue_controls.starts(active, workers)
+    for place, job in enumerate(line, start=1):
+        with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
+            with _head(job):
+                queue_controls.show_moves(job, place, len(line))
+                _cancel_button(job)
+            queue_controls.show_place(job, place, starts.get(job.job_id), workers)
+
+
+def _card(job: Job) -> None:
+    with st.container(border=True, key=f"active-{job.job_id}"):
+        with _head(job):
+            _cancel_button(job)
+        progress = job.progress
+        if progress is None:
+            st.progress(0.0, text="claimed by a worker, the engine is about to start")
+            return
+        st.progress(share_done(progress), text=literal(progress_words(progress)))
+        with st.grid(4, gap="small"):
+            _figure("Output now", f"{number(progress.output_tok_per_s)} tok/s", "in this run")
+            _figure("TTFT now", f"{number(progress.ttft_ms)} ms", "in this run")
+            _figure("Runs", f"{progress.runs_done} of {progress.runs_total}", _failed_words(progress))
+            _figure("Time left, about", duration(progress.remaining_s), "")
+
+
+def _head(job: Job) -> DeltaGenerator:
+    """The job's name and state; what can be done with it goes into the container at the right."""
+    with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+        with st.container(horizontal=True, vertical_alignment="center", width="content"):
+            st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}]", width="content")
+            show_badge(job)
+        return st.container(horizontal=True, vertical_alignment="center", width="content", gap="xsmall")
+
+
+def _figure(label: str, value: str, detail: str) -> None:
+    with st.container(gap="xxsmall"):
+        st.caption(label)
+        st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
+
+
+def show_badge(job: Job) -> None:
+    words, colour, icon = BADGES[job.state]
+    stopping = job.cancel_requested and job.state == "running"
+    st.badge("stopping" if stopping else words, icon=icon, color="orange" if stopping else colour)
+
+
+def _cancel_button(job: Job) -> None:
+    """Asks once more: the measurements of the run going on are lost."""
+    if job.cancel_requested:
+        return
+    with st.popover("Cancel", icon=":material/cancel:"):
+        st.markdown("Stop this study? Runs that ended stay in the warehouse; the one going on is lost.")
+        if st.button("Cancel the study", key=f"cancel-{job.job_id}", type="primary"):
+            with said_here():
+                queue.cancel(published_data.engine(), job.job_id)
+            st.rerun()
+
+
+def share_done(progress: Progress) -> float:
+    """The runs that ended, and the part of the present one, as a share of all."""
+    within = progress.requests_done / progress.requests_total if progress.requests_total else 0.0
+    return min(1.0, (progress.runs_done + min(1.0, within)) / max(1, progress.runs_total))
+
+
+def progress_words(progress: Progress) -> str:
+    """`measuring: draft model k=3, reference/code/64, c4-n16, repeat 1: 5 of 16 requests`."""
+    where = ", ".join(part for part in (progress.arm, progress.workload, progress.load) if part)
+    requests = f": {progress.requests_done} of {progress.requests_total} requests" if progress.requests_total else ""
+    return f"{progress.phase}: {where}, repeat {progress.repeat + 1}{requests}"
+
+
+def _failed_words(progress: Progress) -> str:
+    return f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
+
+
+def show_table(jobs: list[Job]) -> None:
+    """Everything, newest first. A selected row opens below."""
+    st.subheader("All jobs", anchor=False)
+    st.dataframe(
+        history(jobs),
+        hide_index=True,
+        height="content" if len(jobs) <= _MOST_ROWS else 320,
+        placeholder="",
+        column_config=_columns(),
+        on_select=lambda: _open_selected(jobs),
+        selection_mode="single-row",
+        key="jobs-table",
+        alt="All jobs, newest first",
+    )
+
+
+def history(jobs: list[Job]) -> pd.DataFrame:
+    rows = [
+        {
+            "state": [job.state],
+            "name": job.name,
+            "submitted": job.submitted_at,
+            "took": _took(job),
+            "runs": _runs_words(job.progress),
+            "job_id": job.job_id,
+            "error": job.error.splitlines()[0] if job.error else None,
+        }
+        for job in jobs
+    ]
+    return pd.DataFrame(rows)
+
+
+def _runs_words(progress: Progress | None) -> str:
+    if progress is None:
+        return "–"
+    done = f"{progress.runs_done} of {progress.runs_total}"
+    return f"{done}, {progress.runs_failed} failed" if progress.runs_failed else done
+
+
+def _took(job: Job) -> str:
+    if job.started_at is None or job.finished_at is None:
+        return "–"
+    return duration((job.finished_at - job.started_at).total_seconds())
+
+
+def _columns() -> dict[str, Any]:
+    text = st.column_config.TextColumn
+    colours = [colour for _, colour, _ in BADGES.values()]
+    return {
+        "state": st.column_config.MultiselectColumn("State", options=list(BADGES), color=colours, width=95),
+        "name": text("Study", width=190),
+        "submitted": st.column_config.DatetimeColumn("Submitted (UTC)", format="YYYY-MM-DD HH:mm", width=130),
+        "took": text("Took", width=85),
+        "runs": text("Runs", width=115),
+        "job_id": text("Job", width=165),
+        "error": text("Error", width="medium"),
+    }
+
+
+def _open_selected(jobs: list[Job]) -> None:
+    selected = st.session_state["jobs-table"].selection.rows
+    if selected and selected[0] < len(jobs):
+        job = jobs[selected[0]]
+        st.session_state[url_params.JOB.key] = url_params.job_label(job.name, job.job_id)

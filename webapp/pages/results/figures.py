@@ -1,0 +1,49 @@
+"""The figures of the Results page, from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from webapp.charts import panels
+from webapp.charts.measures import BY_LABEL, MEASURES, Measure
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode
+from webapp.shared import published_data, url_params
+from webapp.shared.cached_figures import kept
+
+ALL_CATEGORIES = "all"
+
+
+@kept
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """Speed-up, then the metric itself, then acceptance: each only where there is something to draw.
+
+    Raises KeyError where the parameters name no study or no metric that there is; UserError without a warehouse.
+    """
+    job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
+    category = parameters.get(url_params.CATEGORY.key, [ALL_CATEGORIES])[0]
+    measure = BY_LABEL[parameters.get(url_params.METRIC.key, [MEASURES[0].label])[0]]
+    speedups = of_category(published_data.speedup(job_id, measure.column), category)
+    return _drawn(
+        speedups, of_category(published_data.acceptance(job_id), category), measure, mode, published_data.arms(job_id)
+    )
+
+
+def _drawn(
+    speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Measure, mode: Mode, arms: Sequence[str]
+) -> list[Figure]:
+    styles = panels.styles_of(speedups, mode, arms)
+    found: list[Figure] = []
+    if (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
+        found.append(panels.speedup_figure(speedups, measure, styles, mode))
+    if speedups["value"].notna().any():
+        found.append(panels.throughput_figure(speedups, measure, styles, mode))
+    if not acceptance.empty:
+        found.append(panels.acceptance_figure(acceptance, styles))
+    return found
+
+
+def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:
+    return frame if category == ALL_CATEGORIES else frame[frame["category"] == category]

@@ -1,0 +1,44 @@
+"""The figures of the Run page, from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from webapp.charts import timeline
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode
+from webapp.shared import published_data, url_params
+from webapp.shared.cached_figures import kept
+from webapp.shared.text import count
+
+
+@kept
+def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """When each request was answered, then what was seen each second: each only where it is known.
+
+    Raises KeyError where the parameters name no run; UserError without a warehouse.
+    """
+    run_id = url_params.job_id_of(parameters[url_params.RUN.key][0])
+    return [*_timeline(published_data.requests_of(run_id), mode), *_seconds(published_data.telemetry(run_id), mode)]
+
+
+def _timeline(requests: pd.DataFrame, mode: Mode) -> list[Figure]:
+    if requests["sent_s"].isna().all():
+        return []
+    shown = timeline.in_lanes(requests)
+    note = "a lane a stream; pale: waiting for the first token, full: answering, orange: failed"
+    if len(shown) < int(requests["sent_s"].notna().sum()):
+        note += f"; the first {count(timeline.MOST_REQUESTS, 'request')} that were sent"
+    rows = shown[list(timeline.DRAWN)]
+    return [Figure("timeline", "Requests", note, (), (("", timeline.timeline(shown, mode)),), rows)]
+
+
+def _seconds(telemetry: pd.DataFrame, mode: Mode) -> list[Figure]:
+    seen = timeline.known(telemetry)
+    if not seen or len(telemetry) < 2:
+        return []
+    panels = tuple((each.title, timeline.second(telemetry, each, mode)) for each in seen)
+    note = f"{len(telemetry)} seconds of the measured window"
+    return [Figure("seconds", "Each second", note, (), panels, telemetry)]

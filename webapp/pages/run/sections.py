@@ -1,0 +1,92 @@
+"""The upper part of the run page: what it was, whether it can be believed, its figures, and its window in pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from webapp.pages.results.summary import Card
+from webapp.pages.run import figures
+from webapp.shared import drawing, url_params
+from webapp.shared.about import View
+from webapp.shared.text import count, literal, moment, number
+
+
+def labels(runs: pd.DataFrame) -> list[str]:
+    """How each run of a study is listed and linked: what it was, and its id."""
+    return [url_params.job_label(_what(run), run["run_id"]) for _, run in runs.iterrows()]
+
+
+def _what(run: Any) -> str:
+    """Of an imported run what its file tells."""
+    workload = run["workload"] if isinstance(run["workload"], str) else run["category"]
+    where = [part for part in (run["arm"], workload, run["pattern"]) if isinstance(part, str)]
+    where += [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
+    if not pd.isna(run["attempt"]) and run["attempt"]:
+        where.append(f"attempt {run['attempt'] + 1:.0f}")
+    return ", ".join(where)
+
+
+def show_head(run: pd.Series) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{literal(_what(run))}**", width="content")
+        _show_badge(run)
+        if pd.notna(run["is_baseline"]) and run["is_baseline"]:
+            st.badge("baseline", color="gray")
+    version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
+    target, engine, hardware = (
+        run[name] if isinstance(run[name], str) else f"an unknown {name}" for name in ("target", "engine", "hardware")
+    )
+    began = None if pd.isna(run["started_at"]) else run["started_at"].to_pydatetime()
+    st.caption(
+        f"{literal(target)} by {literal(engine + version)} on {literal(hardware)} · "
+        f"began {moment(began)} · {literal(run['run_id'])}"
+    )
+    if run["origin"] == "imported":
+        version = f" {run['tool_version']}" if isinstance(run["tool_version"], str) else ""
+        st.caption(
+            f":material/upload_file: Imported from a file of {literal(run['tool'] + version)} with the SHA-256 "
+            f"{literal(run['source_sha256'])}; labels: {literal(run['labels_json'])}"
+        )
+    if isinstance(run["error"], str):
+        st.error("It failed, in its own words:", icon=":material/error:")
+        st.code(run["error"], language=None, wrap_lines=True)
+
+
+def _show_badge(run: pd.Series) -> None:
+    if run["status"] != "completed":
+        st.badge("failed", icon=":material/error:", color="red")
+    elif run["is_valid"] is None or pd.isna(run["is_valid"]):
+        st.badge("not judged", icon=":material/help:", color="gray")
+    elif run["is_valid"]:
+        st.badge("valid", icon=":material/check_circle:", color="green")
+    else:
+        st.badge("not to be believed", icon=":material/gpp_bad:", color="red")
+
+
+def show_cards(run: pd.Series) -> None:
+    """Only of a run that has figures."""
+    if run["status"] != "completed":
+        return
+    done = run["requests_completed"]
+    failed = "unknown how many" if pd.isna(run["requests_failed"]) else count(int(run["requests_failed"]), "request")
+    cards = [
+        Card("Output throughput", f"{number(run['output_tok_per_s'])} tok/s", f"over {number(run['duration_s'])} s"),
+        Card("TTFT p50", f"{number(run['ttft_p50_ms'])} ms", f"p99 {number(run['ttft_p99_ms'])} ms"),
+        Card("TPOT p50", f"{number(run['tpot_p50_ms'])} ms", f"p99 {number(run['tpot_p99_ms'])} ms"),
+        Card("Requests", "–" if pd.isna(done) else f"{done:,.0f}", f"{failed} failed"),
+    ]
+    if not pd.isna(run["acceptance_length"]):
+        share = f"{number(100 * run['acceptance_rate'])} % of drafted tokens accepted"
+        cards.insert(3, Card("Acceptance length", number(run["acceptance_length"]), share))
+    drawing.show_cards(cards)
+
+
+def show_figures(view: View) -> None:
+    mode = drawing.mode()
+    found = figures.drawn(view.parameters, mode)
+    drawing.show_figures(found, mode, view)
+    if all(figure.key != "seconds" for figure in found):
+        st.caption("The window was too short for figures of each second.")

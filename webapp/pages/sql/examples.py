@@ -1,0 +1,72 @@
+"""Questions to begin with, and how each is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webapp.charts.custom import Drawn
+
+
+@dataclass(frozen=True)
+class Example:
+    title: str
+    sql: str
+    drawn: Drawn | None = None
+
+
+EXAMPLES: tuple[Example, ...] = (
+    Example(
+        "Throughput of each arm by concurrency",
+        """-- valid runs of every study; the view results has a row a run
+SELECT arm, concurrency, avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
+FROM results
+WHERE origin = 'measured' AND status = 'completed' AND is_valid IS NOT false
+GROUP BY ALL
+ORDER BY concurrency, arm""",
+        Drawn("line", "concurrency", "output_tok_per_s", "arm"),
+    ),
+    Example(
+        "Acceptance length by method and kind of text",
+        """SELECT method, coalesce(category, dataset) AS text, num_speculative_tokens,
+    1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS acceptance_length
+FROM results
+WHERE status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
+GROUP BY ALL
+ORDER BY text, method""",
+        Drawn("bar", "text", "acceptance_length", "method"),
+    ),
+    Example(
+        "The slowest requests",
+        """-- the view requests has a row a request
+SELECT run_id, arm, category, ttft_ms, e2e_ms, prompt_tokens, completion_tokens
+FROM requests
+WHERE is_completed
+ORDER BY e2e_ms DESC
+LIMIT 100""",
+        Drawn("point", "ttft_ms", "e2e_ms", "arm"),
+    ),
+    Example(
+        "Yours against theirs",
+        """-- measured here, imported from other tools' files, and published
+SELECT origin, coalesce(hardware, 'unknown hardware') AS hardware, study_name, arm, concurrency, output_tok_per_s
+FROM results
+WHERE status = 'completed' AND is_valid IS NOT false AND output_tok_per_s IS NOT NULL
+ORDER BY concurrency, output_tok_per_s""",
+        Drawn("point", "concurrency", "output_tok_per_s", "origin"),
+    ),
+    Example(
+        "Runs that cannot be believed, and why",
+        """SELECT study_name, arm, concurrency, severity, check_name, sentence, run_id
+FROM findings JOIN results USING (run_id)
+WHERE severity = 'invalid'
+ORDER BY study_name, run_id""",
+    ),
+    Example(
+        "Failed runs in the engine's own words",
+        """SELECT started_at, study_name, arm, concurrency, error
+FROM results
+WHERE origin = 'measured' AND status <> 'completed'
+ORDER BY started_at DESC""",
+    ),
+    Example("Every column of a view", "DESCRIBE results"),
+)

@@ -1,0 +1,1 @@
+"""The Submit page: a study as a form or as text."""

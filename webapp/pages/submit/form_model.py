@@ -1,0 +1,152 @@
+"""A study as the submit page's fields and rows, and back. Pure: what the form holds becomes the dictionary that
+`lab.study.parsing` validates, so a form and a file are refused with the same sentences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tomli_w
+
+from lab.errors import StudyError
+from lab.study import Arm, Load, Study, Workload
+from lab.study.parsing import study_from_dict, study_to_toml
+from webapp.pages.submit import arm_text
+from webapp.pages.submit.validation_messages import Problem
+
+NO_SPECULATION = "none"
+Row = Mapping[str, Any]
+#: Column -> key of a speculation.
+_SPECULATION = {
+    "method": "method",
+    "draft_model": "model",
+    "k": "num_speculative_tokens",
+    "lookup_min": "prompt_lookup_min",
+    "lookup_max": "prompt_lookup_max",
+}
+_SERVER = ("base_url", "served_model", "api_key")
+_PLAIN = ("name", "engine", "baseline")
+#: Fields that stand under another key in the study.
+_NESTED = ("sampling", "slo")
+_STUDY = ("name", "target", "repeats", "order", "seed", "endpoint", "hardware", "price_usd_per_hour")
+
+
+@dataclass(frozen=True)
+class FormValues:
+    """Everything the form holds. `fields` are keyed by path (`sampling.seed`); what is None or empty is left to its
+    default. Rows are keyed by column.
+    """
+
+    fields: Row
+    arms: tuple[Row, ...]
+    workloads: tuple[Row, ...]
+    loads: tuple[Row, ...]
+
+
+def from_study(study: Study) -> FormValues:
+    fields: dict[str, Any] = {key: getattr(study, key) for key in _STUDY}
+    fields["engine_flags"] = arm_text.flags_text(study.engine_flags)
+    for part in _NESTED:
+        fields |= {f"{part}.{key}": value for key, value in getattr(study, part)}
+    return FormValues(
+        fields,
+        tuple(arm_row(arm) for arm in study.arms),
+        tuple(workload_row(workload) for workload in study.workloads),
+        tuple(load_row(load) for load in study.loads),
+    )
+
+
+def arm_row(arm: Arm) -> dict[str, Any]:
+    row: dict[str, Any] = {key: getattr(arm, key) for key in _PLAIN}
+    row |= {column: getattr(arm.speculation, key, None) for column, key in _SPECULATION.items()}
+    row["method"] = row["method"] or NO_SPECULATION
+    row["options"] = arm_text.flags_text(arm.speculation.options if arm.speculation else {})
+    row |= {key: getattr(arm.server, key, None) for key in _SERVER}
+    return row | {
+        "flags": arm_text.flags_text(arm.flags),
+        "config": arm_text.config_text(arm.config),
+        "environment": arm_text.environment_text(arm.environment),
+    }
+
+
+def workload_row(workload: Workload) -> dict[str, Any]:
+    return dict(workload)
+
+
+def load_row(load: Load) -> dict[str, Any]:
+    return dict(load)
+
+
+def to_study(values: FormValues) -> Study:
+    """Raises StudyError; the indices in its paths are the places of the rows."""
+    data, problems = to_dict(values)
+    try:
+        study = study_from_dict(data)
+    except StudyError as error:
+        problems = [*problems, *error.problems]
+    if problems:
+        raise StudyError(problems)
+    return study
+
+
+def to_toml(values: FormValues) -> str:
+    """The study as TOML, also one that is not valid yet; a text of the form that cannot be read is missing then."""
+    try:
+        return study_to_toml(to_study(values))
+    except StudyError:
+        return tomli_w.dumps(to_dict(values)[0])
+
+
+def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
+    """What `lab.study.parsing` validates, and the texts in the form that cannot be read."""
+    problems: list[Problem] = []
+    data: dict[str, Any] = {part: {} for part in _NESTED}
+    for path, value in _given(values.fields).items():
+        part, _, key = path.rpartition(".")
+        (data[part] if part else data)[key] = value
+    data["engine_flags"] = _read(values.fields, "engine_flags", "engine_flags", problems)
+    data["arms"] = [_arm(row, f"arms[{place}]", problems) for place, row in enumerate(values.arms)]
+    data["workloads"] = [_given(row) for row in values.workloads]
+    data["loads"] = [_given(row) for row in values.loads]
+    return data, problems
+
+
+def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:
+    """A method of none together with a draft model or k is left to the validation, which asks for the method."""
+    given = _given(row)
+    arm = {key: given[key] for key in _PLAIN if key in given}
+    speculation = {key: given[column] for column, key in _SPECULATION.items() if column in given}
+    if speculation.get("method") == NO_SPECULATION:
+        del speculation["method"]
+    if options := _read(row, "options", f"{path}.speculation.options", problems):
+        speculation["options"] = options
+    for part, values in (("speculation", speculation), ("server", _only(given, _SERVER))):
+        arm |= {part: values} if values else {}
+    for key in ("flags", "config", "environment"):
+        arm |= {key: read} if (read := _read(row, key, f"{path}.{key}", problems)) else {}
+    return arm
+
+
+def _read(row: Row, column: str, path: str, problems: list[Problem]) -> dict[str, Any]:
+    """The text of a column as what it stands for; {} and a problem where it cannot be read."""
+    reader = arm_text.READERS.get(column, arm_text.read_flags)
+    try:
+        return reader(row.get(column) or "")
+    except arm_text.UnreadableError as error:
+        problems.append((path, str(error)))
+        return {}
+
+
+def _only(row: Row, keys: Sequence[str]) -> dict[str, Any]:
+    return {key: row[key] for key in keys if key in row}
+
+
+def _given(row: Row) -> dict[str, Any]:
+    """Without what is empty; a whole number that a widget made a float is whole again."""
+    return {key: _whole(value) for key, value in row.items() if value not in (None, "")}
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value

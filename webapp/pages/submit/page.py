@@ -1,0 +1,25 @@
+"""Submit: a study as a form or as text, what it will cost in time, and the button that queues it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import streamlit as st
+
+from webapp.pages.submit import datasets, sections, start, text_editor
+from webapp.shared.errors import said_here
+
+st.html(Path(__file__).parents[2] / "static" / "form.css")
+with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+    st.title("Submit a study", width="content")
+    mode = text_editor.show_switch()
+
+with said_here():
+    start.ensure()
+    start.show()
+    checked = sections.check_text() if mode == text_editor.TOML else sections.check_form()
+    datasets.show()
+if checked is not None:
+    with said_here():
+        sections.show_plan(checked)
+        sections.show_submit(checked)

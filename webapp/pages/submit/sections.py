@@ -1,0 +1,124 @@
+"""The submit page around its form: what a study will take, and sending it off."""
+
+from __future__ import annotations
+
+import time
+from typing import TypedDict
+
+import streamlit as st
+
+from jobs import queue
+from lab.errors import StudyError
+from lab.study import Study
+from webapp.pages.results.summary import Card
+from webapp.pages.submit import form_state, text_editor, validation_messages
+from webapp.pages.submit.form_model import to_study
+from webapp.pages.submit.validation_messages import Problem
+from webapp.shared import drawing, published_data, url_params
+from webapp.shared.page_files import page_file
+from webapp.shared.text import count, duration, literal
+
+#: A second click within this time is a double click, not a second study.
+_DOUBLE_CLICK_S = 3.0
+_REFUSED, _RECEIPT, _SHOWN = "submit-refused", "submit-receipt", "submit-problems"
+_MOST_PRIORITY = 1000
+
+
+class Receipt(TypedDict, total=False):
+    """The last study that was sent off in this session."""
+
+    digest: str
+    job_id: str
+    name: str
+    at: float
+
+
+def check_text() -> Study | None:
+    """Draw the study as text. The study, or None while the text describes none."""
+    text_editor.follow_form()
+    study = text_editor.edit()
+    if study is not None:
+        text_editor.say_all(_refusal(study))
+    return study
+
+
+def check_form() -> Study | None:
+    """Draw the form with every problem beside its field. The study it describes, or None while it describes none.
+
+    A problem is known only after the form was read, and belongs above what was read: so a change in what is wrong
+    draws the page once more.
+    """
+    shown: list[Problem] = st.session_state.get(_SHOWN, [])
+    values = form_state.edit(shown)
+    study, problems = None, []
+    try:
+        study = to_study(values)
+        problems = _refusal(study)
+    except StudyError as error:
+        problems = error.problems
+    if problems != shown:
+        st.session_state[_SHOWN] = problems
+        st.rerun()
+    for sentence in validation_messages.elsewhere(problems, form_state.FIELDS):
+        st.error(literal(sentence))
+    if study is None:
+        st.info(f"{count(len(problems), 'thing')} to mend before this study can be submitted.", icon=":material/edit:")
+    return study
+
+
+def _refusal(study: Study) -> list[Problem]:
+    """What the queue said when this very study was sent to it."""
+    digest, problems = st.session_state.get(_REFUSED, (None, []))
+    return list(problems) if digest == study.digest() else []
+
+
+def show_plan(study: Study) -> None:
+    takes = published_data.forecast(study)
+    starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
+    drawing.show_cards(
+        [
+            Card("Engine starts", f"{takes.launches:,}", starts),
+            Card("Runs", f"{takes.runs:,}", "arms × workloads × loads × repeats"),
+            Card("Requests", f"{takes.requests:,}", "over all runs, without warm-up"),
+            Card("About", duration(takes.seconds), takes.basis),
+        ]
+    )
+
+
+def show_submit(study: Study) -> None:
+    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
+    again = receipt.get("digest") == study.digest()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        said = "Higher is measured first; equal ones in the order of their submission"
+        priority = st.number_input(
+            "Priority", -_MOST_PRIORITY, _MOST_PRIORITY, 0, step=1, width=110, help=said, key="submit-priority"
+        )
+        label = "Submit again" if again else "Submit study"
+        if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):
+            _submit(study, receipt, int(priority or 0))
+            st.rerun()
+        if again:
+            _show_receipt(receipt)
+
+
+def _submit(study: Study, receipt: Receipt, priority: int) -> None:
+    """The receipt is changed in place: a second click may end this run at any access to the session's state."""
+    digest = study.digest()
+    if receipt.get("digest") == digest and time.monotonic() - receipt["at"] < _DOUBLE_CLICK_S:
+        return
+    try:
+        job_id = queue.submit(published_data.settings(), study, priority)
+    except StudyError as error:
+        st.session_state[_REFUSED] = (digest, error.problems)
+        return
+    receipt.update(Receipt(digest=digest, job_id=job_id, name=study.name, at=time.monotonic()))
+
+
+def _show_receipt(receipt: Receipt) -> None:
+    st.markdown(f":green[:material/check_circle:] Submitted as `{receipt['job_id']}`", width="content")
+    st.page_link(
+        page_file("jobs"),
+        label="Watch it on the Jobs page",
+        icon=":material/arrow_forward:",
+        query_params={url_params.JOB.key: url_params.job_label(receipt["name"], receipt["job_id"])},
+    )

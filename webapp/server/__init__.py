@@ -1,0 +1,1 @@
+"""The web server: Starlette application, page list and Streamlit work-arounds."""

@@ -1,0 +1,105 @@
+"""The list of pages. Streamlit makes pages only while it runs a script, so this is a function."""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from webapp.shared.page_files import page_file
+
+
+def sections() -> dict[str, list[StreamlitPage]]:
+    """In the order of a reader's day: measure, understand what was measured, then take it further."""
+    return {
+        "Measure": [
+            st.Page(
+                page_file("home"),
+                url_path="home",
+                title="Home",
+                icon=":material/home:",
+                default=True,
+                help="What runs now, what finished last, where speculation pays for each target, and who can work.",
+            ),
+            st.Page(
+                page_file("submit"),
+                url_path="submit",
+                title="Submit",
+                icon=":material/add_circle:",
+                help="Describe a study, see how long it will take, and put it in the queue.",
+            ),
+            st.Page(
+                page_file("jobs"),
+                url_path="jobs",
+                title="Jobs",
+                icon=":material/list_alt:",
+                help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
+            ),
+        ],
+        "Understand": [
+            st.Page(
+                page_file("results"),
+                url_path="results",
+                title="Results",
+                icon=":material/monitoring:",
+                help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
+            ),
+            st.Page(
+                page_file("explore"),
+                url_path="explore",
+                title="Explore",
+                icon=":material/query_stats:",
+                help="Slice every run by what was measured; draw it as lines, bars, points, ECDF, Pareto, percentiles.",
+            ),
+            st.Page(
+                page_file("compare"),
+                url_path="compare",
+                title="Compare",
+                icon=":material/compare_arrows:",
+                help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+            ),
+            st.Page(
+                page_file("cost"),
+                url_path="cost",
+                title="Cost",
+                icon=":material/payments:",
+                help="What a million tokens cost with each arm, what it saves, and the price book behind it.",
+            ),
+            st.Page(
+                page_file("advice"),
+                url_path="advice",
+                title="Advice",
+                icon=":material/lightbulb:",
+                help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
+            ),
+            st.Page(
+                page_file("run"),
+                url_path="run",
+                title="Run",
+                icon=":material/timeline:",
+                help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
+            ),
+        ],
+        "Share": [
+            st.Page(
+                page_file("sql"),
+                url_path="sql",
+                title="SQL",
+                icon=":material/database:",
+                help="Ask the warehouse anything, draw the answer, and send its link.",
+            ),
+            st.Page(
+                page_file("dashboards"),
+                url_path="dashboards",
+                title="Dashboards",
+                icon=":material/dashboard:",
+                help="Figures and queries that somebody pinned side by side, each with a link and as one file.",
+            ),
+            st.Page(
+                page_file("external_results"),
+                url_path="external_results",
+                title="Others",
+                icon=":material/groups:",
+                help="Import result files of other tools, and see published figures beside what was measured here.",
+            ),
+        ],
+    }

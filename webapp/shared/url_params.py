@@ -1,0 +1,95 @@
+"""Every URL parameter of the app: its name, and what a reader calls it. Chosen by `webapp.shared.url_widgets`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Param:
+    """A parameter: its name in the URL, the widget's label, and what one value of it is called."""
+
+    key: str
+    label: str
+    noun: str
+    always_in_url: bool = False  # else the first option leaves the URL clean
+
+
+JOB = Param("job", "Study", "study", always_in_url=True)
+CATEGORY = Param("category", "Category", "category")
+RUN = Param("run", "Run", "run", always_in_url=True)
+METRIC = Param("metric", "Metric", "metric")
+SOURCE = Param("source", "Source", "source")
+BASELINE = Param("baseline", "Baseline", "arm")
+#: A list (`choose_many`).
+CANDIDATES = Param("candidate", "Candidates", "arm")
+HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
+AT_WORKLOAD = Param("at_workload", "Workload", "workload")
+AT_LOAD = Param("at_load", "Load", "load")
+AGAINST = Param("against", "Outputs of", "arm")
+PROMPTS = Param("prompts", "Prompts", "page of prompts")
+#: Bound to other widgets: a toggle, and a number.
+ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
+PER = Param("per", "Cost", "kind of cost")
+KEPT = Param("kept", "Keeps the SLO with", "share of requests")
+#: Written, not chosen.
+PRICE = Param("price", "Price of an hour (USD)", "price")
+UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")
+#: How the Explore page draws.
+MARK = Param("mark", "Mark", "mark")
+X = Param("x", "x", "x axis")
+#: The x axis of a scatter, which may be any number too.
+SCATTER_X = Param("scatter_x", "x", "x axis")
+COLOUR = Param("colour", "Colour", "colour")
+FACET = Param("facet", "Panels", "way to part the panels")
+LATENCY = Param("latency", "Latency", "latency")
+FRONTIER = Param("frontier", "Two aims", "pair of aims")
+#: Which runs it draws: by the name of a dimension of `warehouse.queries.slices`, several values each.
+SLICED: dict[str, Param] = {
+    "study": Param("study", "Study", "study", always_in_url=True),
+    "arm": Param("arms", "Arm", "arm"),
+    "dataset": Param("dataset", "Dataset", "dataset"),
+    "category": Param("categories", "Category", "category"),
+    "concurrency": Param("concurrency", "Concurrency", "concurrency"),
+    "load": Param("load", "Load", "load"),
+    "method": Param("method", "Method", "method"),
+    "draft_model": Param("draft", "Draft model", "draft model"),
+    "k": Param("k", "Draft tokens k", "number of draft tokens"),
+    "engine": Param("engine", "Engine and version", "engine"),
+    "hardware": Param("hardware", "Hardware", "hardware"),
+    "target": Param("target", "Target", "target"),
+    "origin": Param("origin", "Origin", "origin"),
+}
+VALIDITY = Param("validity", "Validity", "validity")
+BEGUN_FROM = Param("from", "Begun on or after", "first day")
+BEGUN_TO = Param("to", "Begun on or before", "last day")
+#: Tabs (`webapp.shared.open_tabs`), on each page those of its own.
+RESULTS_TAB = Param("results_tab", "Table", "table")
+COMPARE_TAB = Param("compare_tab", "Table", "table")
+COST_TAB = Param("cost_tab", "Table", "table")
+ADVICE_TAB = Param("advice_tab", "Table", "table")
+EXPLORE_TAB = Param("explore_tab", "Table", "table")
+RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
+#: No widget: the id of a kept question.
+QUERY = "query"
+#: No widget: the id of a dashboard.
+DASHBOARD = "dashboard"
+ALL = (
+    *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
+    *SLICED.values(),
+    *(VALIDITY, BEGUN_FROM, BEGUN_TO),
+    *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
+    *(PER, KEPT, PRICE, UTILISATION),
+    *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
+)
+
+SEPARATOR = " · "
+
+
+def job_label(name: str, job_id: str) -> str:
+    """How a job is listed and linked: its study's name, and its id, which begins with the date in UTC."""
+    return f"{name}{SEPARATOR}{job_id}"
+
+
+def job_id_of(label: str) -> str:
+    return label.rpartition(SEPARATOR)[2]

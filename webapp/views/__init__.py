@@ -1,1 +1,0 @@
-"""One file a page: parameters, then data, then what shows it."""

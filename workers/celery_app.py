@@ -1,0 +1,62 @@
+"""The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
+
+One process, one job at a time. Messages are acknowledged early and results are not kept: the job table is the truth.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from celery import Celery, signals
+
+from jobs.broker import WAKE_TASK, broker_url
+from lab.errors import UserError
+from warehouse.settings import load_settings
+from workers.worker import Worker
+
+#: Longer than any job: a message that Valkey believes lost would be delivered a second time.
+_VISIBILITY_TIMEOUT_S = 30 * 24 * 3600
+
+_settings = load_settings()
+_workers: list[Worker] = []
+
+app = Celery("drafthouse", broker=broker_url(_settings))
+app.conf.update(
+    worker_pool="solo",
+    worker_concurrency=1,
+    worker_prefetch_multiplier=1,
+    worker_hijack_root_logger=False,
+    task_acks_late=False,
+    task_ignore_result=True,
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # a broker may be away for as long as it likes
+    broker_transport_options={
+        "visibility_timeout": _VISIBILITY_TIMEOUT_S,
+        "socket_connect_timeout": 5,
+        "socket_keepalive": True,
+    },
+)
+
+
+@app.task(name=WAKE_TASK)  # type: ignore[untyped-decorator] # celery has no types
+def wake() -> None:
+    """Run whatever is queued."""
+    for worker in _workers:
+        worker.work()
+
+
+@signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types
+def _start(**_: Any) -> None:
+    """Before the broker is asked for anything: leftovers are cleared up even while it is away."""
+    try:
+        worker = Worker(_settings)
+    except UserError as error:  # Celery would log any other exception of a handler, and go on without us
+        raise SystemExit(str(error)) from None
+    worker.start()
+    _workers.append(worker)
+
+
+@signals.worker_shutting_down.connect  # type: ignore[untyped-decorator] # celery has no types
+def _stop(**_: Any) -> None:
+    for worker in _workers:
+        worker.stop()

@@ -1,0 +1,166 @@
+"""From an arm to an engine that answers requests."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from jobs.engine_logs import engine_log
+from jobs.engines.capabilities import told_version
+from jobs.engines.environment import command_words, profile_environment, told, whole_environment
+from jobs.engines.kinds import KINDS, Kind
+from jobs.engines.profiles import Profile, installed_profile
+from lab.errors import EngineError
+from lab.study import Arm, Study
+from warehouse.settings import Settings
+from workers.engine_runtime import process
+from workers.engine_runtime.endpoint import endpoint_of
+from workers.engine_runtime.log_excerpt import telling_lines
+from workers.engine_runtime.process import EngineProcess, NoProcess
+from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
+from workers.load.client import Endpoint
+
+#: Between our choice of a free port and the engine's listening another program can take it.
+_PORT_ATTEMPTS = 3
+_PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
+
+Process = EngineProcess | NoProcess
+
+
+@dataclass(frozen=True)
+class Command:
+    """How an engine is started, and where it can be spoken to then. Without words it is a server that runs already."""
+
+    words: tuple[str, ...]
+    profile: Profile
+    own_environment: dict[str, str]
+    endpoint: Endpoint
+    log: Path
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.profile.kind]
+
+    @property
+    def told_environment(self) -> dict[str, str]:
+        """What may be stored and shown of its environment."""
+        return told(self.own_environment)
+
+
+@dataclass(frozen=True)
+class RunningEngine:
+    """An engine that has answered a request."""
+
+    process: Process
+    command: Command
+    version: str | None
+    effective_config: dict[str, str]
+    start_s: float | None  # from exec to the first answered request; None where it was running
+
+    def why_dead(self) -> str | None:
+        """None while it runs."""
+        return died(self.process, self.command.log)
+
+
+def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> Command:
+    """The command of this arm with a port that is free now. Raises UserError when the engine is not there."""
+    profile, log = installed_profile(settings, arm.engine), engine_log(settings, job_id)
+    kind = KINDS[profile.kind]
+    if kind.arguments is None:
+        return Command((), profile, {}, endpoint_of(settings, study, arm), log)
+    port, own = _free_port(), profile_environment(settings, profile, study, arm)
+    words = command_words(settings, profile, own)
+    return Command(
+        words=words + kind.arguments(settings, study, arm, port, log.with_suffix("")),
+        profile=profile,
+        own_environment=own,
+        endpoint=Endpoint(
+            base_url=f"http://127.0.0.1:{port}",
+            model=study.target,
+            kind=study.endpoint,
+            per_request_spec_metrics=arm.speculation is not None and kind.per_request_speculation,
+            token_ids=kind.token_ids,
+            further=kind.further if arm.speculation is not None else {},
+        ),
+        log=log,
+    )
+
+
+async def start_engine(
+    settings: Settings, study: Study, arm: Arm, job_id: str, started: Callable[[Command, Process], None]
+) -> RunningEngine:
+    """Start the arm's engine and wait until it has answered a request.
+
+    `started` is told of every process at once: whoever cancels this must stop the last of them. Raises EngineError with
+    the telling lines of the log when the engine ends or does not become ready.
+    """
+    for attempt in range(1, _PORT_ATTEMPTS + 1):
+        command = engine_command(settings, study, arm, job_id)
+        if not command.kind.is_started:
+            return await _reached(command, started)
+        environment = whole_environment(settings, command.profile, command.own_environment)
+        began_s = time.monotonic()
+        running = process.start(command.words, environment, command.log, settings.home / "engines")
+        started(command, running)
+        try:
+            async with asyncio.timeout(settings.engine_start_timeout_s):
+                ready = await wait_until_ready(
+                    command.endpoint,
+                    command.kind,
+                    lambda: died(running, command.log),  # noqa: B023 - awaited within this turn of the loop
+                )
+        except (EngineError, TimeoutError) as error:
+            running.stop(grace_s=0.5)
+            if attempt == _PORT_ATTEMPTS or not _port_was_taken(command.log):
+                raise _did_not_start(settings, command, error) from None
+            continue
+        return await _running(settings, command, running, ready, time.monotonic() - began_s)
+    raise AssertionError  # the last attempt returned or raised
+
+
+async def _running(
+    settings: Settings, command: Command, running: Process, ready: Ready, start_s: float
+) -> RunningEngine:
+    version = ready.version or await asyncio.to_thread(told_version, settings, command.profile)
+    effective_config = command.kind.effective_config(command.log)
+    return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
+
+
+async def _reached(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
+    """A server that is not ours, and keeps no log for us."""
+    command.log.parent.mkdir(parents=True, exist_ok=True)
+    command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
+    nothing = NoProcess()
+    started(command, nothing)
+    ready = await reach(command.endpoint, command.kind)
+    return RunningEngine(nothing, replace(command, endpoint=ready.endpoint), ready.version, {}, None)
+
+
+def died(running: Process, log: Path) -> str | None:
+    """Why the engine ended, in the words of its log; None while it runs."""
+    status = running.exit_status
+    if status is None:
+        return None
+    how = f"was killed by signal {status - 128}" if status > 128 else f"ended with exit status {status}"
+    return f"the engine {how}:\n{telling_lines(log)}"
+
+
+def _did_not_start(settings: Settings, command: Command, error: Exception) -> EngineError:
+    if isinstance(error, EngineError):
+        return error
+    waited_s = settings.engine_start_timeout_s
+    return EngineError(f"the engine was not ready within {waited_s:g} s; its log ends:\n{telling_lines(command.log)}")
+
+
+def _port_was_taken(log: Path) -> bool:
+    text = log.read_text(encoding="utf-8", errors="replace").lower()
+    return any(words in text for words in _PORT_TAKEN)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])

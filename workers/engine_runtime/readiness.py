@@ -1,0 +1,122 @@
+"""Ready means that a request was answered: some engines report health and die on the first one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp
+
+from jobs.datasets import Prompt
+from jobs.engines.kinds import Kind
+from lab.errors import EngineError
+from lab.metrics.records import RequestRecord
+from lab.study import Sampling
+from workers.load.client import Ask, Endpoint, open_session, send
+
+_LOOK_EVERY_S = 0.1
+_LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
+#: An engine that failed to answer is often on its way down, and its log says why only then.
+_LAST_WORDS_S = 3.0
+_FIRST_ANSWER_TIMEOUT_S = 600.0
+_HELLO = Prompt("hello", None, "Say hello.")
+#: More than one token, so that speculation has had to draft and verify.
+_HELLO_TOKENS = 8
+#: How a server says that it does not know a key of the request.
+_UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A server that has answered. `endpoint` has what was found out about it."""
+
+    endpoint: Endpoint
+    version: str | None  # where it tells
+
+
+async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[], str | None]) -> Ready:
+    """Wait until the engine has answered one request. Raises EngineError."""
+    async with open_session(endpoint) as session:
+        while not await is_healthy(endpoint, session):
+            _raise_if_dead(why_dead)
+            await asyncio.sleep(_LOOK_EVERY_S)
+        if not kind.takes_model_name:
+            endpoint = replace(endpoint, model=await _served_model(session, endpoint))
+        record = await _hello(session, endpoint)
+        if record.error is not None:
+            await _last_words(why_dead)
+            raise EngineError(f"the engine started, but did not answer its first request: {record.error}")
+        return Ready(endpoint, await _version(session, endpoint, kind))
+
+
+async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
+    """One answered request of a server that is not ours, without the token counts in every chunk if it does not know
+    how to ask for them. Raises EngineError.
+    """
+    async with open_session(endpoint) as session:
+        record = await _hello(session, endpoint)
+        if record.error is not None and record.error.startswith(_UNKNOWN_KEY):
+            endpoint = replace(endpoint, continuous_usage=False)
+            record = await _hello(session, endpoint)
+        if record.error is not None:
+            raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {record.error}")
+        return Ready(endpoint, await _version(session, endpoint, kind))
+
+
+async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None = None) -> bool:
+    """Whether the engine says so at /health, in a session of its own if none is given."""
+    if session is None:
+        async with open_session(endpoint) as own:
+            return await is_healthy(endpoint, own)
+    try:
+        async with session.get(f"{endpoint.base_url}/health", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
+            return response.status == 200
+    except (aiohttp.ClientError, OSError, TimeoutError):
+        return False
+
+
+async def _hello(session: aiohttp.ClientSession, endpoint: Endpoint) -> RequestRecord:
+    """Without ignore_eos where the server is not ours: not every one knows it, and its greeting may end early."""
+    ask = Ask(Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S)
+    return await send(session, endpoint, _HELLO, ask, asyncio.get_running_loop().time)
+
+
+async def _last_words(why_dead: Callable[[], str | None]) -> None:
+    """Raises EngineError if the engine ends within seconds."""
+    for _ in range(round(_LAST_WORDS_S / _LOOK_EVERY_S)):
+        _raise_if_dead(why_dead)
+        await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _raise_if_dead(why_dead: Callable[[], str | None]) -> None:
+    if (why := why_dead()) is not None:
+        raise EngineError(why)
+
+
+async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kind) -> str | None:
+    """None where no page tells it."""
+    for path in kind.version_paths:
+        found = await _json(session, endpoint, path)
+        if isinstance(found, dict) and isinstance(found.get("version"), str):
+            return endpoint.hide_key(found["version"])
+    return None
+
+
+async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
+    found = await _json(session, endpoint, "/v1/models")
+    try:
+        return str(found["data"][0]["id"])
+    except (TypeError, LookupError):
+        raise EngineError("the engine does not say at /v1/models under which name it serves the model") from None
+
+
+async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
+    """What a page says; None where there is no such page."""
+    try:
+        async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
+            return json.loads(await response.text()) if response.status == 200 else None
+    except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+        return None

@@ -1,0 +1,108 @@
+"""A job's heartbeat: keeps its lease while it is worked on, carries its progress, and hears when it must stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Self, TypeVar
+
+import sqlalchemy as sa
+
+from jobs.leases import LeaseLost, heartbeat
+from jobs.table import Job, Progress
+from lab.errors import CancelledError, DrafthouseError
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+#: A cancelled job must be gone within 2 s: half a second to hear of it, half a second of grace for the engine.
+_BEAT_EVERY_S = 0.5
+
+
+class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
+    """This worker was told to stop; the job goes back to the queue."""
+
+
+class Heart:
+    """Use as `with Heart(...)`, run everything that takes time through `run`."""
+
+    def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float) -> None:
+        self._progress: Callable[[], Progress | None] = lambda: None
+        self._engine, self._job_id, self._worker, self._lease_s = engine, job.job_id, worker, lease_s
+        self._why_stop: DrafthouseError | None = None
+        self._cancel: Callable[[], object] | None = None
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name=f"heart of {job.job_id}", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def watch(self, progress: Callable[[], Progress]) -> None:
+        """From now on every beat carries this."""
+        self._progress = progress
+
+    def check(self) -> None:
+        """Raises what the job is to stop for: CancelledError, LeaseLost or WorkerStops."""
+        if self._why_stop is not None:
+            raise self._why_stop
+
+    def stop(self, why: DrafthouseError) -> None:
+        """Make `run` and `check` raise `why`; may be called from any thread or from a signal handler."""
+        self._why_stop = self._why_stop or why
+        if (cancel := self._cancel) is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
+                cancel()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it to its end, or until the job must stop: then it is cancelled and the reason raised."""
+        return asyncio.run(self._run(work))
+
+    async def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+        stopping = False
+
+        def cancel_once() -> None:
+            nonlocal stopping
+            if not stopping:
+                stopping = True
+                task.cancel()
+
+        self._cancel = lambda: loop.call_soon_threadsafe(cancel_once)
+        if self._why_stop is not None:
+            cancel_once()
+        try:
+            return await task
+        except asyncio.CancelledError:
+            self.check()
+            raise
+        finally:
+            self._cancel = None
+
+    def _beat(self) -> None:
+        """Until the job is over. A database that is away is borne for as long as the lease would last."""
+        held_until_s = time.monotonic() + self._lease_s
+        while not self._over.wait(_BEAT_EVERY_S):
+            asked_s = time.monotonic()
+            try:
+                wanted = heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
+            except LeaseLost as lost:
+                self.stop(lost)
+                return
+            except sa.exc.DBAPIError as error:
+                logger.warning("heartbeat of %s failed, trying again: %s", self._job_id, error.orig)
+                if asked_s > held_until_s:
+                    self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))
+                    return
+                continue
+            held_until_s = asked_s + self._lease_s
+            if not wanted:
+                self.stop(CancelledError(f"job {self._job_id} was cancelled"))

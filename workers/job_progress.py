@@ -1,0 +1,96 @@
+"""Where a job is: told by the thread that works on it, read by its heartbeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from jobs.forecast import Forecast
+from jobs.table import Phase, Progress
+from lab.study.plan import Launch, PlannedRun
+from workers.load.window import LoadProgress
+
+#: From this share of a run's requests on, its own pace says more about its end than the forecast.
+_TRUST_OWN_PACE_FROM = 0.25
+
+
+class JobStatus:
+    """`snapshot` may be called from another thread at any time, `finished` from the one that writes bundles."""
+
+    def __init__(self, launches: Sequence[Launch]) -> None:
+        self.forecast = Forecast()
+        self.runs_done = self.runs_failed = self.launches_done = 0
+        self._runs_total = sum(len(launch.runs) for launch in launches)
+        self._launches = launches
+        self._phase: Phase = "starting engine"
+        self._arm, self._repeat = launches[0].arm.name, launches[0].runs[0].repeat
+        self._left: tuple[PlannedRun, ...] = ()  # of the current launch, the current run included
+        self._later: tuple[Launch, ...] = tuple(launches)
+        self._run: PlannedRun | None = None
+        self._load: LoadProgress | None = None
+        self._since_s = time.monotonic()
+
+    def starting(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
+        """An engine is being started for the runs that are left of its launch."""
+        self._run, self._load, self._since_s = None, None, time.monotonic()
+        self._phase, self._arm, self._repeat = "starting engine", launch.arm.name, left[0].repeat
+        self._left, self._later = tuple(left), tuple(self._launches[launch.index + 1 :])
+
+    def warming_up(self, run: PlannedRun) -> None:
+        self._load, self._since_s = None, time.monotonic()
+        self._run, self._repeat, self._phase = run, run.repeat, "warming up"
+
+    def window_begins(self) -> None:
+        self._phase, self._since_s = "measuring", time.monotonic()
+
+    def measuring(self, progress: LoadProgress) -> None:
+        self._load = progress
+
+    def finishing(self) -> None:
+        self._phase = "finishing"
+
+    def finished(self, run: PlannedRun, *, failed: bool) -> None:
+        self.runs_done += 1
+        self.runs_failed += failed
+        self._left = tuple(left for left in self._left if left != run)
+
+    def snapshot(self) -> Progress:
+        run, load = self._run, self._load
+        return Progress(
+            phase=self._phase,
+            arm=self._arm,
+            workload=run.workload.name if run else None,
+            load=run.load.name if run else None,
+            repeat=self._repeat,
+            runs_total=self._runs_total,
+            runs_done=self.runs_done,
+            runs_failed=self.runs_failed,
+            launches_total=len(self._launches),
+            launches_done=self.launches_done,
+            requests_done=load.requests_done if load else 0,
+            requests_total=run.load.num_prompts if run else 0,
+            output_tok_per_s=load.output_tok_per_s if load else None,
+            ttft_ms=load.ttft_ms if load else None,
+            remaining_s=self._remaining_s(),
+            at=datetime.now(UTC).isoformat(),
+        )
+
+    def _remaining_s(self) -> float:
+        """Of the current start or run by what it took so far, of the rest by the forecast."""
+        current, left = self._run, self._left
+        rest = [run for run in left if run != current] + [run for launch in self._later for run in launch.runs]
+        rest_s = self.forecast.remaining_s(rest, len(self._later))
+        spent_s = time.monotonic() - self._since_s
+        if current is None:
+            return rest_s + max(0.0, self.forecast.remaining_s((), 1) - spent_s)
+        if current not in left:
+            return rest_s
+        return rest_s + self._rest_of_run_s(current, spent_s)
+
+    def _rest_of_run_s(self, run: PlannedRun, spent_s: float) -> float:
+        load = self._load
+        share = load.share_done if load else 0.0
+        if load is not None and share >= _TRUST_OWN_PACE_FROM:
+            return load.elapsed_s * (1 - share) / share
+        return max(0.0, self.forecast.run_s(run) - spent_s)

@@ -1,0 +1,104 @@
+"""One job from claim to end: every launch of its study that still has something to measure."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from collections.abc import Callable
+
+import sqlalchemy as sa
+
+from jobs.datasets import load_prompts
+from jobs.engine_logs import engine_log
+from jobs.leases import LeaseLost, finish, release
+from jobs.table import Job, State
+from lab.errors import CancelledError, UserError
+from lab.study.plan import plan
+from warehouse.settings import Settings
+from workers.bundle_writer import BundleWriter, disk_sentence
+from workers.file_digests import study_contents
+from workers.heartbeat import Heart, WorkerStops
+from workers.job_progress import JobStatus
+from workers.launch_runner import LaunchRun
+from workers.run_recorder import Recorder
+
+logger = logging.getLogger(__name__)
+_RETRY_EVERY_S = 1.0
+
+
+def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, heart: Heart) -> None:
+    """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises nothing of these.
+
+    Runs that have a bundle are not run again, so it may be interrupted anywhere, by kill -9 too.
+    """
+    status = JobStatus(plan(job.study))
+    heart.watch(status.snapshot)
+    try:
+        state, error = _measure_study(settings, job, heart, status)
+    except CancelledError:
+        state, error = "cancelled", None
+    except LeaseLost as lost:
+        logger.warning("%s: stopped and nothing more written", lost)
+        return
+    except WorkerStops:
+        release(database, job.job_id, worker)
+        return
+    except UserError as refused:
+        state, error = "failed", str(refused)
+    except OSError as error_of_disk:
+        state, error = "failed", disk_sentence(settings.home, error_of_disk)
+    except Exception as bug:  # the worker lives on for the next job; the traceback is in its log
+        logger.exception("job %s failed", job.job_id)
+        state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
+    end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=status.snapshot())
+    _patiently(end, settings.lease_s)
+
+
+def _measure_study(settings: Settings, job: Job, heart: Heart, status: JobStatus) -> tuple[State, str | None]:
+    study = job.study
+    most = max(load.num_prompts for load in study.loads)
+    prompts = {
+        workload.name: load_prompts(settings, workload, most, study.seed, target=study.target)
+        for workload in study.workloads
+    }
+    contents = study_contents(settings, study, heart.check)
+    with BundleWriter(settings.bundles) as bundles:
+        recorder = Recorder(settings, job, bundles, status, contents)
+        launches = plan(study)
+        todo = [[run for run in launch.runs if not recorder.is_done(run)] for launch in launches]
+        for launch, runs in zip(launches, todo, strict=True):
+            heart.check()
+            LaunchRun(launch, runs, heart, recorder, prompts).run()
+            status.launches_done += 1
+        status.finishing()
+        bundles.wait()
+    engine_log(settings, job.job_id).unlink(missing_ok=True)  # every bundle has its copy
+    return _outcome(status, recorder.first_error)
+
+
+def _outcome(status: JobStatus, first_error: str | None) -> tuple[State, str | None]:
+    """Runs that failed are results of a study too; a job that has no other has failed."""
+    if not status.runs_failed:
+        return "done", None
+    told = f"{status.runs_failed} of {status.runs_done} runs failed"
+    if first_error is not None:
+        told += f"; the first: {first_error}"
+    return ("failed" if status.runs_failed == status.runs_done else "done"), told
+
+
+def _patiently(write_end: Callable[[], None], patience_s: float) -> None:
+    """A database that cannot be written (its disk is full, too) is borne for as long as the lease lasts. After that the
+    job is put back by whoever looks next, and goes on from its bundles.
+    """
+    give_up_s = time.monotonic() + patience_s
+    while True:
+        try:
+            return write_end()
+        except LeaseLost as lost:
+            return logger.warning("%s: its end was not written", lost)
+        except sa.exc.DBAPIError as away:
+            logger.warning("the end of a job cannot be written: %s", away.orig)
+            if time.monotonic() > give_up_s:
+                return None
+            time.sleep(_RETRY_EVERY_S)

@@ -1,0 +1,106 @@
+"""One launch of a job: start the arm's engine, measure its runs one after the other, stop it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from jobs.datasets import Prompt
+from lab.errors import EngineError
+from lab.study.plan import Launch, PlannedRun
+from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
+from workers.heartbeat import Heart
+from workers.run_measurement import Measured, measure
+from workers.run_recorder import Recorder
+
+#: A crash under one load must not hide the other runs of the launch: the engine gets a second start.
+_STARTS = 2
+_STOP_GRACE_S = 10.0
+#: A cancelled job must be gone within 2 s.
+_HASTY_STOP_GRACE_S = 0.5
+
+
+@dataclass
+class LaunchRun:
+    """Measures what is left of one launch. Engines that do not start or die are results, recorded as failed runs."""
+
+    launch: Launch
+    left: list[PlannedRun]
+    heart: Heart
+    recorder: Recorder
+    prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
+    _command: Command | None = field(default=None, init=False)
+    _process: Process | None = field(default=None, init=False)
+
+    def run(self) -> None:
+        """Raises what the heart says, and UserError when a bundle cannot be written."""
+        why = "the engine did not start"
+        for _ in range(_STARTS):
+            if not self.left:
+                return
+            self.recorder.status.starting(self.launch, self.left)
+            self.recorder.bundles.wait()  # the engine's log is about to be written anew
+            try:
+                with self._engine() as engine:
+                    why = self._measure_all(engine)
+            except EngineError as error:
+                why = str(error)
+                break
+        for run in self.left:
+            self.recorder.unmeasured(self.launch, run, self._command, why)
+
+    @contextmanager
+    def _engine(self) -> Iterator[RunningEngine]:
+        """The engine inside the block, and no process of it after. Raises EngineError when it does not start."""
+        grace_s = _HASTY_STOP_GRACE_S
+        settings, job = self.recorder.settings, self.recorder.job
+        try:
+            engine = self.heart.run(start_engine(settings, job.study, self.launch.arm, job.job_id, self._started))
+            if engine.start_s is not None:
+                self.recorder.status.forecast.saw_start(engine.start_s)
+            yield engine
+            grace_s = _STOP_GRACE_S
+        finally:
+            if self._process is not None:
+                self._process.stop(grace_s)
+
+    def _started(self, command: Command, process: Process) -> None:
+        self._command, self._process = command, process
+
+    def _measure_all(self, engine: RunningEngine) -> str:
+        """Until nothing is left, or the engine is dead; returns why then."""
+        last_end_s: float | None = None
+        while self.left:
+            run = self.left[0]
+            seen = self._measure(engine, run)
+            idle_before_s = None if last_end_s is None else seen.warmup_began_s - last_end_s
+            self.recorder.measured(self.launch, run, engine, seen, idle_before_s)
+            del self.left[0]
+            if seen.engine_died:
+                return seen.error or ""
+            last_end_s = seen.ended_s
+        return ""
+
+    def _measure(self, engine: RunningEngine, run: PlannedRun) -> Measured:
+        recorder, study = self.recorder, self.recorder.job.study
+        recorder.status.warming_up(run)
+        seen = self.heart.run(
+            measure(
+                engine,
+                run,
+                study,
+                self.prompts[run.workload.name][: run.load.num_prompts],
+                request_timeout_s=recorder.settings.request_timeout_s,
+                before_window=self._before_window,
+                on_progress=recorder.status.measuring,
+            )
+        )
+        if seen.error is None and seen.ended_s is not None:
+            recorder.status.forecast.saw_run(run, seen.ended_s - seen.warmup_began_s)
+        return seen
+
+    async def _before_window(self) -> None:
+        """The last run's bundle must be on disk: nothing of ours may go on beside the measuring."""
+        await self.recorder.bundles.settled()
+        self.recorder.status.window_begins()

@@ -1,0 +1,90 @@
+"""Everything around a run that could have changed its numbers, found out rather than assumed."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import subprocess
+from pathlib import Path
+
+import psutil
+
+from jobs.engines.environment import whole_environment
+from jobs.engines.hardware import hardware_name, processors
+from jobs.engines.models import model_path
+from lab.metrics.records import Circumstances
+from lab.study import Arm, FlagValue, Study
+from lab.study.cell_ids import Contents
+from warehouse.settings import Settings
+from workers.engine_runtime.launch import Command, RunningEngine
+from workers.hub_cache import hub_revision
+from workers.probes.engine_gpus import EngineGpus
+from workers.probes.nvml import driver_version
+
+#: Addresses with passwords in them.
+_NOT_STORED = {"database_url", "broker_url"}
+
+
+def circumstances(
+    settings: Settings,
+    study: Study,
+    arm: Arm,
+    *,
+    contents: Contents,
+    engine: RunningEngine | Command | None,
+    gpus: EngineGpus,
+) -> Circumstances:
+    """`engine`: the running one, or as far as it came: its command, or None when not even that could be made."""
+    command = engine.command if isinstance(engine, RunningEngine) else engine
+    running = engine if isinstance(engine, RunningEngine) else None
+    draft = arm.speculation.model if arm.speculation else None
+    environment = whole_environment(settings, command.profile, command.own_environment) if command else None
+    flags = study.engine_flags | arm.flags
+    return Circumstances(
+        hardware=hardware_name(),
+        host=platform.node(),
+        cpu_count=len(processors()),
+        memory_bytes=psutil.virtual_memory().total,
+        os=platform.platform(),
+        python_version=platform.python_version(),
+        drafthouse_revision=_revision(),
+        engine=arm.engine,
+        engine_version=running.version if running else None,
+        command=command.words if command else (),
+        environment=command.told_environment if command else {},
+        effective_config=running.effective_config if running else {},
+        target_path=model_path(settings, study.target),
+        target_digest=contents.models.get(study.target),
+        target_revision=hub_revision(settings, study.target, environment, flags.get("revision")),
+        draft_path=None if draft is None else model_path(settings, draft),
+        draft_digest=None if draft is None else contents.models.get(draft),
+        draft_revision=None if draft is None else hub_revision(settings, draft, environment, _draft_revision(arm)),
+        driver_version=driver_version(),
+        gpus=tuple(map(str, gpus.gpus)),
+        gpus_found_by=gpus.found_by,
+        settings=settings.model_dump(mode="json", exclude=_NOT_STORED),
+        start_s=running.start_s if running else None,
+    )
+
+
+def _draft_revision(arm: Arm) -> FlagValue | None:
+    return arm.speculation.options.get("revision") if arm.speculation else None
+
+
+@functools.cache
+def _revision() -> str | None:
+    """The commit this code was started from, with `+changes` when files differ from it; None outside a checkout."""
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str | None:
+        try:
+            done = subprocess.run(("git", "-C", str(here), *arguments), capture_output=True, text=True, check=False)
+        except FileNotFoundError:
+            return None
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    tracked = git("ls-files", "--error-unmatch", __file__)  # installed inside another project's checkout: not ours
+    commit = git("rev-parse", "--verify", "HEAD") if tracked else None
+    if commit is None:
+        return None
+    return commit + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")

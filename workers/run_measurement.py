@@ -1,0 +1,177 @@
+"""One run: warm up, read the counters, load, read the counters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import aiohttp
+
+from jobs.datasets import Prompt, warm_up_prompts
+from lab.errors import EngineError
+from lab.metrics.records import ClientHealth, RequestRecord, ServerCounters, TelemetrySample
+from lab.study import Study
+from lab.study.plan import PlannedRun
+from workers.engine_runtime.launch import RunningEngine
+from workers.engine_runtime.readiness import is_healthy
+from workers.load.client import Ask, open_session
+from workers.load.driver import OnProgress, drive, warm_up
+from workers.probes.counters import read_counters
+from workers.probes.engine_gpus import NO_GPUS, EngineGpus
+from workers.probes.telemetry import probes_of
+
+#: The warm-up fills every stream at least once, with enough different prompts to compile what there is to compile.
+_MIN_WARMUP_REQUESTS = 4
+_MAX_WARMUP_TOKENS = 16
+#: A broken connection is seen at once, the end of the process behind it a little later.
+_DEATH_SHOWS_WITHIN_S = 5.0
+_LOOK_EVERY_S = 0.1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was seen of one run; `error` says why it failed."""
+
+    started_at: str  # UTC, ISO 8601
+    warmup_began_s: float  # time.monotonic
+    ended_s: float | None = None  # time.monotonic, when the window ended
+    error: str | None = None
+    engine_died: bool = False
+    duration_s: float | None = None
+    warmup_requests: int = 0  # that were answered: one that was refused has warmed nothing
+    warmup_s: float | None = None
+    counters_before: ServerCounters | None = None
+    counters_after: ServerCounters | None = None
+    log_begin_bytes: int | None = None
+    log_end_bytes: int | None = None
+    requests: tuple[RequestRecord, ...] = ()
+    telemetry: tuple[TelemetrySample, ...] = ()
+    client: ClientHealth | None = None
+    gpus: EngineGpus = NO_GPUS
+
+
+async def measure(
+    engine: RunningEngine,
+    run: PlannedRun,
+    study: Study,
+    prompts: Sequence[Prompt],
+    *,
+    request_timeout_s: float,
+    before_window: Callable[[], Awaitable[None]],
+    on_progress: OnProgress,
+) -> Measured:
+    """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
+
+    `before_window` is awaited between warm-up and window: nothing of ours may go on beside the measuring.
+    """
+    endpoint, load, workload = engine.command.endpoint, run.load, run.workload
+    ask = Ask(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
+    seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
+    try:
+        async with open_session(endpoint) as session, _watching(engine) as gone:
+            warm_ask = replace(ask, output_tokens=min(ask.output_tokens, _MAX_WARMUP_TOKENS))
+            warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
+            warm = await warm_up(session, endpoint, warm_prompts, load=load, ask=warm_ask)
+            seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
+            await before_window()
+            await _reset_prefix_cache(session, engine)
+            probes = await probes_of(engine, session)
+            seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
+            seen = replace(seen, started_at=_now(), log_begin_bytes=_log_bytes(engine))
+            async with probes.watching():
+                done = await drive(
+                    session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
+                )
+                log_end_bytes = _log_bytes(engine)
+            seen = replace(
+                seen,
+                ended_s=time.monotonic(),
+                log_end_bytes=log_end_bytes,
+                duration_s=done.duration_s,
+                requests=done.requests,
+            )
+            seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
+            seen = replace(seen, counters_after=await _counters(session, engine))
+    except EngineError as error:
+        seen = replace(seen, error=str(error))
+    return await _judged(engine, seen)
+
+
+async def _judged(engine: RunningEngine, seen: Measured) -> Measured:
+    """With the reason if it failed: the engine's death first, because everything else follows from it."""
+    seen = replace(seen, ended_s=seen.ended_s or time.monotonic())
+    errors = [record.error for record in seen.requests if record.error]
+    if seen.error or errors:
+        if (why := await _why_dead(engine)) is not None:
+            return replace(seen, error=why, engine_died=True)
+        if seen.error is None and len(errors) == len(seen.requests):
+            return replace(seen, error=f"all {len(errors)} requests failed, the first: {errors[0]}")
+    return seen
+
+
+async def _why_dead(engine: RunningEngine) -> str | None:
+    """Why the engine ended, or None where it lives; something went wrong, so it may be about to."""
+    give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
+    while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
+        if await is_healthy(engine.command.endpoint):
+            return None
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return why
+
+
+@contextlib.asynccontextmanager
+async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
+    """An event that is set when the engine's process has ended: no arrivals are waited for then."""
+    gone = asyncio.Event()
+
+    async def watch() -> None:
+        while engine.process.exit_status is None:  # noqa: ASYNC110 - another process sets no event of ours
+            await asyncio.sleep(_LOOK_EVERY_S)
+        gone.set()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield gone
+    finally:
+        watcher.cancel()
+
+
+async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> ServerCounters:
+    """Raises EngineError where an engine of our own does not tell them; another server may keep them to itself."""
+    kind = engine.command.kind
+    return await read_counters(
+        session, engine.command.endpoint.base_url, kind.metrics, required=not engine.command.endpoint.foreign
+    )
+
+
+async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> None:
+    """So that prompts sent in an earlier cell cost what they cost at first. An engine that has no such request answers
+    404, and a server that is not ours what it likes; how much came from the cache is in the counters of every run.
+    """
+    command = engine.command
+    if command.kind.reset_path is None:
+        return
+    try:
+        async with session.post(
+            f"{command.endpoint.base_url}{command.kind.reset_path}", allow_redirects=False
+        ) as response:
+            if response.status not in (200, 404) and not command.endpoint.foreign:
+                raise EngineError(f"the prefix cache was not reset: HTTP {response.status}")
+    except (aiohttp.ClientError, OSError) as error:
+        raise EngineError(f"the prefix cache was not reset: {type(error).__name__}: {error}") from error
+
+
+def _log_bytes(engine: RunningEngine) -> int | None:
+    """How long the engine's log is by now; None where the server is not ours, and its log is kept elsewhere."""
+    try:
+        return engine.command.log.stat().st_size if engine.command.words else None
+    except FileNotFoundError:
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,62 @@
+"""An OpenAI-compatible server around transformers' assisted generation. It runs in an engine's own environment.
+
+    python workers/transformers_server --model DIR [--assistant-model DIR | --prompt-lookup]
+        [--num-speculative-tokens K] [--host 127.0.0.1] [--port 8000] [--served-model-name NAME]
+
+That environment needs torch, transformers, aiohttp and pydantic (vLLM's has them all). The files here import one
+another by plain name, and nothing else of Drafthouse.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+
+from aiohttp import web
+from options import Options, parse
+from refusals import StartError
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    options = parse(sys.argv[1:])
+    try:
+        _serve(options, _reserve(options))
+    except StartError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _serve(options: Options, listener: socket.socket) -> None:
+    from loading import load  # noqa: PLC0415 - seconds of imports, which a wrong option need not wait for
+    from routes import application  # noqa: PLC0415 - likewise
+
+    models = load(options)
+    web.run_app(
+        application(options, models),
+        sock=listener,
+        print=None,
+        access_log=None,
+        handler_cancellation=True,  # a client that goes away ends its handler, and with it its generation
+        shutdown_timeout=1.0,
+    )
+
+
+def _reserve(options: Options) -> socket.socket:
+    """Takes the port before minutes of loading. Nobody can connect until the models are there."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        raise StartError(f"cannot listen on {options.host}:{options.port}: {error}") from error
+    return listener
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""What a worker does when it is woken, and what it looks for by itself.
+
+Celery carries one message without content. Everything else is in the job table, so a lost message costs seconds, and a
+broker that is away costs nothing to a job that is running.
+"""
+
+from __future__ import annotations
+
+import logging
+import platform
+import threading
+import time
+
+import sqlalchemy as sa
+
+from jobs.broker import wake
+from jobs.engines.capabilities import learn
+from jobs.engines.hardware import hardware_name, nvidia_gpus
+from jobs.leases import claim, has_queued, requeue_expired
+from jobs.table import Job
+from jobs.worker_registry import SAY_EVERY_S, introduce, say_there, tell_engines
+from lab.errors import UserError
+from warehouse.database import app_engine
+from warehouse.settings import Settings
+from workers.engine_runtime.process import end_leftovers
+from workers.heartbeat import Heart, WorkerStops
+from workers.job_runner import run_job
+from workers.worker_name import is_dead, worker_name
+
+logger = logging.getLogger(__name__)
+_LOOK_EVERY_S = 2.0
+
+
+class Worker:
+    """One worker process: works on one job at a time, and looks after the queue meanwhile."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._database = app_engine(settings)
+        self._name, self._hardware = worker_name(), hardware_name()
+        self._heart: Heart | None = None
+        self._job_id: str | None = None
+        self._quiet = threading.Lock()  # held while a job is measured, and while the engines are asked
+        self._has_learnt = False
+        self._said_s = 0.0  # time.monotonic
+        self._stopping = threading.Event()
+        self._looking = threading.Thread(target=self._look, name="queue", daemon=True)
+        self._broker_trouble: str | None = None
+
+    def start(self) -> None:
+        """Clear up after dead workers, say that this one is there, then look after the queue until `stop`."""
+        end_leftovers(self._settings.home / "engines")
+        introduce(
+            self._database,
+            self._name,
+            host=platform.node(),
+            hardware=self._hardware,
+            gpus=len(nvidia_gpus()),
+            is_dead=is_dead,
+        )
+        self._looking.start()
+
+    def stop(self) -> None:
+        """Give the current job back, its engine stopped, and take no other; may be called from a signal handler."""
+        self._stopping.set()
+        if (heart := self._heart) is not None:
+            heart.stop(WorkerStops("this worker was told to stop"))
+
+    def work(self) -> None:
+        """Run every queued job, one after the other."""
+        while not self._stopping.is_set():
+            with self._quiet:
+                job = claim(self._database, self._name, self._settings.lease_s, self._hardware)
+                if job is None:
+                    return
+                self._measure(job)
+
+    def _measure(self, job: Job) -> None:
+        logger.info("job %s (%s) claimed", job.job_id, job.name)
+        self._job_id = job.job_id
+        end_leftovers(self._settings.home / "engines")
+        with Heart(self._database, job, self._name, self._settings.lease_s) as heart:
+            self._heart = heart
+            if self._stopping.is_set():
+                self.stop()
+            run_job(self._settings, self._database, job, self._name, heart)
+            self._heart = self._job_id = None
+        logger.info("job %s left", job.job_id)
+
+    def _look(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            try:
+                for job_id in requeue_expired(self._database, is_dead):
+                    logger.warning("job %s: its worker died, it is queued again", job_id)
+                self._say_there()
+                self._learn_when_quiet()
+                if self._heart is None and has_queued(self._database, self._hardware):
+                    self._wake()
+            except sa.exc.DBAPIError as error:
+                logger.warning("the job table does not answer, trying again: %s", error.orig)
+
+    def _say_there(self) -> None:
+        now_s = time.monotonic()
+        if now_s - self._said_s >= SAY_EVERY_S:
+            say_there(self._database, self._name, self._job_id)
+            self._said_s = now_s
+
+    def _learn_when_quiet(self) -> None:
+        """Ask the engines what they can do, which takes seconds of a processor the first time: never beside a job."""
+        if self._has_learnt or not self._quiet.acquire(blocking=False):
+            return
+        try:
+            tell_engines(self._database, self._name, learn(self._settings))
+        except UserError as error:
+            logger.warning("the engines of this host cannot be asked what they can do: %s", error)
+        finally:
+            self._quiet.release()
+        self._has_learnt = True
+
+    def _wake(self) -> None:
+        """Said once when the broker goes, and once when it is back."""
+        trouble = wake(self._settings)
+        if trouble is not None and self._broker_trouble is None:
+            logger.warning("the broker is away, trying again until it is back: %s", trouble)
+        elif trouble is None and self._broker_trouble is not None:
+            logger.info("the broker is back")
+        self._broker_trouble = trouble
