@@ -20,7 +20,7 @@ GREEDY = """
 import sys
 from warehouse.database import app_engine
 from warehouse.settings import load_settings
-from workers.queue import claim, finish, heartbeat
+from jobs.leases import claim, finish, heartbeat
 database, me = app_engine(load_settings()), sys.argv[1]
 while job := claim(database, me, 30.0):
     heartbeat(database, job.job_id, me, 30.0, None)

@@ -26,7 +26,6 @@ from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
 from webapp.server import first_paint
 from webapp.shared import published_data
-from webapp.shared.page_files import page_file
 
 MAIN = Path(__file__).parents[2] / "webapp" / "server" / "main.py"
 

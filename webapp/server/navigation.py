@@ -97,7 +97,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
             st.Page(
                 page_file("external_results"),
                 url_path="external_results",
-                title="Others",
+                title="External results",
                 icon=":material/groups:",
                 help="Import result files of other tools, and see published figures beside what was measured here.",
             ),

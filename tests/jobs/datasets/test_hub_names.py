@@ -14,7 +14,7 @@ REVISION = "0" * 40
 COUNT = """
 from lab.errors import UserError
 from warehouse.settings import Settings
-from workers.workloads.tokenizer import target_tokenizer
+from jobs.datasets.tokenizer import target_tokenizer
 try:
     print(target_tokenizer(Settings(), "owner/model").count(["Hello world"]))
 except UserError as refused:

@@ -110,7 +110,7 @@ def test_a_mistake_in_a_large_value_does_not_make_a_large_sentence(walled: Walle
 _WHO_IS_KILLED = """
 import sys
 from pathlib import Path
-from warehouse.sandbox import run_sql
+from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
 run_sql(Settings(home=Path(sys.argv[1]), sql_timeout_s=3600), "select sleep_ms(3600000)")
 """

@@ -21,5 +21,5 @@ def test_every_page_is_drawn_light_and_dark_without_an_error_or_a_request_to_els
     measure_study(server.settings, study(name="to look at", repeats=2))
     assert screenshots.take(browser, server.url, tmp_path, widths_px=(1280,)) == []
     pages = {file.name.removesuffix("-light-1280.png") for file in tmp_path.glob("*-light-1280.png")}
-    assert {"home", "results", "submit", "jobs", "run", "sql", "others"} <= pages
+    assert {"home", "results", "submit", "jobs", "run", "sql", "external-results"} <= pages
     assert pages == {file.name.removesuffix("-dark-1280.png") for file in tmp_path.glob("*-dark-1280.png")}

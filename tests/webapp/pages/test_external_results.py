@@ -32,15 +32,15 @@ def said(app: AppTest) -> str:
 
 
 def test_an_uploaded_file_becomes_a_run_with_its_labels(open_page: OpenPage, settings: Settings) -> None:
-    app = uploaded(open_page("others"), FILE.read_bytes(), "hardware=H200, study=theirs")
+    app = uploaded(open_page("external_results"), FILE.read_bytes(), "hardware=H200, study=theirs")
     assert "1 new run of 1: on the Results page in seconds, as imported-" in said(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
 
 
 def test_the_same_file_again_is_said_to_be_known(open_page: OpenPage, settings: Settings) -> None:
-    uploaded(open_page("others"), FILE.read_bytes())
-    assert "none of them is new" in said(uploaded(open_page("others"), FILE.read_bytes()))
+    uploaded(open_page("external_results"), FILE.read_bytes())
+    assert "none of them is new" in said(uploaded(open_page("external_results"), FILE.read_bytes()))
 
 
 @pytest.mark.parametrize(
@@ -54,25 +54,25 @@ def test_the_same_file_again_is_said_to_be_known(open_page: OpenPage, settings: 
 def test_what_cannot_be_imported_is_said_and_nothing_is_kept(
     open_page: OpenPage, settings: Settings, content: bytes, labels: str, sentence: str
 ) -> None:
-    assert sentence in said(uploaded(open_page("others"), content, labels))
+    assert sentence in said(uploaded(open_page("external_results"), content, labels))
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
 
 
 def test_published_figures_are_shown_with_their_doubts_and_a_way_to_repeat_them(open_page: OpenPage) -> None:
-    app = open_page("others", source="friday-night-2025-12")
+    app = open_page("external_results", source="friday-night-2025-12")
     assert "output_throughput is 158 and 37 tok/s in the same setting" in words(app)
     assert len(app.dataframe[-1].value) == 9
 
 
 def test_a_source_that_measured_nothing_has_its_doubts_only(open_page: OpenPage) -> None:
-    app = open_page("others", source="practice-2026")
+    app = open_page("external_results", source="practice-2026")
     assert "about 4.5 tokens a round" in words(app)
     assert len(app.dataframe) == 0
 
 
 def test_what_was_repeated_stands_beside_with_what_differs(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, preset("friday-night", reference=True))
-    app = open_page("others", source="friday-night-2025-12")
+    app = open_page("external_results", source="friday-night-2025-12")
     assert job_id in words(app)
     assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in words(app)
     beside = app.dataframe[0].value

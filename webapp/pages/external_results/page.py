@@ -1,4 +1,4 @@
-"""Others: result files of other tools, and published figures beside what was measured here."""
+"""External results: result files of other tools, and published figures beside what was measured here."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _show_repeated(source: str, name: str) -> None:
 
 
 def _table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
-    drawing.show_table(frame, _TITLES, title, View("others", {url_params.SOURCE.key: (source,)}), key)
+    drawing.show_table(frame, _TITLES, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
