@@ -1,13 +1,25 @@
-"""How `make test` shares the tests among two processes: `pytest -n 2 -p tests.side_by_side`."""
+"""How `make test` shares tests between two processes (`pytest -n 2 -p tests.side_by_side`), and its slowest files."""
 
 from __future__ import annotations
+
+import resource
+from collections import defaultdict
+from collections.abc import Generator
+from operator import itemgetter
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-#: Which files share a process. Engines never measure two at once, because they are bound to the same processor;
-#: other files share servers that take seconds to start.
-_TOGETHER = {"_for_real": "measuring", "tests/e2e/": "measuring", "/transformers_server/": "transformers"}
+#: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
+#: are bound to the same processor; other files share servers that take seconds to start.
+_TOGETHER = {
+    "tests/e2e/": "measuring",
+    "tests/validity_for_real/": "measuring",
+    "tests/webapp/browser/": "browser",
+    "/transformers_server/": "transformers",
+}
+_BEGIN_WITH = tuple(dict.fromkeys(_TOGETHER.values()))
+_SLOWEST, _CPU = 10, "processor seconds"
 
 
 def group_of(nodeid: str) -> str:
@@ -23,10 +35,55 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         return group_of(nodeid)
 
 
+class _Seconds:
+    """Sums, file by file, what both processes report."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.cpu_s = defaultdict[str, float](float), defaultdict[str, float](float)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        file = report.nodeid.partition("::")[0]
+        self.wall_s[file] += report.duration
+        self.cpu_s[file] += sum(float(str(value)) for name, value in report.user_properties if name == _CPU)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        terminalreporter.section(f"slowest {_SLOWEST} files")
+        terminalreporter.line("seconds  of a processor  file")
+        for file, seconds in sorted(self.wall_s.items(), key=itemgetter(1), reverse=True)[:_SLOWEST]:
+            terminalreporter.line(f"{seconds:7.1f}  {self.cpu_s[file]:14.1f}  {file}")
+        wall_s, cpu_s = sum(self.wall_s.values()), sum(self.cpu_s.values())
+        terminalreporter.line(f"{wall_s:7.1f}  {cpu_s:14.1f}  all {len(self.wall_s)} files")
+
+
+class _ProcessorTime:
+    """Tells with each report the processor seconds of this process, and of the children that it waited for."""
+
+    def __init__(self) -> None:
+        self.until_now_s = _cpu_s()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        before_s, self.until_now_s = self.until_now_s, _cpu_s()
+        report.user_properties = [(_CPU, self.until_now_s - before_s)]
+        return report
+
+
+def _cpu_s() -> float:
+    usages = (resource.getrusage(whose) for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_ProcessorTime())
+    config.pluginmanager.register(_Seconds())
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
     return _Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest group first; the others follow in their order beside it."""
-    items.sort(key=lambda item: group_of(item.nodeid) != "measuring")
+    """The groups first, the longest of them at the very beginning; the files follow in their order beside them."""
+    places = {group: place for place, group in enumerate(_BEGIN_WITH)}
+    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
