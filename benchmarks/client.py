@@ -18,7 +18,8 @@ from benchmarks.our_client import Figures
 from benchmarks.processes import counted, own_home, serving, vllm_environment, vllm_program
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
-from jobs.datasets import Prompt, load_prompts
+from jobs.datasets.loader import load_prompts
+from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
 from lab.study import Arm, Load, Study, Workload
 from warehouse.settings import Settings

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Load, Sampling

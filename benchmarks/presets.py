@@ -11,7 +11,7 @@ import time
 
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
-from jobs.presets import preset, preset_names
+from jobs.presets import load_preset, preset_names
 from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.estimate import History, estimate
@@ -30,7 +30,7 @@ def run(settings: Settings, _repeats: int) -> None:
 
 def measured(settings: Settings, name: str) -> Row:
     """One preset in a home of its own. Raises EngineError unless every one of its runs completed."""
-    study = preset(name, reference=True)
+    study = load_preset(name, reference=True)
     print(f"presets: {study.name}", file=sys.stderr, flush=True)
     with own_home(settings) as own:
         migrate(own)

@@ -23,9 +23,11 @@ from benchmarks.our_client import Figures, figures
 from benchmarks.processes import own_home
 from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
-from jobs.datasets import Prompt, load_prompts
+from jobs.datasets.loader import load_prompts
+from jobs.datasets.prompt import Prompt
 from jobs.engines.models import check_model
-from jobs.queue import claim, submit
+from jobs.leases import claim
+from jobs.queue import submit
 from jobs.table import Job
 from lab.errors import EngineError
 from lab.study.plan import plan

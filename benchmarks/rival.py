@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from jobs.engines.models import model_path
 from warehouse.settings import Settings
 

@@ -16,7 +16,7 @@ from benchmarks.client import FLAGS
 from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
-from jobs.datasets import load_prompts
+from jobs.datasets.loader import load_prompts
 from jobs.engines.models import check_model, model_path
 from jobs.queue import job, submit
 from lab.errors import EngineError

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from cli.output import print_json, print_table
-from jobs import datasets as workloads
-from jobs.datasets import DatasetState
+from jobs.datasets.listing import DatasetState, add_dataset, list_datasets
+from jobs.datasets.registry import remove_dataset
 from warehouse.settings import load_settings
 
 app = typer.Typer(help="What prompts there are, and registering your own.")
@@ -24,7 +24,7 @@ def datasets(
     """List the datasets, with source, licence, where to get the file, and whether it is registered here."""
     if context.invoked_subcommand is not None:
         return
-    found = workloads.datasets(load_settings())
+    found = list_datasets(load_settings())
     if as_json:
         print_json([each.model_dump(mode="json") for each in found])
         return
@@ -45,7 +45,7 @@ def add(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Check a whole file and register a copy of it; a wrong line is named, and nothing of the file is kept then."""
-    added = workloads.add_dataset(load_settings(), name, file)
+    added = add_dataset(load_settings(), name, file)
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
@@ -56,7 +56,7 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="As it was registered.")]) -> None:
     """Forget a registered file and delete the copy; the original stays where it is."""
-    workloads.remove_dataset(load_settings(), name)
+    remove_dataset(load_settings(), name)
     print(f"dataset {name} is no longer registered")
 
 

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from sqlalchemy import Engine
 
-from jobs.presets import preset
-from jobs.queue import Job, job, submit
+from jobs.presets import load_preset
+from jobs.queue import job, submit
+from jobs.table import Job
 from lab.study import Study
 from lab.study.plan import plan
 from services.supervisor import page_url
@@ -24,7 +25,7 @@ _ACTIVE = ("queued", "running")
 
 
 def demo_study() -> Study:
-    return preset("demo")
+    return load_preset("demo")
 
 
 def results_url(settings: Settings, job_id: str) -> str:

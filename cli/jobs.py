@@ -8,7 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from cli.output import jobs_table, print_json
-from jobs import queue
+from jobs import order, queue
+from jobs.engine_logs import log_tail
+from jobs.table import Job
 from warehouse.database import app_engine
 from warehouse.settings import load_settings
 
@@ -46,19 +48,19 @@ def priority(
     job_id: JobId, value: Annotated[int, typer.Argument(help="Higher runs earlier; a new job has 0.")]
 ) -> None:
     """Move a job that waits; of equal ones the older runs first. For less than 0 write `-- -5`."""
-    queue.reprioritise(app_engine(load_settings()), job_id, value)
+    order.reprioritise(app_engine(load_settings()), job_id, value)
     print(f"{job_id} has priority {value}")
 
 
 def logs(job_id: JobId, *, lines: Annotated[int, typer.Option(help="How many lines of its end.")] = 200) -> None:
     """Show the engine's log of a job."""
-    print(queue.log_tail(load_settings(), job_id, lines))
+    print(log_tail(load_settings(), job_id, lines))
 
 
 VERBS = (jobs, cancel, retry, priority, logs)
 
 
-def _as_dict(job: queue.Job) -> dict[str, Any]:
+def _as_dict(job: Job) -> dict[str, Any]:
     row = asdict(job)
     row["study"] = job.study.model_dump(mode="json")
     row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")

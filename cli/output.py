@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.follow import time_left, what_runs
-from jobs.queue import Job
+from jobs.table import Job
 
 
 def print_json(value: Any) -> None:

@@ -11,7 +11,7 @@ import typer
 from cli import follow as demos
 from cli.output import print_json, print_table
 from jobs import queue
-from jobs.presets import preset
+from jobs.presets import load_preset
 from lab.study import Study
 from warehouse.database import app_engine, open_warehouse
 from warehouse.settings import Settings, load_settings
@@ -42,7 +42,7 @@ def replicate(
 
     settings = load_settings()
     name = preset_of(source, study)
-    ours = preset(name, reference=reference)
+    ours = load_preset(name, reference=reference)
     with open_warehouse(settings) as con:
         job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.output import print_json, print_table
-from jobs.forecast import forecast
-from jobs.presets import preset, preset_names, presets
+from jobs.forecast import forecast_study
+from jobs.presets import all_presets, load_preset, preset_names
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_from_json, study_from_toml
@@ -23,7 +23,7 @@ def named_study(name: str, *, reference: bool = False) -> Study:
     Raises UserError for what is none of them, or no study.
     """
     if name in preset_names() and not Path(name).is_file():
-        return preset(name, reference=reference)
+        return load_preset(name, reference=reference)
     study = _read(name)
     return reference_version(study) if reference else study
 
@@ -39,7 +39,7 @@ def _read(name: str) -> Study:
 
 
 def show_presets(*, as_json: bool) -> None:
-    found = presets()
+    found = all_presets()
     if as_json:
         shown = ((each, {"study": each.study.model_dump(mode="json")}) for each in found)
         print_json([asdict(each) | study for each, study in shown])
@@ -61,7 +61,7 @@ def show_plan(settings: Settings, study: Study, *, as_json: bool) -> None:
 
 def plan_as_dict(settings: Settings, study: Study) -> dict[str, Any]:
     """What a program may want to know before it submits the study."""
-    estimate = forecast(settings, study)
+    estimate = forecast_study(settings, study)
     return {
         "study": study.name,
         "target": study.target,

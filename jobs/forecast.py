@@ -15,7 +15,7 @@ from warehouse.database import open_warehouse
 from warehouse.settings import Settings
 
 
-def forecast(settings: Settings, study: Study) -> Estimate:
+def forecast_study(settings: Settings, study: Study) -> Estimate:
     """What the study asks of this host (or of the hardware it names), by the runs in the published warehouse."""
     past = history(settings, study.target, study.hardware)
     small = study.target == TARGET or (local_folder(settings, study.target) is not None and not nvidia_gpus())

@@ -26,12 +26,12 @@ class Preset:
     study: Study
 
 
-def presets() -> list[Preset]:
+def all_presets() -> list[Preset]:
     """All of them, in the order of their names."""
     return [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
-def preset(name: str, *, reference: bool = False) -> Study:
+def load_preset(name: str, *, reference: bool = False) -> Study:
     """The study of this name; `reference`: scaled down to the reference pair. Raises UserError for an unknown name."""
     path = FOLDER / f"{name}.toml"
     names = preset_names()

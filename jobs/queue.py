@@ -1,7 +1,4 @@
-"""The job table for those who submit and watch: the only module of workers that the web page imports.
-
-The worker's side (claim, heartbeat, finish) is in jobs.leases and offered here too.
-"""
+"""The queue for users: submit, list, look up, cancel and retry jobs. The workers' side is `jobs.leases`."""
 
 from __future__ import annotations
 
@@ -12,17 +9,9 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from jobs.broker import wake
-from jobs.datasets import DatasetState, add_dataset, datasets, remove_dataset
-from jobs.engine_logs import log_tail
-from jobs.engines.capabilities import Capabilities
-from jobs.engines.known import known_engines
-from jobs.forecast import forecast
-from jobs.leases import LeaseLost, claim, finish, heartbeat, release, requeue_expired
-from jobs.order import check_hardware, estimated_starts, move_down, move_up, reprioritise
-from jobs.presets import Preset, preset, presets
+from jobs.order import check_hardware
 from jobs.submission import check_study
-from jobs.table import FINISHED, Event, Job, Progress, State, add_event, find, job_from_row, known_job
-from jobs.worker_registry import WorkerSeen, workers
+from jobs.table import FINISHED, Event, Job, add_event, find, job_from_row, known_job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
@@ -30,44 +19,6 @@ from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.database import app_engine, reading
 from warehouse.settings import Settings
-
-__all__ = [
-    "FINISHED",
-    "Capabilities",
-    "DatasetState",
-    "Event",
-    "Job",
-    "LeaseLost",
-    "Preset",
-    "Progress",
-    "State",
-    "WorkerSeen",
-    "add_dataset",
-    "cancel",
-    "check_study",
-    "claim",
-    "datasets",
-    "estimated_starts",
-    "events",
-    "finish",
-    "forecast",
-    "heartbeat",
-    "job",
-    "jobs",
-    "known_engines",
-    "log_tail",
-    "move_down",
-    "move_up",
-    "preset",
-    "presets",
-    "release",
-    "remove_dataset",
-    "reprioritise",
-    "requeue_expired",
-    "retry",
-    "submit",
-    "workers",
-]
 
 
 def submit(settings: Settings, study: Study, priority: int = 0) -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
-from jobs.datasets import check_workload, dataset_path
-from jobs.datasets.resolve import find
+from jobs.datasets.check import check_workload
+from jobs.datasets.resolve import dataset_path, find
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import Problem, arm_problems, flag_problems
 from jobs.engines.hardware import hardware_name
 from jobs.engines.kinds import KINDS
-from jobs.engines.known import known_engines
 from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
+from jobs.worker_registry import known_engines
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
 from warehouse.database import app_engine

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
+from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.known import engines_from_json, engines_to_json
 from warehouse.app_db.schema import workers as workers_table
 from warehouse.database import reading
 
@@ -18,6 +18,7 @@ SAY_EVERY_S = 10.0
 #: One that has said nothing for this long is away; what it told of itself is kept for a while.
 AWAY_AFTER_S = 3 * SAY_EVERY_S
 _FORGOTTEN_AFTER = timedelta(days=30)
+_ENGINES = TypeAdapter(list[Capabilities])
 
 
 @dataclass(frozen=True)
@@ -63,8 +64,18 @@ def say_there(engine: sa.Engine, worker: str, job_id: str | None) -> None:
 
 
 def tell_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
-    """What the worker's engines can do."""
-    _update(engine, worker, engines_json=engines_to_json(list(engines)))
+    """Store what the worker's engines can do."""
+    _update(engine, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
+
+
+def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabilities]:
+    """Return the engines of every worker with `hardware` in the name of its hardware, each distinct one once."""
+    reported = sa.select(workers_table.c.hardware, workers_table.c.engines_json)
+    reported = reported.where(workers_table.c.engines_json.is_not(None)).order_by(workers_table.c.last_seen.desc())
+    with reading(engine).connect() as connection:
+        rows = connection.execute(reported).all()
+    texts = [text for name, text in rows if hardware is None or hardware.lower() in name.lower()]
+    return list({each.digest(): each for text in texts for each in _ENGINES.validate_json(text)}.values())
 
 
 def _update(engine: sa.Engine, worker: str, **values: object) -> None:
@@ -74,5 +85,5 @@ def _update(engine: sa.Engine, worker: str, **values: object) -> None:
 
 def _seen(row: sa.RowMapping) -> WorkerSeen:
     values = dict(row)
-    told = values.pop("engines_json")
-    return WorkerSeen(engines=None if told is None else tuple(engines_from_json(told)), **values)
+    engines_json = values.pop("engines_json")
+    return WorkerSeen(engines=None if engines_json is None else tuple(_ENGINES.validate_json(engines_json)), **values)

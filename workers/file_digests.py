@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from jobs.datasets import dataset_digest
+from jobs.datasets.listing import dataset_digest
 from jobs.engines.models import local_folder
 from lab.study import Study
 from lab.study.cell_ids import Contents

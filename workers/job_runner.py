@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from jobs.datasets import load_prompts
+from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State

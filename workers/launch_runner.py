@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.errors import EngineError
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 
 import aiohttp
 
-from jobs.datasets import Prompt, warm_up_prompts
+from jobs.datasets.prompt import Prompt
+from jobs.datasets.warm_up import warm_up_prompts
 from lab.errors import EngineError
 from lab.metrics.records import ClientHealth, RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Study

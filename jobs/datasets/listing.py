@@ -36,7 +36,7 @@ class DatasetState(Frozen):
     added_at: str | None = None  # UTC, ISO 8601
 
 
-def datasets(settings: Settings) -> list[DatasetState]:
+def list_datasets(settings: Settings) -> list[DatasetState]:
     """Every dataset of Drafthouse's own in the order of the catalogue, then the user's by name."""
     own = [entry for entry in registry.all_registered(settings) if entry.name not in DATASETS]
     return [_state(settings, each) for each in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]

@@ -56,7 +56,7 @@ def add(settings: Settings, name: str, file: Path) -> Registered:
     return entry
 
 
-def remove(settings: Settings, name: str) -> None:
+def remove_dataset(settings: Settings, name: str) -> None:
     """Raises UserError when nothing is registered under the name."""
     with _alone(settings):
         entry = registered(settings, name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.presets import preset
+from jobs.presets import load_preset
 from tests.cli.homes import Home, new_home
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
@@ -41,7 +41,7 @@ def test_the_preset_is_submitted_once_and_waited_for_after_that(home: Home, monk
 
 
 def test_once_it_has_run_both_stand_side_by_side_with_what_differs(home: Home, settings: Settings) -> None:
-    job_id = measure_study(settings, preset("friday-night", reference=True))
+    job_id = measure_study(settings, load_preset("friday-night", reference=True))
     said = home.ask("replicate", SOURCE, "--reference").stdout
     assert f"{SOURCE} beside {job_id}" in said
     assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in said

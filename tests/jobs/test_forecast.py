@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobs.engines.hardware import hardware_name
-from jobs.forecast import forecast
+from jobs.forecast import forecast_study
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from tests.warehouse.runs import BASELINE_ARM, circumstances, request, write_run
@@ -50,7 +50,7 @@ def measured(home: Home) -> Home:
 
 
 def seconds(settings: Settings, **changes: Any) -> tuple[float, int]:
-    found = forecast(settings, small(**changes))
+    found = forecast_study(settings, small(**changes))
     return found.seconds, found.runs_from_history
 
 
@@ -69,7 +69,7 @@ def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict
 
 def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
     arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
-    found = forecast(measured.settings, small(arms=arms))
+    found = forecast_study(measured.settings, small(arms=arms))
     assert (found.launches_from_history, found.runs_from_history, found.runs) == (4, 2, 4)
 
 

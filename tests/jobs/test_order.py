@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs import queue
+from jobs import leases, order, queue
 from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queue_key
 from jobs.table import Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerSeen, introduce
@@ -122,29 +122,29 @@ def test_an_order_that_is_there_already_changes_nothing() -> None:
 
 def test_a_job_is_moved_up_and_down_one_place_at_a_time(home: Home) -> None:
     first, second, third = (home.submit() for _ in range(3))
-    queue.move_up(home.database, third)
+    order.move_up(home.database, third)
     assert ids(home) == [first, third, second]
-    queue.move_up(home.database, third)
+    order.move_up(home.database, third)
     assert ids(home) == [third, first, second]
-    queue.move_up(home.database, third)  # it is the first
+    order.move_up(home.database, third)  # it is the first
     assert ids(home) == [third, first, second]
-    queue.move_down(home.database, first)
+    order.move_down(home.database, first)
     assert ids(home) == [third, second, first]
-    claimed = [queue.claim(home.database, "me", 30.0) for _ in range(3)]
+    claimed = [leases.claim(home.database, "me", 30.0) for _ in range(3)]
     assert [each.job_id for each in claimed if each] == [third, second, first]
 
 
 def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) -> None:
     first, second = home.submit(), home.submit()
-    queue.reprioritise(home.database, second, 3)
+    order.reprioritise(home.database, second, 3)
     assert ids(home) == [second, first]
     assert home.event_kinds(second) == ["submitted", "priority"]
 
 
 def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
     job_id = home.submit()
-    queue.claim(home.database, "me", 30.0)
-    for ask in (queue.move_up, queue.move_down, lambda engine, one: queue.reprioritise(engine, one, 1)):
+    leases.claim(home.database, "me", 30.0)
+    for ask in (order.move_up, order.move_down, lambda engine, one: order.reprioritise(engine, one, 1)):
         with pytest.raises(UserError, match="is running: only a job that waits"):
             ask(home.database, job_id)
         with pytest.raises(UserError, match="there is no job nobody"):
@@ -153,7 +153,7 @@ def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
 
 def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
     with pytest.raises(UserError, match="use -1000000 to 1000000"):
-        queue.reprioritise(home.database, home.submit(), MAX_PRIORITY + 1)
+        order.reprioritise(home.database, home.submit(), MAX_PRIORITY + 1)
 
 
 def submit_for(home: Home, hardware: str | None) -> str:
@@ -164,9 +164,9 @@ def submit_for(home: Home, hardware: str | None) -> str:
 @pytest.mark.parametrize("wanted", ["h200", "NVIDIA", "2 x nvidia h200"])
 def test_a_job_is_claimed_only_by_a_worker_that_has_its_hardware(home: Home, wanted: str) -> None:
     job_id = submit_for(home, wanted)
-    assert queue.claim(home.database, "cpu", 30.0, "AMD EPYC 7B13") is None
-    assert queue.claim(home.database, "unknown", 30.0) is None
-    claimed = queue.claim(home.database, "gpu", 30.0, "2 x NVIDIA H200")
+    assert leases.claim(home.database, "cpu", 30.0, "AMD EPYC 7B13") is None
+    assert leases.claim(home.database, "unknown", 30.0) is None
+    claimed = leases.claim(home.database, "gpu", 30.0, "2 x NVIDIA H200")
     assert claimed is not None
     assert (claimed.job_id, claimed.hardware) == (job_id, wanted.lower())
 
@@ -174,7 +174,7 @@ def test_a_job_is_claimed_only_by_a_worker_that_has_its_hardware(home: Home, wan
 def test_a_job_that_names_no_hardware_does_not_wait_behind_one_that_does(home: Home) -> None:
     submit_for(home, "H200")
     any_job = submit_for(home, None)
-    claimed = queue.claim(home.database, "cpu", 30.0, "AMD EPYC")
+    claimed = leases.claim(home.database, "cpu", 30.0, "AMD EPYC")
     assert claimed is not None
     assert claimed.job_id == any_job
 
@@ -182,8 +182,8 @@ def test_a_job_that_names_no_hardware_does_not_wait_behind_one_that_does(home: H
 @pytest.mark.parametrize("text", ["%", "_", "H_00", "100%"])
 def test_signs_that_mean_something_to_a_database_mean_nothing_in_a_name(home: Home, text: str) -> None:
     submit_for(home, text)
-    assert queue.claim(home.database, "gpu", 30.0, "NVIDIA H200") is None
-    assert queue.claim(home.database, "gpu", 30.0, f"odd {text} name") is not None
+    assert leases.claim(home.database, "gpu", 30.0, "NVIDIA H200") is None
+    assert leases.claim(home.database, "gpu", 30.0, f"odd {text} name") is not None
 
 
 @given(st.text(max_size=8), st.none() | st.text(min_size=1, max_size=4))

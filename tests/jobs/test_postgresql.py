@@ -17,7 +17,8 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
-from jobs import queue
+from jobs import leases, queue
+from jobs.leases import LeaseLost
 from lab.cost import Price
 from lab.errors import RevisionError
 from tests.jobs.test_queue import GREEDY
@@ -104,13 +105,13 @@ def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> 
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
     job_id = home.submit()
-    claimed = queue.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
     assert claimed.study == home.study()
-    assert queue.heartbeat(home.database, job_id, "me", 30.0, None)
+    assert leases.heartbeat(home.database, job_id, "me", 30.0, None)
     queue.cancel(home.database, job_id)
-    assert not queue.heartbeat(home.database, job_id, "me", 30.0, None)
-    queue.finish(home.database, job_id, "me", "cancelled")
+    assert not leases.heartbeat(home.database, job_id, "me", 30.0, None)
+    leases.finish(home.database, job_id, "me", "cancelled")
     queue.retry(home.database, job_id)
     assert (home.job(job_id).state, home.job(job_id).tries) == ("queued", 1)
     assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested", "cancelled", "retried"]
@@ -118,10 +119,10 @@ def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home)
 
 def test_a_job_whose_worker_fell_silent_is_queued_again(home: Home) -> None:
     job_id = home.submit()
-    queue.claim(home.database, "me", 0.0)
-    assert queue.requeue_expired(home.database) == [job_id]
-    with pytest.raises(queue.LeaseLost):
-        queue.heartbeat(home.database, job_id, "me", 30.0, None)
+    leases.claim(home.database, "me", 0.0)
+    assert leases.requeue_expired(home.database) == [job_id]
+    with pytest.raises(LeaseLost):
+        leases.heartbeat(home.database, job_id, "me", 30.0, None)
 
 
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:

@@ -9,8 +9,10 @@ from collections import Counter
 
 import pytest
 
-from jobs import queue
+from jobs import leases, queue
+from jobs.engine_logs import log_tail
 from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
+from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 
@@ -29,14 +31,14 @@ while job := claim(database, me, 30.0):
 """
 
 
-def progress(runs_done: int = 0) -> queue.Progress:
-    return queue.Progress(
+def progress(runs_done: int = 0) -> Progress:
+    return Progress(
         phase="measuring", arm="a", runs_total=4, runs_done=runs_done, runs_failed=1, at="2026-11-21T04:00:00+00:00"
     )
 
 
-def claimed(home: Home, worker: str = "me") -> queue.Job:
-    job = queue.claim(home.database, worker, LEASE_S)
+def claimed(home: Home, worker: str = "me") -> Job:
+    job = leases.claim(home.database, worker, LEASE_S)
     assert job is not None
     return job
 
@@ -58,7 +60,7 @@ def test_the_same_study_may_be_submitted_twice(home: Home) -> None:
 def test_higher_priority_is_claimed_first_then_the_older(home: Home) -> None:
     ids = [queue.submit(home.settings, home.study(), priority) for priority in (0, 5, 0, 5)]
     assert [claimed(home).job_id for _ in ids] == [ids[1], ids[3], ids[0], ids[2]]
-    assert queue.claim(home.database, "me", LEASE_S) is None
+    assert leases.claim(home.database, "me", LEASE_S) is None
 
 
 def test_two_workers_never_get_the_same_job(home: Home) -> None:
@@ -81,7 +83,7 @@ def test_two_workers_never_get_the_same_job(home: Home) -> None:
 def test_a_heartbeat_carries_progress_and_renews_the_lease(home: Home) -> None:
     job = claimed(home) if home.submit() else None
     assert job is not None
-    assert queue.heartbeat(home.database, job.job_id, "me", 1000.0, progress()) is True
+    assert leases.heartbeat(home.database, job.job_id, "me", 1000.0, progress()) is True
     found = home.job(job.job_id)
     assert found.progress == progress()
     assert (found.lease_expires_at or 0) > time.time() + 900
@@ -89,15 +91,15 @@ def test_a_heartbeat_carries_progress_and_renews_the_lease(home: Home) -> None:
 
 def test_a_lease_that_ran_out_puts_the_job_back_and_its_worker_may_write_nothing_more(home: Home) -> None:
     job_id = home.submit()
-    queue.claim(home.database, "slow", lease_s=0.0)
-    assert queue.requeue_expired(home.database) == [job_id]
+    leases.claim(home.database, "slow", lease_s=0.0)
+    assert leases.requeue_expired(home.database) == [job_id]
     assert claimed(home, "quick").job_id == job_id
     with pytest.raises(LeaseLost):
-        queue.heartbeat(home.database, job_id, "slow", LEASE_S, progress())
+        leases.heartbeat(home.database, job_id, "slow", LEASE_S, progress())
     with pytest.raises(LeaseLost):
-        queue.finish(home.database, job_id, "slow", "done")
+        leases.finish(home.database, job_id, "slow", "done")
     with pytest.raises(LeaseLost):
-        queue.release(home.database, job_id, "slow")
+        leases.release(home.database, job_id, "slow")
     assert home.job(job_id).worker == "quick"
     assert home.event_kinds(job_id) == ["submitted", "claimed", "requeued", "claimed"]
 
@@ -105,25 +107,25 @@ def test_a_lease_that_ran_out_puts_the_job_back_and_its_worker_may_write_nothing
 def test_a_lease_that_runs_is_left_alone(home: Home) -> None:
     home.submit()
     claimed(home)
-    assert queue.requeue_expired(home.database) == []
+    assert leases.requeue_expired(home.database) == []
 
 
 def test_the_job_of_a_worker_known_to_be_dead_is_put_back_at_once(home: Home) -> None:
     job_id = home.submit()
     claimed(home, "dead")
-    assert queue.requeue_expired(home.database, lambda worker: worker == "dead") == [job_id]
+    assert leases.requeue_expired(home.database, lambda worker: worker == "dead") == [job_id]
 
 
 def test_a_job_that_kills_every_worker_at_the_same_point_has_failed_and_can_be_retried(home: Home) -> None:
     job_id = home.submit()
     for _ in range(MAX_DEATHS_AT_ONE_POINT + 1):
-        queue.claim(home.database, "me", lease_s=0.0)
-        queue.requeue_expired(home.database)
+        leases.claim(home.database, "me", lease_s=0.0)
+        leases.requeue_expired(home.database)
     assert home.job(job_id).state == "failed"
     assert "died" in (home.job(job_id).error or "")
     queue.retry(home.database, job_id)
-    queue.claim(home.database, "me", lease_s=0.0)
-    queue.requeue_expired(home.database)
+    leases.claim(home.database, "me", lease_s=0.0)
+    leases.requeue_expired(home.database)
     assert home.job(job_id).state == "queued"
 
 
@@ -132,38 +134,38 @@ def test_a_queued_job_is_cancelled_at_once(home: Home) -> None:
     queue.cancel(home.database, job_id)
     queue.cancel(home.database, job_id)
     assert home.job(job_id).state == "cancelled"
-    assert queue.claim(home.database, "me", LEASE_S) is None
+    assert leases.claim(home.database, "me", LEASE_S) is None
 
 
 def test_the_worker_of_a_running_job_hears_of_the_cancelling(home: Home) -> None:
     job_id = home.submit()
     claimed(home)
     queue.cancel(home.database, job_id)
-    assert queue.heartbeat(home.database, job_id, "me", LEASE_S, None) is False
+    assert leases.heartbeat(home.database, job_id, "me", LEASE_S, None) is False
 
 
 def test_a_job_whose_worker_died_while_it_was_being_cancelled_is_cancelled(home: Home) -> None:
     job_id = home.submit()
-    queue.claim(home.database, "me", lease_s=0.0)
+    leases.claim(home.database, "me", lease_s=0.0)
     queue.cancel(home.database, job_id)
-    queue.requeue_expired(home.database)
+    leases.requeue_expired(home.database)
     assert home.job(job_id).state == "cancelled"
 
 
 @pytest.mark.parametrize("state", ["done", "failed"])
-def test_what_has_ended_cannot_be_cancelled(home: Home, state: queue.State) -> None:
+def test_what_has_ended_cannot_be_cancelled(home: Home, state: State) -> None:
     job_id = home.submit()
     claimed(home)
-    queue.finish(home.database, job_id, "me", state)
+    leases.finish(home.database, job_id, "me", state)
     with pytest.raises(UserError, match=f"is {state} already"):
         queue.cancel(home.database, job_id)
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
-def test_an_ended_job_can_be_retried_as_the_next_try(home: Home, state: queue.State) -> None:
+def test_an_ended_job_can_be_retried_as_the_next_try(home: Home, state: State) -> None:
     job_id = home.submit()
     claimed(home)
-    queue.finish(home.database, job_id, "me", state, error="it broke", progress=progress(runs_done=4))
+    leases.finish(home.database, job_id, "me", state, error="it broke", progress=progress(runs_done=4))
     queue.retry(home.database, job_id)
     job = home.job(job_id)
     assert (job.state, job.tries, job.error, job.finished_at, job.progress) == ("queued", 1, None, None, None)
@@ -174,7 +176,7 @@ def test_a_job_without_failed_runs_and_one_that_has_not_ended_are_not_retried(ho
     with pytest.raises(UserError, match="is queued"):
         queue.retry(home.database, job_id)
     claimed(home)
-    queue.finish(home.database, job_id, "me", "done")
+    leases.finish(home.database, job_id, "me", "done")
     with pytest.raises(UserError, match="every run"):
         queue.retry(home.database, job_id)
 
@@ -189,7 +191,7 @@ def test_an_unknown_job_is_answered_with_a_sentence(home: Home, ask: object) -> 
 def test_a_job_id_that_climbs_out_of_the_home_has_no_log(home: Home) -> None:
     (home.settings.logs_dir / "engines").mkdir(parents=True, exist_ok=True)
     (home.settings.home / "secret.log").write_text("secret")
-    assert queue.log_tail(home.settings, "../../secret") == ""
+    assert log_tail(home.settings, "../../secret") == ""
 
 
 def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_field(home: Home) -> None:

@@ -19,7 +19,7 @@ from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
-from jobs import queue
+from jobs.presets import load_preset
 from lab.study import Study
 from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
@@ -144,4 +144,4 @@ def page(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def demo() -> Study:
-    return queue.preset("demo")
+    return load_preset("demo")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from jobs import queue, worker_registry
-from jobs.queue import Capabilities, Progress, State
+from jobs import leases, queue, worker_registry
+from jobs.engines.capabilities import Capabilities
+from jobs.table import Progress, State
 from lab.study import Study
 from tests.migrated import copy_migrated
 from warehouse.database import app_engine
@@ -64,7 +65,7 @@ def claimed_job(settings: Settings, study: Study) -> str:
     """Submitted before all others, and taken by a worker."""
     job_id = queue.submit(settings, study, priority=10_000)
     engine = app_engine(settings)
-    claimed = queue.claim(engine, WORKER, 3600)
+    claimed = leases.claim(engine, WORKER, 3600)
     engine.dispose()
     assert claimed is not None
     assert claimed.job_id == job_id
@@ -75,14 +76,14 @@ def running_job(settings: Settings, study: Study, **changes: object) -> str:
     """A job that a worker has claimed and reported on."""
     job_id = claimed_job(settings, study)
     engine = app_engine(settings)
-    queue.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
+    leases.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
     engine.dispose()
     return job_id
 
 
 def finish(settings: Settings, job_id: str, state: State, error: str | None = None) -> None:
     engine = app_engine(settings)
-    queue.finish(engine, job_id, WORKER, state, error=error)
+    leases.finish(engine, job_id, WORKER, state, error=error)
     engine.dispose()
 
 

@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from jobs import queue
 from jobs.engines.environment import MARK
+from jobs.table import Job
 from lab.metrics.records import RunRecord
 from lab.study import Study
 from lab.study.parsing import study_from_dict
@@ -64,7 +65,7 @@ class Home:
     def submit(self, **changes: Any) -> str:
         return queue.submit(self.settings, self.study(**changes))
 
-    def job(self, job_id: str) -> queue.Job:
+    def job(self, job_id: str) -> Job:
         return queue.job(self.database, job_id)
 
     def runs(self) -> list[RunRecord]:

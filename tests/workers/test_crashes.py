@@ -10,7 +10,8 @@ from collections import Counter
 import psutil
 import pytest
 
-from jobs import queue
+from jobs import leases, queue
+from jobs.table import FINISHED, Progress
 from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
 from workers.engine_runtime.process import end_leftovers
@@ -30,7 +31,7 @@ def measuring(home: Home, job_id: str) -> bool:
 
 
 def ended(home: Home, job_id: str) -> bool:
-    return home.job(job_id).state in queue.FINISHED
+    return home.job(job_id).state in FINISHED
 
 
 def assert_every_run_once(home: Home, count: int) -> None:
@@ -65,7 +66,7 @@ def test_the_job_of_a_worker_on_another_host_is_picked_up_when_its_lease_runs_ou
 ) -> None:
     home, lease_s = woken_home, 8.0
     job_id = home.submit(loads=MANY_LOADS[:1])
-    queue.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
+    leases.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
     with celery_worker(home):
         until(lambda: ended(home, job_id), "the job ends")
     events = queue.events(home.database, job_id)
@@ -152,7 +153,7 @@ def test_a_broker_gone_while_a_job_runs_does_not_disturb_it_and_later_jobs_run_w
 def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
     home = woken_home
     job_id = home.submit(engine_flags={"token_s": 0.05}, loads=MANY_LOADS[:1])
-    seen: list[queue.Progress] = []
+    seen: list[Progress] = []
 
     def look() -> bool:
         job = home.job(job_id)
@@ -173,14 +174,14 @@ def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_hom
     with celery_worker(home) as worker:
         until(lambda: measuring(home, job_id), "a run")
         os.kill(worker.pid, signal.SIGSTOP)
-        until(lambda: queue.requeue_expired(home.database) == [job_id], "the lease runs out")
-        taken = queue.claim(home.database, "another", lease_s=300.0)
+        until(lambda: leases.requeue_expired(home.database) == [job_id], "the lease runs out")
+        taken = leases.claim(home.database, "another", lease_s=300.0)
         assert taken is not None
         os.kill(worker.pid, signal.SIGCONT)
         until(lambda: not home.engine_processes(), "the engine of the paused worker is stopped")
         assert home.job(job_id).worker == "another"
         assert home.runs() == []
-    queue.finish(home.database, job_id, "another", "cancelled")
+    leases.finish(home.database, job_id, "another", "cancelled")
 
 
 def test_a_worker_with_a_database_of_another_revision_says_so_and_ends(woken_home: Home) -> None:

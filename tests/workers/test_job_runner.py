@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from jobs import queue
+from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from tests.workers.homes import NGRAM, Home
@@ -18,7 +19,7 @@ from workers.worker import Worker
 BASELINE = {"name": "plain", "baseline": True}
 
 
-def worked(home: Home, **study: Any) -> queue.Job:
+def worked(home: Home, **study: Any) -> Job:
     """Submit a study and let a worker in this process work until nothing is queued."""
     job_id = home.submit(**study)
     Worker(home.settings).work()

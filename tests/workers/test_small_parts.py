@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs import queue
+from jobs import leases, queue
 from jobs.leases import LeaseLost
+from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
 from tests.workers.homes import Home, until
 from workers.bundle_writer import disk_sentence
@@ -73,14 +74,14 @@ def test_weights_are_hashed_once_and_again_when_they_change(home: Home) -> None:
 
 
 @pytest.fixture
-def job(home: Home) -> queue.Job:
+def job(home: Home) -> Job:
     home.submit()
-    claimed = queue.claim(home.database, "me", 30.0)
+    claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
     return claimed
 
 
-def heart(home: Home, job: queue.Job, lease_s: float = 30.0) -> Heart:
+def heart(home: Home, job: Job, lease_s: float = 30.0) -> Heart:
     return Heart(home.database, job, "me", lease_s)
 
 
@@ -88,7 +89,7 @@ async def for_ever() -> None:
     await asyncio.Event().wait()
 
 
-def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: queue.Job) -> None:
+def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: Job) -> None:
     with heart(home, job) as beating:
         queue.cancel(home.database, job.job_id)
         with pytest.raises(CancelledError):
@@ -99,27 +100,27 @@ def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: queue.Job) ->
             beating.check()
 
 
-def test_a_lost_lease_interrupts_whatever_runs(home: Home, job: queue.Job) -> None:
+def test_a_lost_lease_interrupts_whatever_runs(home: Home, job: Job) -> None:
     with heart(home, job) as beating:
-        queue.finish(home.database, job.job_id, "me", "failed")
+        leases.finish(home.database, job.job_id, "me", "failed")
         with pytest.raises(LeaseLost):
             beating.run(for_ever())
 
 
-def test_a_job_table_that_stays_away_for_a_whole_lease_is_a_lost_lease(home: Home, job: queue.Job) -> None:
+def test_a_job_table_that_stays_away_for_a_whole_lease_is_a_lost_lease(home: Home, job: Job) -> None:
     # While this transaction is open nobody else can write.
     with heart(home, job, lease_s=1.0) as beating, home.database.begin(), pytest.raises(LeaseLost):
         beating.run(for_ever())
 
 
-def test_a_worker_that_stops_interrupts_whatever_runs(home: Home, job: queue.Job) -> None:
+def test_a_worker_that_stops_interrupts_whatever_runs(home: Home, job: Job) -> None:
     with heart(home, job) as beating:
         threading.Timer(0.1, beating.stop, [WorkerStops("stop")]).start()
         with pytest.raises(WorkerStops):
             beating.run(for_ever())
 
 
-def test_what_runs_to_its_end_gives_its_result_and_its_errors(home: Home, job: queue.Job) -> None:
+def test_what_runs_to_its_end_gives_its_result_and_its_errors(home: Home, job: Job) -> None:
     async def answer() -> int:
         return 42
 
@@ -132,8 +133,8 @@ def test_what_runs_to_its_end_gives_its_result_and_its_errors(home: Home, job: q
             beating.run(fail())
 
 
-def test_beats_carry_the_progress(home: Home, job: queue.Job) -> None:
-    progress = queue.Progress(phase="measuring", arm="a", at="2026-11-21T04:00:00+00:00")
+def test_beats_carry_the_progress(home: Home, job: Job) -> None:
+    progress = Progress(phase="measuring", arm="a", at="2026-11-21T04:00:00+00:00")
     with heart(home, job) as beating:
         beating.watch(lambda: progress)
         until(lambda: home.job(job.job_id).progress == progress, "a beat")

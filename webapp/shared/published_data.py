@@ -16,6 +16,7 @@ import sqlalchemy as sa
 import streamlit as st
 
 from jobs import queue
+from jobs.forecast import forecast_study
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
@@ -182,7 +183,7 @@ def _arms(publication: Publication, job_id: str) -> tuple[str, ...]:
 @st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
 def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
     del publication, digest
-    return queue.forecast(settings(), _study)
+    return forecast_study(settings(), _study)
 
 
 @kept_frame(_MOST_ANSWERS)

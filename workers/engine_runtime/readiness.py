@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from jobs.engines.kinds import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord

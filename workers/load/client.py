@@ -10,7 +10,7 @@ from typing import Literal
 
 import aiohttp
 
-from jobs.datasets import Message, Prompt
+from jobs.datasets.prompt import Message, Prompt
 from jobs.engines.addresses import CheckedResolver
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling

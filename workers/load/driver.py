@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import aiohttp
 import numpy as np
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import aiohttp
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.study import Load
 from workers.load.client import Ask, Endpoint, send, unsent
 from workers.load.window import Window

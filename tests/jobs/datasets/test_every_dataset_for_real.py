@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobs.datasets import load_prompts
+from jobs.datasets.loader import load_prompts
 from lab.metrics.records import RequestRecord
 from lab.study import Workload
 from tests.jobs.datasets.rows import write_rows

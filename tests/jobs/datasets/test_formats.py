@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from jobs.datasets import Prompt, add_dataset, load_prompts
+from jobs.datasets.listing import add_dataset
+from jobs.datasets.loader import load_prompts
+from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
 from lab.errors import UserError
 from lab.study import Workload

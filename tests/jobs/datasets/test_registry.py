@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from jobs.datasets import add_dataset, check_workload, dataset_digest, datasets, load_prompts, registry, remove_dataset
+from jobs.datasets import registry
+from jobs.datasets.check import check_workload
+from jobs.datasets.listing import add_dataset, dataset_digest, list_datasets
+from jobs.datasets.loader import load_prompts
+from jobs.datasets.registry import remove_dataset
 from lab.errors import UserError
 from lab.study import Workload
 from tests.jobs.datasets.rows import write_rows
@@ -117,7 +121,7 @@ def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_i
     settings: Settings, tmp_path: Path
 ) -> None:
     add_dataset(settings, "mine", own_file(tmp_path))
-    found = {state.name: state for state in datasets(settings)}
+    found = {state.name: state for state in list_datasets(settings)}
     assert all(
         each.what and each.source and each.licence and each.how_to_get and each.columns for each in found.values()
     )
@@ -129,4 +133,4 @@ def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_i
     assert {name for name in found if found[name].synthetic} == {
         *("random", "random_s", "random_m", "random_l", "random_x", "prefix_repetition", "burstgpt", "burstgpt_sample")
     }
-    assert not [state for state in datasets(Settings(home=tmp_path / "other")) if state.state == "registered"]
+    assert not [state for state in list_datasets(Settings(home=tmp_path / "other")) if state.state == "registered"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobs.datasets import Message, Prompt
+from jobs.datasets.prompt import Message, Prompt
 from tests.workers.load.builders import ask
 from workers.load.client import Endpoint, request_body, sent_prompt_tokens, unsent
 

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from jobs import queue
 from jobs.engines.capabilities import Capabilities, capabilities, learn
-from jobs.engines.known import engines_to_json, known_engines
+from jobs.submission import check_study
+from jobs.worker_registry import introduce, known_engines, tell_engines
 from lab.errors import StudyError, UserError
 from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home
-from warehouse.app_db.schema import workers
 from warehouse.settings import Settings
 
 ANSWER = {"flags": ["max-model-len", "seed"], "methods": ["ngram", "eagle3"]}
@@ -107,16 +106,10 @@ def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path
         capabilities(settings, "vllm")
 
 
-def told(home: Home, *engines: Capabilities) -> None:
-    """A worker elsewhere has told of these."""
-    now = home.job(home.submit()).submitted_at
-    row = {"worker": "gpu-host/1", "host": "gpu-host", "hardware": "NVIDIA H200", "gpus": 2}
-    with home.database.begin() as connection:
-        connection.execute(
-            workers.insert().values(
-                row | {"engines_json": engines_to_json([*engines]), "started_at": now, "last_seen": now}
-            )
-        )
+def report(home: Home, *engines: Capabilities) -> None:
+    """A worker on another host has reported these engines."""
+    introduce(home.database, "gpu-host/1", host="gpu-host", hardware="NVIDIA H200", gpus=2, is_dead=lambda _: False)
+    tell_engines(home.database, "gpu-host/1", engines)
 
 
 H200 = Capabilities(
@@ -130,30 +123,28 @@ H200 = Capabilities(
 
 
 def test_an_engine_of_a_worker_elsewhere_is_enough_and_its_flags_are_looked_at(home: Home) -> None:
-    told(home, H200)
+    report(home, H200)
     assert known_engines(home.database) == [H200]
     head = {"method": "eagle3", "model": "/models/on/that/host", "num_speculative_tokens": 3}
     arm = {"name": "a", "engine": "gpu-vllm", "flags": {"tensor_parallel_size": 2}, "speculation": head}
-    queue.check_study(home.settings, home.study(arms=[PLAIN, arm]))
+    check_study(home.settings, home.study(arms=[PLAIN, arm]))
     with pytest.raises(StudyError, match=r"gpu-vllm 0\.32\.0 has no flag --tensor-parallel: did you mean"):
-        queue.check_study(home.settings, home.study(arms=[PLAIN, arm | {"flags": {"tensor_parallel": 2}}]))
+        check_study(home.settings, home.study(arms=[PLAIN, arm | {"flags": {"tensor_parallel": 2}}]))
 
 
 def test_hardware_that_a_study_names_decides_whose_engines_count(home: Home) -> None:
     """This host has vLLM without the flag, the worker with an H200 has another vLLM with it."""
-    told(home, H200.model_copy(update={"engine": "vllm"}))
+    report(home, H200.model_copy(update={"engine": "vllm"}))
     two = {"name": "a", "baseline": True, "flags": {"tensor_parallel_size": 2}}
-    queue.check_study(home.settings, home.study(arms=[two], hardware="h200"))
+    check_study(home.settings, home.study(arms=[two], hardware="h200"))
     with pytest.raises(StudyError, match="needs 3 GPUs"):
-        queue.check_study(
-            home.settings, home.study(arms=[two | {"flags": {"tensor_parallel_size": 3}}], hardware="h200")
-        )
-    queue.check_study(home.settings, home.study(arms=[two], hardware="B200"))  # nobody has told of one yet
+        check_study(home.settings, home.study(arms=[two | {"flags": {"tensor_parallel_size": 3}}], hardware="h200"))
+    check_study(home.settings, home.study(arms=[two], hardware="B200"))  # nobody has told of one yet
 
 
 def test_an_engine_that_nobody_has_is_answered_with_those_that_are_here(home: Home) -> None:
     with pytest.raises(StudyError, match=r"there is no engine 'sglang' here: .* has absent, endpoint, vllm"):
-        queue.check_study(home.settings, home.study(arms=[PLAIN, {"name": "a", "engine": "sglang"}]))
+        check_study(home.settings, home.study(arms=[PLAIN, {"name": "a", "engine": "sglang"}]))
 
 
 def test_names_of_files_are_made_absolute_when_a_study_is_submitted(
@@ -166,7 +157,7 @@ def test_names_of_files_are_made_absolute_when_a_study_is_submitted(
         arms=[PLAIN, {"name": "a", "speculation": draft}],
         workloads=[{"dataset": "prompts.jsonl", "output_tokens": 8}, {"dataset": "reference", "output_tokens": 8}],
     )
-    settled = queue.check_study(home.settings.model_copy(update={"workers_elsewhere": True}), study)
+    settled = check_study(home.settings.model_copy(update={"workers_elsewhere": True}), study)
     assert settled.target == str(home.folder / "model")
     assert settled.arms[1].speculation is not None
     assert settled.arms[1].speculation.model == str(home.folder / "model")

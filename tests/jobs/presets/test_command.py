@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.presets import preset
+from jobs.presets import load_preset
 from lab.study.parsing import study_from_dict, study_to_toml
 from tests.cli.homes import Home, new_home
 
@@ -22,7 +22,7 @@ def test_presets_are_listed_with_their_studies(home: Home) -> None:
     found = json.loads(home.ask("presets", "--json").stdout)
     assert len(found) == 8
     by_name = {each["name"]: each for each in found}
-    assert study_from_dict(by_name["moe-cost"]["study"]) == preset("moe-cost")
+    assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout
 
 
@@ -37,7 +37,7 @@ def test_a_plan_counts_launches_and_runs_and_says_what_its_time_rests_on(home: H
 
 def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
-    file.write_text(study_to_toml(preset("engines")), encoding="utf-8")
+    file.write_text(study_to_toml(load_preset("engines")), encoding="utf-8")
     assert home.ask("plan", str(file), "--json").stdout == home.ask("plan", "engines", "--json").stdout
     said = home.ask("plan", str(file), "--reference").stdout
     assert "engines (reference): 2 engine starts, 2 runs" in said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.presets import Preset, preset, preset_names, presets
+from jobs.presets import Preset, all_presets, load_preset, preset_names
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_from_toml, study_to_toml
@@ -36,7 +36,7 @@ def test_there_is_one_for_each_experiment_of_the_sources() -> None:
     assert set(preset_names()) == NAMES
 
 
-@pytest.mark.parametrize("found", presets(), ids=lambda found: found.name)
+@pytest.mark.parametrize("found", all_presets(), ids=lambda found: found.name)
 def test_a_preset_says_what_it_asks_and_carries_its_own_name(found: Preset) -> None:
     assert found.title.endswith("?")
     assert found.study.name == found.name
@@ -46,23 +46,23 @@ def test_a_preset_says_what_it_asks_and_carries_its_own_name(found: Preset) -> N
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_a_preset_asks_for_the_launches_and_runs_of_its_source(name: str) -> None:
-    once = preset(name).model_copy(update={"repeats": 1})
+    once = load_preset(name).model_copy(update={"repeats": 1})
     launches = plan(once)
     assert (len(launches), sum(len(launch.runs) for launch in launches)) == SIZES[name]
 
 
 def test_all_serve_the_models_of_the_sources() -> None:
-    targets = {name: preset(name).target for name in NAMES - {"demo"}}
+    targets = {name: load_preset(name).target for name in NAMES - {"demo"}}
     assert targets.pop("assisted-generation") == "Qwen/Qwen2-1.5B-Instruct"
     assert set(targets.values()) == {"openai/gpt-oss-120b"}
 
 
 def test_draft_tokens_and_drafts_are_those_of_the_sources() -> None:
-    assert tokens_of(preset("draft-tokens")) == {2, 3, 4}
-    assert tokens_of(preset("draft-models")) == {1, 3}
-    assert tokens_of(preset("moe-cost")) == {3}
-    assert tokens_of(preset("friday-night")) >= {1, 2, 4}
-    drafts = {arm.speculation.model for arm in preset("draft-models").arms if arm.speculation}
+    assert tokens_of(load_preset("draft-tokens")) == {2, 3, 4}
+    assert tokens_of(load_preset("draft-models")) == {1, 3}
+    assert tokens_of(load_preset("moe-cost")) == {3}
+    assert tokens_of(load_preset("friday-night")) >= {1, 2, 4}
+    drafts = {arm.speculation.model for arm in load_preset("draft-models").arms if arm.speculation}
     assert drafts == {
         "lmsys/EAGLE3-gpt-oss-120b-bf16",
         "nvidia/gpt-oss-120b-Eagle3-long-context",
@@ -72,7 +72,7 @@ def test_draft_tokens_and_drafts_are_those_of_the_sources() -> None:
 
 
 def test_the_engines_are_configured_as_in_the_source() -> None:
-    vllm, trtllm, sglang = preset("engines").arms
+    vllm, trtllm, sglang = load_preset("engines").arms
     assert (vllm.engine, trtllm.engine, sglang.engine) == ("vllm", "tensorrt_llm", "sglang")
     assert vllm.config == {
         "kv-cache-dtype": "fp8",
@@ -87,12 +87,12 @@ def test_the_engines_are_configured_as_in_the_source() -> None:
 
 
 def test_a_cost_study_knows_its_price() -> None:
-    assert preset("moe-cost").price_usd_per_hour == 41.62
+    assert load_preset("moe-cost").price_usd_per_hour == 41.62
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_the_reference_version_serves_the_reference_pair_alone(name: str) -> None:
-    small = preset(name, reference=True)
+    small = load_preset(name, reference=True)
     drafts = {arm.speculation.model for arm in small.arms if arm.speculation and arm.speculation.model}
     assert {small.target} | drafts <= REFERENCE_MODELS
     assert {arm.engine for arm in small.arms} <= {"vllm", "transformers"}
@@ -103,12 +103,12 @@ def test_the_reference_version_serves_the_reference_pair_alone(name: str) -> Non
 
 @pytest.mark.parametrize("name", ["datasets-by-patterns", "moe-cost", "draft-tokens", "assisted-generation"])
 def test_the_reference_version_has_as_many_cells_where_the_arms_stay_different(name: str) -> None:
-    launches = plan(preset(name, reference=True))
+    launches = plan(load_preset(name, reference=True))
     assert (len(launches), sum(len(launch.runs) for launch in launches)) == SIZES[name]
 
 
 def test_an_unknown_preset_is_answered_with_those_there_are() -> None:
     with pytest.raises(UserError, match="did you mean friday-night"):
-        preset("friday-nite")
+        load_preset("friday-nite")
     with pytest.raises(UserError, match="There are assisted-generation, "):
-        preset("../pyproject")
+        load_preset("../pyproject")

@@ -12,8 +12,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as NotInTimeError
 
-from jobs import queue
-from jobs.queue import Job
+from jobs import leases, queue
+from jobs.table import Job
 from tests.lab.studies import study
 from tests.webapp.conftest import Server
 from tests.webapp.homes import failed_job, running_job
@@ -224,9 +224,9 @@ def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page
     engine = app_engine(server.settings)
     moved = queue.job(engine, job_id).progress
     assert moved is not None
-    queue.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
+    leases.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))
     expect(page.get_by_text("7 of 8 requests")).to_be_visible()
-    queue.finish(engine, job_id, "test-worker", "done")
+    leases.finish(engine, job_id, "test-worker", "done")
     engine.dispose()
     expect(page.get_by_text("7 of 8 requests")).to_have_count(0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from jobs.presets import preset
+from jobs.presets import load_preset
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -71,7 +71,7 @@ def test_a_source_that_measured_nothing_has_its_doubts_only(open_page: OpenPage)
 
 
 def test_what_was_repeated_stands_beside_with_what_differs(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, preset("friday-night", reference=True))
+    job_id = measure_study(settings, load_preset("friday-night", reference=True))
     app = open_page("external_results", source="friday-night-2025-12")
     assert job_id in words(app)
     assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in words(app)

@@ -7,6 +7,7 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from jobs import queue
+from jobs.presets import load_preset
 from lab.study import Study
 from lab.study.arm import METHODS
 from lab.study.parsing import study_from_toml
@@ -144,15 +145,15 @@ def test_a_dataset_that_is_missing_is_refused_with_where_to_get_it(open_page: Op
 
 def test_a_preset_fills_the_form_and_its_small_version_too(open_page: OpenPage) -> None:
     app = open_page("submit", preset="friday-night")
-    assert shown_study(app) == queue.preset("friday-night")
+    assert shown_study(app) == load_preset("friday-night")
     assert "RTX PRO 6000" in words(app)
     app = ran(app.toggle(key="submit-reference").set_value(True).run())
-    assert shown_study(app) == queue.preset("friday-night", reference=True)
+    assert shown_study(app) == load_preset("friday-night", reference=True)
 
 
 def test_a_link_to_a_small_version_opens_that(open_page: OpenPage) -> None:
     app = open_page("submit", preset="draft-tokens", reference="true")
-    assert shown_study(app) == queue.preset("draft-tokens", reference=True)
+    assert shown_study(app) == load_preset("draft-tokens", reference=True)
 
 
 def test_another_start_is_chosen_from_the_list(open_page: OpenPage) -> None:
@@ -160,7 +161,7 @@ def test_another_start_is_chosen_from_the_list(open_page: OpenPage) -> None:
     choice = app.selectbox(key="submit-start-choice")
     (label,) = [option for option in choice.options if option.startswith("engines: ")]
     ran(choice.select(label).run())
-    assert shown_study(app) == queue.preset("engines")
+    assert shown_study(app) == load_preset("engines")
 
 
 def test_an_earlier_study_can_be_changed_and_submitted_again(open_page: OpenPage, settings: Settings) -> None:

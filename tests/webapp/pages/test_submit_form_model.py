@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobs import queue
+from jobs.presets import all_presets, load_preset
 from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
 from lab.study.parsing import study_from_toml
@@ -75,10 +75,10 @@ RICH: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", [preset.name for preset in queue.presets()])
+@pytest.mark.parametrize("name", [preset.name for preset in all_presets()])
 @pytest.mark.parametrize("reference", [False, True])
 def test_every_preset_comes_back_from_the_form_as_it_was(name: str, reference: bool) -> None:  # noqa: FBT001 - pytest's
-    preset = queue.preset(name, reference=reference)
+    preset = load_preset(name, reference=reference)
     assert to_study(from_study(preset)) == preset
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs import queue
+from jobs.presets import load_preset
 from lab.study import Study
 from lab.study.parsing import study_to_toml
 from tests.lab.studies import study
@@ -60,7 +60,7 @@ def test_a_form_that_nobody_changed_is_replaced_without_a_word(open_page: OpenPa
     for name in ("engines", "draft-tokens", "datasets-by-patterns"):
         (label,) = [option for option in choice.options if option.startswith(f"{name}: ")]
         app = ran(app.selectbox(key="submit-start-choice").select(label).run())
-        assert shown_study(app) == queue.preset(name)
+        assert shown_study(app) == load_preset(name)
         assert "was replaced" not in words(app)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from jobs import queue
+from jobs.table import Job
 from lab.metrics.records import RunRecord
 from tests.workers.homes import REPOSITORY, Home
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
@@ -39,7 +39,7 @@ def add_draft(home: Home) -> str:
     return str(folder)
 
 
-def worked(home: Home, **study: Any) -> queue.Job:
+def worked(home: Home, **study: Any) -> Job:
     """Submit a study of one small load and work until nothing is queued."""
     job_id = home.submit(**({"loads": ONE_LOAD} | study))
     Worker(home.settings).work()

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from jobs import queue
+from jobs.submission import check_study
 from lab.errors import StudyError
 from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
 from tests.workers.homes import REPOSITORY, Home
@@ -135,7 +136,7 @@ def test_addresses_that_cannot_be_measured_are_refused_when_a_study_is_submitted
 
 def test_the_setting_allows_them(home: Home) -> None:
     allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
-    queue.check_study(allowing, home.study(**their_study("http://169.254.169.254")))
+    check_study(allowing, home.study(**their_study("http://169.254.169.254")))
 
 
 def test_an_address_that_becomes_forbidden_after_submission_is_refused_by_the_worker(home: Home) -> None:

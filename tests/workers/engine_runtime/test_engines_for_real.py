@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobs import queue
 from jobs.engines.capabilities import capabilities
+from jobs.submission import check_study
 from lab.errors import StudyError
 from tests.workers.engine_runtime.stand_ins import bundles, grown, worked
 from tests.workers.homes import REPOSITORY, Home, link_reference_models, new_home
@@ -55,7 +55,7 @@ def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(real_home: 
     arms = [{"name": "a", "baseline": True, "flags": {"max_modellen": 512, "tensor_parallel_size": 2}}]
     arms += [{"name": "b", "speculation": DRAFT | {"method": "eagle2"}}]
     with pytest.raises(StudyError) as refused:
-        queue.check_study(real_home.settings, real_home.study(target="reference", arms=arms, **SHORT))
+        check_study(real_home.settings, real_home.study(target="reference", arms=arms, **SHORT))
     problems = dict(refused.value.problems)
     assert "did you mean max_model_len" in problems["arms[0].flags.max_modellen"]
     assert "needs 2 GPUs, and the host has none" in problems["arms[0].flags"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.study import Sampling
 from workers.load.client import Ask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.datasets import Prompt
+from jobs.datasets.prompt import Prompt
 from lab.study import Sampling
 from tests.workers.transformers_server.asks import Json, chat, complete, grown, post, stream, streamed
 from tests.workers.transformers_server.servers import MODEL, K

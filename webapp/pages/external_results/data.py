@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from jobs import queue
+from jobs.presets import load_preset
 from lab.published.replication import Beside
 from warehouse.database import open_warehouse
 from warehouse.importers.files import ForeignFile
@@ -87,7 +87,7 @@ def repeated(source: str, preset: str) -> list[Repeated]:
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
 def _repeated(publication: published_data.Publication, source: str, preset: str) -> list[Repeated]:
     del publication
-    names = [queue.preset(preset, reference=reference).name for reference in (False, True)]
+    names = [load_preset(preset, reference=reference).name for reference in (False, True)]
     with closing(open_warehouse(published_data.settings())) as connection:
         jobs = [(name, published_questions.repeating_job(connection, name)) for name in names]
         return [

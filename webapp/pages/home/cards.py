@@ -7,7 +7,8 @@ from datetime import datetime
 
 import pandas as pd
 
-from jobs.queue import Job, WorkerSeen
+from jobs.table import Job
+from jobs.worker_registry import WorkerSeen
 from webapp.pages.jobs.workers import engine_words
 from webapp.pages.results.summary import Card
 from webapp.shared.text import count, duration, moment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from jobs import queue
+from jobs import worker_registry
 from webapp.pages.home import data as home_data
 from webapp.pages.home import sections, tables
 from webapp.pages.jobs import sections as jobs_sections
@@ -15,7 +15,7 @@ from webapp.shared.errors import said_here
 st.title("Home")
 with said_here():
     published = published_data.publication()
-    jobs, workers = jobs_sections.all_jobs(published_data.engine()), queue.workers(published_data.engine())
+    jobs, workers = jobs_sections.all_jobs(published_data.engine()), worker_registry.workers(published_data.engine())
     studies, headlines = home_data.studies(), home_data.headlines()
 ended = tables.ended(jobs, studies)
 

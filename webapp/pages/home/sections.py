@@ -9,7 +9,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs import queue
-from jobs.queue import Job, WorkerSeen
+from jobs.presets import load_preset
+from jobs.table import Job
+from jobs.worker_registry import WorkerSeen
 from lab.errors import StudyError
 from warehouse.queries.headlines import Headline
 from webapp.pages.home import cards as home_cards
@@ -51,7 +53,7 @@ def show_beginning(workers: Sequence[WorkerSeen]) -> None:
 
 
 def _show_demo(workers: Sequence[WorkerSeen]) -> None:
-    study = queue.preset(DEMO)
+    study = load_preset(DEMO)
     takes = published_data.forecast(study)
     st.markdown(
         f"{count(len(study.arms), 'arm')} on the small reference model that comes along: "
@@ -73,7 +75,7 @@ def _show_demo(workers: Sequence[WorkerSeen]) -> None:
 
 def _submit_demo() -> None:
     """Once, however often it is clicked: while one is on its way, another click adds none. Raises StudyError."""
-    study = queue.preset(DEMO)
+    study = load_preset(DEMO)
     active = [job for job in sections.all_jobs(published_data.engine()) if job.state in sections.ACTIVE]
     if all(job.study_id != study.digest() for job in active):
         queue.submit(published_data.settings(), study)

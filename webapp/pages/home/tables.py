@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
-from jobs.queue import FINISHED, Job
+from jobs.table import FINISHED, Job
 from lab.comparison.effect import Interval
 from warehouse.queries.headlines import Headline
 from webapp.shared.text import duration, number

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 import streamlit as st
 
 from jobs import queue
-from jobs.queue import Job
+from jobs.engine_logs import log_tail
+from jobs.table import Job
 from lab.study.parsing import study_to_toml
 from webapp.pages.jobs.sections import ACTIVE, show_badge
 from webapp.pages.submit.start import FROM_JOB
@@ -92,7 +93,7 @@ def _live_log(job_id: str) -> None:
 
 def _log(job_id: str) -> None:
     with said_here():
-        tail = queue.log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
+        tail = log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
             st.code(tail, language=None, wrap_lines=True)

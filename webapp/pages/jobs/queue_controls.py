@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue
-from jobs.queue import Job, WorkerSeen
+from jobs import order
+from jobs.table import Job
+from jobs.worker_registry import WorkerSeen
 from lab.study import Study
 from webapp.shared import published_data
 from webapp.shared.errors import said_here
@@ -27,7 +28,7 @@ def in_line(jobs: Sequence[Job]) -> list[Job]:
 
 def starts(jobs: Sequence[Job], workers: Sequence[WorkerSeen]) -> Starts:
     """About when each queued job starts, by what this host's runs took so far."""
-    return queue.estimated_starts(jobs, workers, takes_s=_takes_s)
+    return order.estimated_starts(jobs, workers, takes_s=_takes_s)
 
 
 def _takes_s(study: Study) -> float:
@@ -62,8 +63,8 @@ def show_place(job: Job, place: int, start: datetime | None, workers: Sequence[W
 def show_moves(job: Job, place: int, last: int) -> None:
     """Up, down, and the priority as a number; one alone in the queue has nowhere to go."""
     if last > 1:
-        _move(job, "up", "arrow_upward", queue.move_up, disabled=place == 1)
-        _move(job, "down", "arrow_downward", queue.move_down, disabled=place == last)
+        _move(job, "up", "arrow_upward", order.move_up, disabled=place == 1)
+        _move(job, "down", "arrow_downward", order.move_down, disabled=place == last)
     with st.popover("Priority", icon=":material/low_priority:"):
         wanted = st.number_input(
             "Priority",
@@ -75,7 +76,7 @@ def show_moves(job: Job, place: int, last: int) -> None:
             help="Higher is measured first; equal ones in the order of their submission",
         )
         if st.button("Set the priority", key=f"set-priority-{job.job_id}", type="primary"):
-            _do(lambda engine: queue.reprioritise(engine, job.job_id, int(wanted or 0)))
+            _do(lambda engine: order.reprioritise(engine, job.job_id, int(wanted or 0)))
 
 
 def _move(job: Job, way: str, icon: str, move: Callable[[sa.Engine, str], None], *, disabled: bool) -> None:

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from jobs import queue
-from jobs.queue import Job, Progress, State
+from jobs import queue, worker_registry
+from jobs.table import Job, Progress, State
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import said_here
@@ -74,7 +74,7 @@ def _show_queue(active: list[Job]) -> None:
     if not line:
         return
     with said_here():
-        workers = queue.workers(published_data.engine())
+        workers = worker_registry.workers(published_data.engine())
         starts = queue_controls.starts(active, workers)
     for place, job in enumerate(line, start=1):
         with st.container(border=True, key=f"active-{job.job_id}", gap="small"):

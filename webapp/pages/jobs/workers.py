@@ -10,8 +10,8 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import queue
-from jobs.queue import WorkerSeen
+from jobs import worker_registry
+from jobs.worker_registry import WorkerSeen
 from webapp.shared.errors import said_here
 from webapp.shared.text import duration
 
@@ -23,7 +23,7 @@ _COLUMNS = ("state", "hardware", "gpus", "engines", "job_id", "last_seen", "work
 def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with said_here():
-        workers = queue.workers(engine)
+        workers = worker_registry.workers(engine)
     if not workers:
         st.caption("No worker has told of itself yet: `drafthouse up` starts one here, `drafthouse worker` elsewhere.")
         return

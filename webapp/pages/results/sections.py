@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from jobs import queue
-from jobs.queue import Job
+from jobs.table import Job
 from lab.errors import UserError
 from lab.study.plan import plan
 from webapp.charts import panels

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from jobs.queue import DatasetState
+from jobs.datasets.listing import DatasetState
 from lab.errors import UserError
 from webapp.pages.submit import form_options
 from webapp.shared.text import count, literal

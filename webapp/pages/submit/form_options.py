@@ -8,8 +8,11 @@ from pathlib import Path
 
 import streamlit as st
 
-from jobs import queue
-from jobs.queue import Capabilities, DatasetState, Preset
+from jobs.datasets import listing
+from jobs.datasets.listing import DatasetState
+from jobs.engines.capabilities import Capabilities
+from jobs.presets import Preset, all_presets
+from jobs.worker_registry import known_engines
 from lab.study.arm import METHODS
 from webapp.shared import published_data
 
@@ -25,13 +28,13 @@ _SIGNS = {"built in": "", "registered": "registered", "missing": "not here yet"}
 @st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
 def presets() -> list[Preset]:
     """The demo first, it is the one that runs anywhere as it is."""
-    return sorted(queue.presets(), key=lambda preset: (preset.name != DEMO, preset.name))
+    return sorted(all_presets(), key=lambda preset: (preset.name != DEMO, preset.name))
 
 
 @st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
 def engines() -> list[Capabilities]:
     """What the workers have told of their engines."""
-    return queue.known_engines(published_data.engine())
+    return known_engines(published_data.engine())
 
 
 def engine_names() -> list[str]:
@@ -51,12 +54,12 @@ def methods(engine: str | None) -> list[str]:
 
 @st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
 def datasets() -> list[DatasetState]:
-    return queue.datasets(published_data.settings())
+    return listing.list_datasets(published_data.settings())
 
 
 def add_dataset(name: str, file: Path) -> DatasetState:
     """Raises UserError naming the line that is wrong."""
-    added = queue.add_dataset(published_data.settings(), name, file)
+    added = listing.add_dataset(published_data.settings(), name, file)
     datasets.clear()
     return added
 

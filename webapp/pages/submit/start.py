@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import streamlit as st
 
 from jobs import queue
-from jobs.queue import Job
+from jobs.presets import load_preset
+from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
@@ -91,7 +92,7 @@ def _say_start(start: Start) -> None:
 
 
 def _study(start: Start) -> Study:
-    study = queue.preset(start.name) if start.kind == "preset" else queue.job(published_data.engine(), start.name).study
+    study = load_preset(start.name) if start.kind == "preset" else queue.job(published_data.engine(), start.name).study
     if start.decides:
         study = advice_data.next_study_of(study, start.name) or study
     return reference_version(study) if start.reference else study
