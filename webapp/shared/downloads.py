@@ -17,7 +17,7 @@ from webapp.shared.about import SOURCE, About, View
 
 def about(title: str, note: str, view: View) -> About:
     """Of what is shown now; the link leads back to where the reader's browser is."""
-    return About(title, note, SOURCE, published_data.shown_as_of(), urljoin(st.context.url or "", view.link))
+    return About(title, note, SOURCE, published_data.published_at(), urljoin(st.context.url or "", view.link))
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:

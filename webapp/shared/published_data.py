@@ -1,16 +1,20 @@
 """The pages' only way to the warehouse and the job table.
 
 What is read from the published file is cached by that file's identity: a new publication has another inode, so its data
-is seen at the next look and the old entries fall out.
+is seen at the next look and the old entries fall out. A page asks the warehouse by a function of its own under
+`published_query`, and caches what it derives from the answers by `cached_by_publication` or `cached_figures`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+import duckdb
 import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
@@ -27,17 +31,21 @@ from warehouse.queries import results as queries
 from warehouse.queries.comparisons import StudyComparison, compare_study
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.settings import Settings, load_settings
-from webapp.shared.cached_frames import kept_frame
+from webapp.charts.theme import Mode
 
-#: (path, inode, mtime in ns, size) of the published file, and as of which moment it is seen; None before the first one.
+P = ParamSpec("P")
+T = TypeVar("T")
+#: (path, inode, mtime in ns, size) of the published file, and the point in time it is seen at; None before the first.
 Publication = tuple[str, int, int, int, str | None] | None
+#: Draws the figures of a page from the parameters of its link.
+Draw = Callable[[Mapping[str, Sequence[str]], Mode], T]
 _NS_PER_S = 1e9
-_MOST_KEPT = 64
-_MOST_FRAMES = 256
-#: Of one run: each may have ten thousand rows and more.
-_MOST_ANSWERS = 16
+_MAX_ENTRIES = 64
+_MAX_FIGURES = 128
+#: The requests of a run may have ten thousand rows and more.
+_MAX_REQUEST_TABLES = 16
 #: Reading and judging a hundred thousand outputs takes a second.
-_MOST_OUTPUTS = 20_000
+_MAX_OUTPUTS = 20_000
 
 
 @functools.cache
@@ -52,12 +60,12 @@ def _engine(url: str) -> sa.Engine:
 
 
 def engine() -> sa.Engine:
-    """The app database. Raises UserError when it is not there or of another revision; the next call looks again."""
+    """The app database. Raises UserError when it is missing or of another revision; the next call looks again."""
     return _engine(settings().app_database_url)
 
 
 def publication() -> Publication:
-    """Identifies the published file and the point in time it is seen at; everything below depends on both."""
+    """Identify the published file and the point in time it is seen at; everything below depends on both."""
     path = settings().warehouse_file
     try:
         stat = path.stat()
@@ -67,71 +75,119 @@ def publication() -> Publication:
     return str(path), stat.st_ino, stat.st_mtime_ns, stat.st_size, None if moment is None else moment.isoformat()
 
 
-def shown_as_of() -> datetime | None:
-    """The moment of the data that is read here; None where there is none yet."""
+def published_at() -> datetime | None:
+    """Timestamp of the data that the pages show, or None before the first publication."""
     published = publication()
     if published is None:
         return None
     return seen_as_of() or datetime.fromtimestamp(published[2] / _NS_PER_S, UTC)
 
 
+def cached_by_publication(
+    max_entries: int = _MAX_ENTRIES, *, spinner: str | bool = False
+) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Cache the newest `max_entries` results of a function for all visitors, until the next publication.
+
+    An argument whose name begins with `_` is not part of the key. Results are shared, so nobody may change them; only a
+    table is given to each caller as a copy (which shares the values until it is changed: pandas' copy-on-write).
+    Streamlit's own cache for data would unpickle a table at each look. Errors are not cached.
+    """
+
+    def decorate(compute: Callable[P, T]) -> Callable[P, T]:
+        @st.cache_resource(show_spinner=spinner, max_entries=max_entries)
+        @functools.wraps(compute)
+        def cached(*args: Any, publication: Publication, **named: Any) -> T:
+            del publication  # part of the key
+            return compute(*args, **named)
+
+        @functools.wraps(compute)
+        def answer(*args: P.args, **named: P.kwargs) -> T:
+            found: T = cached(*args, publication=publication(), **named)
+            return cast("T", found.copy(deep=False)) if isinstance(found, pd.DataFrame) else found
+
+        return answer
+
+    return decorate
+
+
+def published_query(
+    max_entries: int = _MAX_ENTRIES, *, spinner: str | bool = False
+) -> Callable[[Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]], Callable[P, T]]:
+    """Call a function with a connection to the published warehouse, cached as by `cached_by_publication`.
+
+    The function takes the connection first; its callers leave that out. They get UserError where there is no warehouse.
+    """
+
+    def decorate(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) -> Callable[P, T]:
+        return cached_by_publication(max_entries, spinner=spinner)(with_warehouse(ask))
+
+    return decorate
+
+
+def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) -> Callable[P, T]:
+    """Call a function with a connection to the published warehouse each time: for what is not worth caching."""
+
+    @functools.wraps(ask)
+    def asking(*args: P.args, **named: P.kwargs) -> T:
+        with closing(open_warehouse(settings())) as connection:
+            return ask(connection, *args, **named)
+
+    # Streamlit reads from the signature which arguments belong to the key.
+    signature = inspect.signature(ask)
+    asking.__signature__ = signature.replace(  # type: ignore[attr-defined]  # mypy does not know it of functions
+        parameters=list(signature.parameters.values())[1:]
+    )
+    return asking
+
+
+def cached_figures(draw: Draw[T]) -> Draw[T]:
+    """Cache the figures of a page by the parameters of its link and the mode.
+
+    Building a chart takes tens of milliseconds, which every visitor would wait for again. `draw` may depend on nothing
+    else that changes. A cached figure keeps its specifications too (`webapp.charts.vega_spec`).
+    """
+
+    @cached_by_publication(_MAX_FIGURES)
+    @functools.wraps(draw)
+    def cached(parameters: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode) -> T:
+        return draw(dict(parameters), mode)
+
+    @functools.wraps(draw)
+    def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> T:
+        return cached(tuple((name, tuple(values)) for name, values in sorted(parameters.items())), mode)
+
+    return figures
+
+
+#: One row per job that has runs, newest first.
+studies_with_results = published_query()(queries.jobs_with_results)
+results = published_query()(queries.results)
+speedup = published_query()(queries.speedup)
+acceptance = published_query()(queries.acceptance_per_position)
+failed_runs = published_query()(queries.failed_runs)
+findings = published_query()(queries.findings)
+run = published_query()(queries.run)
+run_findings = published_query()(queries.run_findings)
+telemetry = published_query()(queries.telemetry)
+requests_of = published_query(_MAX_REQUEST_TABLES)(queries.requests_of)
+
+
 def forecast(study: Study) -> Estimate:
-    """What the study asks of its machine, by the runs published so far."""
-    return _forecast(publication(), study.digest(), study)
-
-
-def studies_with_results() -> pd.DataFrame:
-    """One row per job that has runs, newest first. Raises UserError where there is no warehouse to read."""
-    return _frame(queries.jobs_with_results)
-
-
-def results(job_id: str) -> pd.DataFrame:
-    return _frame(queries.results, job_id)
+    """Estimate the study's runs and seconds from the runs published so far."""
+    return _forecast(study.digest(), study)
 
 
 def arms(job_id: str) -> list[str]:
-    """In the study's own order; as they were measured where this host's queue does not know the study.
+    """The arms in the study's own order; in the order of measuring where this host's queue does not know the study.
 
-    The same as of any moment, so that an arm keeps its colour.
+    The same at any point in time, so that an arm keeps its colour.
     """
     with as_of(None):
-        return list(_arms(publication(), job_id))
-
-
-def speedup(job_id: str, metric: str) -> pd.DataFrame:
-    return _frame(queries.speedup, job_id, metric)
-
-
-def acceptance(job_id: str) -> pd.DataFrame:
-    return _frame(queries.acceptance_per_position, job_id)
-
-
-def failed_runs(job_id: str) -> pd.DataFrame:
-    return _frame(queries.failed_runs, job_id)
-
-
-def run(run_id: str) -> pd.DataFrame:
-    return _frame(queries.run, run_id)
-
-
-def run_findings(run_id: str) -> pd.DataFrame:
-    return _frame(queries.run_findings, run_id)
-
-
-def requests_of(run_id: str) -> pd.DataFrame:
-    return _requests_of(publication(), run_id)
-
-
-def telemetry(run_id: str) -> pd.DataFrame:
-    return _frame(queries.telemetry, run_id)
-
-
-def findings(job_id: str) -> pd.DataFrame:
-    return _frame(queries.findings, job_id)
+        return list(_arms(job_id))
 
 
 def comparison(job_id: str, metric: str) -> StudyComparison | None:
-    """None where there is no valid baseline to compare with."""
+    """The study's comparison, or None where it has no valid baseline run."""
     try:
         return compared(job_id, metric)
     except QueryError:
@@ -140,70 +196,47 @@ def comparison(job_id: str, metric: str) -> StudyComparison | None:
 
 def compared(job_id: str, metric: str, baseline: str | None = None) -> StudyComparison:
     """Raises QueryError where `baseline`, or else the study's own, has no valid run, and where a price is unknown."""
-    return _comparison(publication(), job_id, metric, baseline)
+    return _comparison(job_id, metric, baseline)
 
 
 def agreements(
-    job_id: str, metric: str, found: StudyComparison, *, however_many: bool = False
+    job_id: str, metric: str, found: StudyComparison, *, without_limit: bool = False
 ) -> list[Agreement] | None:
-    """Of each pair of `found`, whether the outputs are the same; None of more outputs than a page can wait for."""
-    if not however_many and outputs_of(job_id) > _MOST_OUTPUTS:
+    """Whether the outputs of each pair of `found` are the same; None where there are too many for a page to read."""
+    if not without_limit and output_count(job_id) > _MAX_OUTPUTS:
         return None
-    return _agreements(publication(), job_id, metric, found.baseline, found)
+    return _agreements(job_id, metric, found.baseline, found)
 
 
-def outputs_of(job_id: str) -> int:
-    """How many outputs there are to compare."""
+def output_count(job_id: str) -> int:
+    """How many outputs a job's completed requests have."""
     return int(results(job_id)["requests_completed"].sum())
 
 
-def _frame(question: Callable[..., pd.DataFrame], *asked: str) -> pd.DataFrame:
-    """The answer to one of `warehouse.queries.results`."""
-    return _asked(publication(), question.__name__, asked, question)
-
-
-@kept_frame(_MOST_FRAMES)
-def _asked(
-    publication: Publication, name: str, asked: tuple[str, ...], _question: Callable[..., pd.DataFrame]
-) -> pd.DataFrame:
-    del publication, name  # with the others the key: the function itself is not hashed
-    with closing(open_warehouse(settings())) as connection:
-        return _question(connection, *asked)
-
-
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _arms(publication: Publication, job_id: str) -> tuple[str, ...]:
-    del publication
+@cached_by_publication()
+def _arms(job_id: str) -> tuple[str, ...]:
     try:
         return tuple(arm.name for arm in queue.job(engine(), job_id).study.arms)
     except UserError:
         return tuple(dict.fromkeys(results(job_id)["arm"].dropna()))
 
 
-@st.cache_data(show_spinner=False, max_entries=_MOST_KEPT)
-def _forecast(publication: Publication, digest: str, _study: Study) -> Estimate:
-    del publication, digest
+@cached_by_publication()
+def _forecast(digest: str, _study: Study) -> Estimate:
+    del digest  # the key
     return forecast_study(settings(), _study)
 
 
-@kept_frame(_MOST_ANSWERS)
-def _requests_of(publication: Publication, run_id: str) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return queries.requests_of(connection, run_id)
+@published_query()
+def _comparison(
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str | None
+) -> StudyComparison:
+    return compare_study(connection, job_id, metric, baseline=baseline)
 
 
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _comparison(publication: Publication, job_id: str, metric: str, baseline: str | None) -> StudyComparison:
-    del publication
-    with closing(open_warehouse(settings())) as connection:
-        return compare_study(connection, job_id, metric, baseline=baseline)
-
-
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
+@published_query()
 def _agreements(
-    publication: Publication, job_id: str, metric: str, baseline: str, _found: StudyComparison
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str, _found: StudyComparison
 ) -> list[Agreement]:
-    del publication, job_id, metric, baseline
-    with closing(open_warehouse(settings())) as connection:
-        return [agreed for _, agreed in comparisons.agreements(connection, _found)]
+    del job_id, metric, baseline  # the key
+    return [agreed for _, agreed in comparisons.agreements(connection, _found)]

@@ -126,7 +126,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine:
     assert {style.arm for style in then_drawn.styles} == {"no draft"}
     assert then_drawn.styles[0] in now_drawn.styles
     with as_of(between):
-        assert published_data.shown_as_of() == between
+        assert published_data.published_at() == between
 
 
 def test_cards_are_moved_captioned_removed_and_brought_back(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import pandas as pd
-import streamlit as st
 
 from lab.comparison.breakeven import BreakEven
 from warehouse.queries.comparisons import break_evens
@@ -32,7 +31,7 @@ _FREE_OF: Mapping[str, tuple[Param, ...]] = {
     "positions": (url_params.HEAT_ROWS,),
     "ecdf": (url_params.HEAT_ROWS,),
 }
-_MOST_KEPT = 256
+_MAX_FIGURES = 256
 _MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
 
 
@@ -45,17 +44,14 @@ def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
 
 
 def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:
-    """One of them, None where there is nothing to draw. It is kept: what it does not depend on makes none anew."""
+    """One of them, or None where there is nothing to draw. Cached: parameters it does not depend on draw none anew."""
     leave = {param.key for param in _FREE_OF[key]}
     asked = tuple((name, tuple(values)) for name, values in parameters.items() if name not in leave)
-    return _figure(published_data.publication(), key, asked, mode)
+    return _figure(key, asked, mode)
 
 
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _figure(
-    publication: published_data.Publication, key: str, asked: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode
-) -> Figure | None:
-    del publication
+@published_data.cached_by_publication(_MAX_FIGURES)
+def _figure(key: str, asked: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode) -> Figure | None:
     choice = selection.of(dict(asked))
     return _MAKERS[key](choice, styles_of(choice, mode), mode)
 

@@ -172,7 +172,7 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     found = published_data.agreements(choice.job_id, choice.measure.column, choice.found)
     if found is not None:
         return found
-    outputs = published_data.outputs_of(choice.job_id)
+    outputs = published_data.output_count(choice.job_id)
     wanted = st.toggle(
         f"Tell beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
         **bound(url_params.ALL_OUTPUTS),
@@ -180,4 +180,4 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     if not wanted:
         return None
     with st.spinner("Reading the outputs"):
-        return published_data.agreements(choice.job_id, choice.measure.column, choice.found, however_many=True)
+        return published_data.agreements(choice.job_id, choice.measure.column, choice.found, without_limit=True)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
-import streamlit as st
 
 from warehouse.queries.comparisons import Pair, StudyComparison
 from webapp.charts import panels
@@ -17,7 +16,6 @@ from webapp.shared.url_params import Param
 
 #: What a row of the heat map is -> how the choice is called.
 HEAT_ROWS = {"workload": "workload", "dataset": "dataset", "category": "category"}
-_MOST_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +60,9 @@ def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequenc
     return asked if asked in options else next(iter(options), "")
 
 
-def baselines(job_id: str) -> list[str]:
+@published_data.cached_by_publication()
+def baselines(job_id: str) -> tuple[str, ...]:
     """Every arm that was measured, the study's own baseline first."""
-    return list(_baselines(published_data.publication(), job_id))
-
-
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _baselines(publication: published_data.Publication, job_id: str) -> tuple[str, ...]:
-    del publication
     runs = published_data.results(job_id)
     arms = panels.arms_of(runs, [arm for arm in published_data.arms(job_id) if arm in set(runs["arm"])])
     declared = set(runs.loc[runs["is_baseline"].eq(True) & ~pd.isna(runs["is_baseline"]), "arm"])

@@ -59,7 +59,7 @@ def _draw(pin: Pin, mode: Mode, at: str, pages: Pages) -> Drawn:
         said = found if isinstance(found, str) else "" if figure else _GONE
         title = shown.page.capitalize() if figure is None else figure.title
         note = "" if figure is None else figure.note
-        told = About(title, note, SOURCE, published_data.shown_as_of(), urljoin(at, view_of(pin).link))
+        told = About(title, note, SOURCE, published_data.published_at(), urljoin(at, view_of(pin).link))
     return Drawn(pin, figure, said, told)
 
 

@@ -12,7 +12,7 @@ from webapp.charts.theme import Mode
 from webapp.pages.explore import data, pooled_figures, run_figures
 from webapp.pages.explore.parts import Shown
 from webapp.pages.explore.selection import asked
-from webapp.shared.cached_figures import kept
+from webapp.shared.published_data import cached_figures
 
 #: Of every run, for the table below any chart.
 ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
@@ -24,7 +24,7 @@ def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     return [] if figure is None else [figure]
 
 
-@kept
+@cached_figures
 def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
     """With all that the page says beside the figure; raises like `drawn`."""
     view = asked(parameters)

@@ -18,7 +18,6 @@ from warehouse.importers.store import Import, import_read
 from warehouse.published import book
 from warehouse.queries import published as published_questions
 from webapp.shared import published_data
-from webapp.shared.cached_frames import kept_frame
 
 _MOST_KEPT = 64
 #: What a reader looks for stands where no table is cut off: the figure, and whose it is.
@@ -52,15 +51,7 @@ def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) 
     )
 
 
-def published_sources() -> pd.DataFrame:
-    return _published_sources(published_data.publication())
-
-
-@kept_frame(1)
-def _published_sources(publication: published_data.Publication) -> pd.DataFrame:
-    del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
-        return published_questions.sources(connection)
+published_sources = published_data.published_query(1)(published_questions.sources)
 
 
 def published(source: str) -> Published:

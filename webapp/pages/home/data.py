@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pandas as pd
-import streamlit as st
 
-from warehouse.database import open_warehouse
+from warehouse.queries import headlines as queries
 from warehouse.queries.headlines import Headline
-from warehouse.queries.headlines import headlines as asked
 from webapp.shared import published_data
+
+_headlines = published_data.published_query(1)(queries.headlines)
 
 
 def headlines() -> list[Headline]:
     """One of each target, the newest first; none before the first publication."""
-    published = published_data.publication()
-    return [] if published is None else _headlines(published)
+    return [] if published_data.publication() is None else _headlines()
 
 
 def studies() -> pd.DataFrame:
-    """As `data.studies_with_results`; empty before the first publication."""
+    """As `published_data.studies_with_results`, but empty before the first publication."""
     return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
-
-
-@st.cache_resource(show_spinner=False, max_entries=1)
-def _headlines(publication: published_data.Publication) -> list[Headline]:
-    del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
-        return asked(connection)

@@ -11,12 +11,12 @@ from webapp.charts.measures import BY_LABEL, MEASURES, Measure
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.shared import published_data, url_params
-from webapp.shared.cached_figures import kept
+from webapp.shared.published_data import cached_figures
 
 ALL_CATEGORIES = "all"
 
 
-@kept
+@cached_figures
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Speed-up, then the metric itself, then acceptance: each only where there is something to draw.
 

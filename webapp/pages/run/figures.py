@@ -10,11 +10,11 @@ from webapp.charts import timeline
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.shared import published_data, url_params
-from webapp.shared.cached_figures import kept
+from webapp.shared.published_data import cached_figures
 from webapp.shared.text import count
 
 
-@kept
+@cached_figures
 def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """When each request was answered, then what was seen each second: each only where it is known.
 
