@@ -19,7 +19,7 @@ _LEAST_REACH = 0.05
 
 
 def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
-    """One panel of rows with `cost`, `arm`, `kept` and the loads; hollow where the SLO is not kept."""
+    """One panel of rows with `cost`, `arm`, `meets_slo` and the loads; hollow where the SLO is not met."""
     base = _base(frame, setting)
     y = alt.Y(
         "cost:Q",
@@ -33,7 +33,7 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
         stroke=alt.Stroke("arm:N", scale=colours, legend=None),
         fill=alt.Fill("arm:N", scale=colours, legend=None),
-        fillOpacity=alt.condition("datum.kept === 'no'", alt.value(0), alt.value(1)),
+        fillOpacity=alt.condition("datum.meets_slo === 'no'", alt.value(0), alt.value(1)),
         tooltip=[*_where(setting.axis), alt.Tooltip("cost:Q", title=title, format=",.4~g"), *_TOLD],
     )
     return alt.LayerChart(layer=[_lines(base, setting, y), points]).properties(height=PANEL_HEIGHT)
@@ -116,7 +116,18 @@ def _where(axis: LoadAxis) -> list[alt.Tooltip]:
     ]
 
 
-_DRAWN = ("arm", "category", "pattern", "load", "cost", "saving", "saving_low", "saving_high", "kept", "price_source")
+_DRAWN = (
+    "arm",
+    "category",
+    "pattern",
+    "load",
+    "cost",
+    "saving",
+    "saving_low",
+    "saving_high",
+    "meets_slo",
+    "price_source",
+)
 _TOLD = [alt.Tooltip("saving:Q", title="Saving against the baseline", format=".1%")]
-_TOLD += [alt.Tooltip("kept:N", title="Keeps the SLO"), alt.Tooltip("price_source:N", title="Price from")]
+_TOLD += [alt.Tooltip("meets_slo:N", title="Meets the SLO"), alt.Tooltip("price_source:N", title="Price from")]
 _SAVED = (("saving", "Saving"), ("saving_low", "95 % from"), ("saving_high", "95 % to"))

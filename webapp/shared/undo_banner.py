@@ -1,37 +1,47 @@
-"""What the reader removed last on the pages of dashboards, and the way back."""
+"""What the reader did last on a page, in one line with a button that undoes it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-import sqlalchemy as sa
 import streamlit as st
 
-from warehouse.app_db import dashboards, pins
-from webapp.shared import published_data
 from webapp.shared.text import literal
 
-_KEY = "dashboards-removed"
-_BACK: dict[str, Callable[[sa.Engine, str], None]] = {
-    "pin": pins.bring_back,
-    "dashboard": dashboards.bring_back,
-}
+
+@dataclass(frozen=True)
+class _LastChange:
+    message: str
+    icon: str
+    undo: Callable[[], None] | None
 
 
-def remember(kind: str, what: str, title: str) -> None:
-    """`kind`: pin or dashboard; `what`: its id."""
-    st.session_state[_KEY] = (kind, what, title)
+def record(page: str, message: str, *, icon: str, undo: Callable[[], None] | None = None) -> None:
+    """Show `message` on `page` from now on, in place of the one before. `icon`: the name of a Material symbol."""
+    st.session_state[_key(page)] = _LastChange(message, icon, undo)
 
 
-def show() -> None:
-    if (removed := st.session_state.get(_KEY)) is None:
+def clear(page: str) -> None:
+    st.session_state.pop(_key(page), None)
+
+
+def show(page: str) -> None:
+    change: _LastChange | None = st.session_state.get(_key(page))
+    if change is None:
         return
-    kind, what, title = removed
     with st.container(border=True, horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-        st.markdown(f":material/delete: The {kind} “{literal(title)}” was removed.", width="content")
-        st.button("Undo", icon=":material/undo:", key="dashboards-undo", on_click=_bring_back, args=(kind, what))
+        st.markdown(f":material/{change.icon}: {literal(change.message)}", width="content")
+        if change.undo is not None:
+            key = f"{page}-undo"
+            st.button("Undo", icon=":material/undo:", key=key, on_click=_undo, args=(page, change.undo))
 
 
-def _bring_back(kind: str, what: str) -> None:
-    _BACK[kind](published_data.engine(), what)
-    st.session_state.pop(_KEY, None)
+def _undo(page: str, undo: Callable[[], None]) -> None:
+    """`undo` may record a change of its own, which is shown next."""
+    clear(page)
+    undo()
+
+
+def _key(page: str) -> str:
+    return f"{page}-last-change"

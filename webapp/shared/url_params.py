@@ -31,7 +31,7 @@ PROMPTS = Param("prompts", "Prompts", "page of prompts")
 #: Bound to other widgets: a toggle, and a number.
 ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 PER = Param("per", "Cost", "kind of cost")
-KEPT = Param("kept", "Keeps the SLO with", "share of requests")
+KEPT = Param("kept", "SLO met by", "share of requests")
 #: Written, not chosen.
 PRICE = Param("price", "Price of an hour (USD)", "price")
 UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")

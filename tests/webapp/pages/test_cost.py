@@ -64,12 +64,12 @@ def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
     open_page: OpenPage, settings: Settings
 ) -> None:
     app = open_page("cost")
-    assert "Nobody knows what an hour of AMD EPYC 7B13 (2 cores) cost on 2026-11-21" in words(app)
+    assert "No price is recorded for AMD EPYC 7B13 (2 cores) on 2026-11-21" in words(app)
     assert "The price book is empty" in words(app)
     app.session_state["price-form"] = True
     app.run()
     app.button(key="price-add").click().run()
-    for sentence in ("say where the price is from", "what an hour of all of it costs, above 0"):
+    for sentence in ("enter where the price comes from", "enter the price of an hour, above 0"):
         assert sentence in words(app)
     app.text_input(key="price-source").set_value("a list")
     app.number_input(key="price-rented_per_hour").set_value(3.6)
@@ -78,54 +78,54 @@ def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
     assert not app.exception
     (entry,) = entries(settings)
     assert (entry.price.hardware, entry.price.per_hour) == ("AMD EPYC 7B13 (2 cores)", 3.6)
-    assert "Entry 1 is in the book" in words(app)
+    assert "Entry 1 was added" in words(app)
     ingest_all(settings)
     app.run()
     assert "A working hour costs 3.60 USD (a list)" in words(app)
     app.button(key="price-withdraw-it").click().run()
     assert entries(settings)[0].withdrawn_at is not None
-    assert "Entry 1 counts no longer" in words(app)
+    assert "Entry 1 was withdrawn" in words(app)
     app.button(key="price-undo").click().run()
     assert [entry.withdrawn_at is None for entry in entries(settings)] == [False, True]
-    assert "It counts again, as entry 2" in words(app)
+    assert "The price was added again, as entry 2" in words(app)
 
 
 def test_a_priced_study_shows_costs_savings_and_who_keeps_the_slo(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost", price="7.2", utilisation="50")
     shown = words(app)
-    assert "A working hour costs 14.4 USD (as asked for). It works 50% of the hours that are paid for." in shown
-    assert "TTFT at most 1000 ms, TPOT at most 30 ms, of 99% of requests" in shown
+    assert re.search(r"A working hour costs 14.4 USD \(.*\), at 50% utilisation\.", shown)
+    assert "TTFT at most 1000 ms, TPOT at most 30 ms, for 99% of requests" in shown
     assert "95 % interval" in shown
     assert "Cost per million output tokens (USD) by load" in shown
-    slo = open_page("cost", price="7.2", utilisation="50", cost_tab="Cheapest that keeps the SLO")
+    slo = open_page("cost", price="7.2", utilisation="50", cost_tab="Cheapest within the SLO")
     costs, best = app.dataframe[0].value, slo.dataframe[0].value
     draft = costs[(costs["arm"] == "draft") & (costs["concurrency"] == 1)].iloc[0]
     baseline = costs[(costs["arm"] == "no draft") & (costs["concurrency"] == 1)].iloc[0]
     ratio = draft["per_million_output_tokens"] / baseline["per_million_output_tokens"]
     assert draft["saving"] == pytest.approx(100 * (1 - ratio), abs=0.5)
     assert draft["saving_low"] < draft["saving"] < draft["saving_high"]
-    assert (baseline["kept"], costs[costs["concurrency"] == 4]["kept"].unique().tolist()) == ("yes", ["no"])
+    assert (baseline["meets_slo"], costs[costs["concurrency"] == 4]["meets_slo"].unique().tolist()) == ("yes", ["no"])
     assert list(best["arm"]) == ["draft"]
     assert len(app.get("vega_lite_chart")) == 2
 
 
 def test_what_is_no_number_is_said_beside_its_field(open_page: OpenPage) -> None:
     shown = words(open_page("cost", price="cheap", utilisation="150"))
-    assert "'cheap' is no price: write what an hour costs in USD, above 0, like 3.50" in shown
-    assert "'150' is no utilisation" in shown
+    assert "'cheap' is not a valid price: enter USD per hour, above 0, like 3.50" in shown
+    assert "'150' is not a valid utilisation" in shown
     assert "Price book" in shown
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e12", "3 USD", "1,5"])
 def test_a_price_is_a_number_above_zero(text: str) -> None:
-    with pytest.raises(UserError, match="is no price"):
+    with pytest.raises(UserError, match="is not a valid price"):
         selection.price_of(text)
 
 
 def test_utilisation_is_percent() -> None:
     assert selection.utilisation_of("60 %") == 0.6
     assert selection.utilisation_of("") is None
-    with pytest.raises(UserError, match="is no utilisation"):
+    with pytest.raises(UserError, match="is not a valid utilisation"):
         selection.utilisation_of("0")
 
 
@@ -144,8 +144,8 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
 
 def test_the_least_cost_is_not_told_of_two_currencies_nor_energy_of_none() -> None:
     both = [COST, replace(COST, arm="b", currency="EUR", per_million_output_tokens=1.0)]
-    assert cards.least_card(both).value == "–"
-    assert cards.least_card([COST]).value == "3.00 USD"
+    assert cards.lowest_cost_card(both).value == "–"
+    assert cards.lowest_cost_card([COST]).value == "3.00 USD"
     assert cards.energy_card([COST]).value == "not measured"
     measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
     assert cards.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")

@@ -17,7 +17,7 @@ from webapp.shared.about import About
 
 HOSTILE = "</script><script>document.title='owned'</script><b>&amp;\u2028"
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
-TOLD = About(HOSTILE, "", "Drafthouse", MOMENT, "http://127.0.0.1:8501/dashboards?dashboard=x")
+ABOUT = About(HOSTILE, "", "Drafthouse", MOMENT, "http://127.0.0.1:8501/dashboards?dashboard=x")
 ROWS = pd.DataFrame({"arm": [HOSTILE, "b"], "value": [1.5, float("nan")]})
 
 
@@ -26,13 +26,13 @@ def figure(rows: pd.DataFrame, *panels: str) -> Figure:
     return Figure("one", HOSTILE, "a note", (ArmStyle(HOSTILE, "#0072b2", "square", "■"),), charts, rows)
 
 
-def sheet(shown: Figure | None, said: str = "", link: str = "http://127.0.0.1:8501/results?job=j&metric=x") -> Sheet:
-    return Sheet(About(HOSTILE, "a note", "Drafthouse", MOMENT, link), HOSTILE, said, shown, shown)
+def sheet(shown: Figure | None, problem: str = "", link: str = "http://127.0.0.1:8501/results?job=j&metric=x") -> Sheet:
+    return Sheet(About(HOSTILE, "a note", "Drafthouse", MOMENT, link), HOSTILE, problem, shown, shown)
 
 
 def made(*sheets: Sheet) -> str:
     """Without the drawing code, which is a megabyte of others' text."""
-    text = html(TOLD, list(sheets)).decode()
+    text = html(ABOUT, list(sheets)).decode()
     return re.sub(r"<script>(?!\nconst).*?</script>", "", text, flags=re.DOTALL)
 
 

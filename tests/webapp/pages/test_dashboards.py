@@ -64,14 +64,14 @@ def test_a_link_to_no_dashboard_or_to_a_removed_one_says_so(
     open_page: OpenPage, settings: Settings, engine: sa.Engine
 ) -> None:
     ingest_all(settings)
-    assert "asks for the dashboard 0123456789ab, which is not here" in words(
+    assert "names the dashboard 0123456789ab, which does not exist" in words(
         open_page("dashboards", dashboard="0123456789ab")
     )
     board = dashboards.create(engine, "gone")
     dashboards.remove(engine, board)
     app = open_page("dashboards", dashboard=board)
     assert "This dashboard was removed on" in words(app)
-    next(button for button in app.button if button.label == "Bring it back").click().run()
+    next(button for button in app.button if button.label == "Restore it").click().run()
     assert "Nothing is pinned here yet" in words(app)
 
 
@@ -100,7 +100,7 @@ def test_figures_of_pages_and_of_queries_stand_there_in_order_with_captions_and_
     assert HOSTILE in shown
     assert len(app.get("vega_lite_chart")) == 2
     assert len(app.dataframe) == 2
-    assert shown.count("What this shows is not here (any more)") == 2
+    assert shown.count("This figure cannot be shown") == 2
     assert "the query 0123456789ab is not here (any more)" in shown
     assert 'Referenced column "no_such" not found' in shown
     assert "the chart asks for b, which the answer has not (any more)" in shown
@@ -116,7 +116,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine:
         pins.add(engine, board, Pinned("sql", counted, "table", moment), "")
         pins.add(engine, board, Pinned("results", {"job": (job_id,)}, "throughput", moment), "")
     now, now_drawn, then, then_drawn = (
-        each.figure for each in render_pins.draw(pins.listed(engine, board), "light", "")
+        each.figure for each in render_pins.render(pins.listed(engine, board), "light", "")
     )
     assert now is not None
     assert then is not None

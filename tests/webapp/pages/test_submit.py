@@ -121,9 +121,9 @@ def test_a_double_click_submits_once(open_page: OpenPage, settings: Settings) ->
 
 def test_a_wrong_field_is_said_and_nothing_can_be_submitted(open_page: OpenPage, settings: Settings) -> None:
     app = set_name(open_page("submit"), "")
-    assert "1 thing to mend" in words(app)
+    assert "1 problem to fix" in words(app)
     assert "Submit study" not in [button.label for button in app.button]
-    assert "to mend" not in words(set_name(app, "mended"))
+    assert "to fix" not in words(set_name(app, "mended"))
     assert submitted(settings) == []
 
 

@@ -135,13 +135,13 @@ def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
 @pytest.mark.parametrize(
     ("column", "text", "said"),
     [
-        ("flags", "max-num-seqs: 8", "flags: this is no TOML"),
-        ("config", "kv-cache-dtype: [fp8", "configuration file: this is no YAML"),
-        ("config", "- fp8", "configuration file: this is YAML without keys"),
+        ("flags", "max-num-seqs: 8", "flags: not valid TOML"),
+        ("config", "kv-cache-dtype: [fp8", "configuration file: not valid YAML"),
+        ("config", "- fp8", "configuration file: the YAML has no keys"),
         ("config", "since: 2026-11-21", "configuration file, since"),
-        ("environment", "OMP_NUM_THREADS", "environment: line 1 is no variable: write NAME=value"),
+        ("environment", "OMP_NUM_THREADS", "environment: line 1 is not a variable: write one NAME=value per line"),
         ("environment", 'A="b', "environment: line 1: the value begins with a quote"),
-        ("options", "x", "method's options: this is no TOML"),
+        ("options", "x", "options of the method: not valid TOML"),
     ],
 )
 def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, said: str) -> None:

@@ -27,12 +27,12 @@ def test_what_another_start_replaced_comes_back(open_page: OpenPage) -> None:
     before = shown_study(app)
     app = click(app, "Start over")
     assert shown_study(app).name == "friday-night"
-    assert "What was changed in “mine” was replaced" in words(app)
+    assert "Your changes to “mine” were replaced" in words(app)
     choice = app.selectbox(key="submit-start-choice")
     app = click(app, "Undo")
     assert shown_study(app) == before
     assert app.selectbox(key="submit-start-choice").value == choice.value
-    assert "was replaced" not in words(app)
+    assert "were replaced" not in words(app)
 
 
 def test_text_that_another_start_replaced_comes_back_also_where_it_is_no_study(
@@ -61,7 +61,7 @@ def test_a_form_that_nobody_changed_is_replaced_without_a_word(open_page: OpenPa
         (label,) = [option for option in choice.options if option.startswith(f"{name}: ")]
         app = ran(app.selectbox(key="submit-start-choice").select(label).run())
         assert shown_study(app) == load_preset(name)
-        assert "was replaced" not in words(app)
+        assert "were replaced" not in words(app)
 
 
 def test_the_text_changes_the_form_and_the_form_the_text(open_page: OpenPage, demo: Study) -> None:
@@ -97,7 +97,7 @@ def test_text_that_is_no_study_is_refused_in_sentences_and_stays(open_page: Open
     assert "Submit study" not in [button.label for button in app.button]
     app = edit_as(app, "Form")
     assert toml(app).value == wrong
-    assert "cannot show this text before" in words(app)
+    assert "Fix these problems before switching to the form" in words(app)
 
 
 def test_a_refusal_is_said_under_the_text_too(open_page: OpenPage, settings: Settings) -> None:

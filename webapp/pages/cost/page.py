@@ -1,4 +1,4 @@
-"""Cost: what tokens cost with each arm, what that saves, which arm keeps the SLO most cheaply, and the price book."""
+"""Cost: the price of tokens with each arm, what that saves, the cheapest arm within the SLO, and the price book."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ st.title("Cost")
 published = published_data.publication()
 above, below = st.container(), st.container()
 with below, said_here():
-    price_book.show(*sections.newest())
+    price_book.show(*selection.likely_entry(sections.studies()))
     sections.follow(published)
 with above:
     results_sections.show_empty_state()
     with said_here():
-        asked = sections.choose()
-        choice = selection.of(asked)
-        found = sections.costs(choice)
-        st.caption(literal(cards.price_words(found, choice.utilisation)))
-        view = View("cost", asked)
-        sections.show_cards(choice, found)
-        sections.show_figures(asked, view)
-        sections.show_tables(choice, found, view)
+        parameters = sections.choose()
+        choice = selection.of(parameters)
+        costs = sections.costs(choice)
+        st.caption(literal(cards.price_sentence(costs, choice.utilisation)))
+        view = View("cost", parameters)
+        sections.show_cards(choice, costs)
+        sections.show_figures(parameters, view)
+        sections.show_tables(choice, costs, view)

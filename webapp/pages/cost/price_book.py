@@ -1,4 +1,4 @@
-"""The price book on the Cost page: what counts since when, entries added, withdrawn, and that undone."""
+"""The price book on the Cost page: its entries, the form that adds one, and withdrawing one."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from lab.errors import UserError
 from warehouse.app_db.price_book import Entry
-from webapp.pages.cost import data, price_entry, price_said
+from webapp.pages.cost import data, price_book_form
+from webapp.shared import undo_banner
 from webapp.shared.text import number
+
+_IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
 
 
 def show(hardware: str, day: date) -> None:
-    """`hardware` and `day`: what the form begins with."""
+    """The form starts with `hardware` and `day`."""
     st.subheader("Price book", anchor=False)
     entries = data.entries()
-    counting = [entry for entry in entries if entry.withdrawn_at is None]
+    in_force = [entry for entry in entries if entry.withdrawn_at is None]
     if entries:
         st.dataframe(table(entries), hide_index=True, column_config=_config(), alt="The price book", placeholder="")
         st.caption(
-            "An entry counts from its day on, until a later one for the same hardware. Entries are added and withdrawn "
-            "and never changed, so a cost of last month can be computed again."
+            "An entry applies from its first day until a later entry for the same hardware. Entries are never "
+            "changed, only added and withdrawn, so last month's costs can be computed again."
         )
     else:
-        st.caption("The price book is empty: add what your hardware costs, from which day on, and where that stands.")
-    price_said.show()
+        st.caption("The price book is empty. Add what your hardware costs, from which day, and where that is stated.")
+    undo_banner.show(price_book_form.UNDO)
     with st.container(horizontal=True, vertical_alignment="top"):
-        price_entry.show(hardware, day)
-        if counting:
-            _show_withdraw(counting)
+        price_book_form.show(hardware, day)
+        if in_force:
+            _show_withdraw(in_force)
 
 
 def table(entries: Sequence[Entry]) -> pd.DataFrame:
-    """The newest first; withdrawn entries stay."""
+    """All entries, newest first, withdrawn ones too."""
     return pd.DataFrame([_row(entry) for entry in reversed(entries)])
 
 
@@ -46,7 +48,7 @@ def _row(entry: Entry) -> dict[str, Any]:
         f"bought for {number(owned.purchase_price)}, {owned.lifetime_years:g} years at {owned.utilisation:.0%}"
     )
     return {
-        "state": ["counts" if entry.withdrawn_at is None else "withdrawn"],
+        "state": [_IN_FORCE if entry.withdrawn_at is None else _WITHDRAWN],
         "number": entry.price_id,
         "hardware": price.hardware,
         "from": price.valid_from,
@@ -61,7 +63,7 @@ def _row(entry: Entry) -> dict[str, Any]:
 
 def _config() -> dict[str, Any]:
     numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    states, colours = ["counts", "withdrawn"], ["green", "gray"]
+    states, colours = [_IN_FORCE, _WITHDRAWN], ["green", "gray"]
     return {
         "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=90),
         "number": numbers("Entry", format="%d", width=55),
@@ -69,20 +71,22 @@ def _config() -> dict[str, Any]:
         "from": st.column_config.DateColumn("From", format="YYYY-MM-DD", width=90),
         "per_hour": numbers("Per hour", format="%,.4g", width=75),
         "currency": text("Currency", width=75),
-        "how": text("How", width=85),
-        "electricity": numbers("Electricity per kWh", format="%.4g", help="Where the price is without it", width=125),
+        "how": text("Acquired", width=85),
+        "electricity": numbers(
+            "Electricity per kWh", format="%.4g", help="Where the hourly price does not include it", width=125
+        ),
         "source": text("Source", width=230),
         "added": st.column_config.DatetimeColumn("Added (UTC)", format="YYYY-MM-DD HH:mm"),
     }
 
 
-def _show_withdraw(counting: Sequence[Entry]) -> None:
-    labels = {entry.price_id: _label(entry) for entry in reversed(counting)}
+def _show_withdraw(in_force: Sequence[Entry]) -> None:
+    labels = {entry.price_id: _label(entry) for entry in reversed(in_force)}
     with st.popover("Withdraw an entry", icon=":material/remove_circle:"):
-        st.markdown("It counts no longer, and stays in the book.")
+        st.markdown("A withdrawn entry no longer applies, but stays in the book.")
         chosen = st.selectbox("Entry", list(labels), format_func=labels.__getitem__, key="price-withdraw")
-        entry = next((each for each in counting if each.price_id == chosen), None)
-        st.button("Withdraw it", key="price-withdraw-it", disabled=entry is None, on_click=_withdraw, args=(entry,))
+        entry = next((each for each in in_force if each.price_id == chosen), None)
+        st.button("Withdraw", key="price-withdraw-it", disabled=entry is None, on_click=_withdraw, args=(entry,))
 
 
 def _label(entry: Entry) -> str:
@@ -91,9 +95,4 @@ def _label(entry: Entry) -> str:
 
 
 def _withdraw(entry: Entry) -> None:
-    try:
-        data.withdraw(entry.price_id)
-    except UserError as error:
-        price_said.tell(str(error))
-    else:
-        price_said.tell(f"Entry {entry.price_id} counts no longer.", undo_add=entry.price)
+    price_book_form.withdraw(entry.price_id, to_add_again=entry.price)

@@ -1,20 +1,23 @@
-"""What the Cost page is asked for, from its link's parameters. Pure."""
+"""What the reader selects on the Cost page, read from its link's parameters."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+
+import pandas as pd
 
 from lab.errors import UserError
 from webapp.shared import url_params
 
-_MOST_PRICE = 1e9
+_MAX_PRICE = 1e9
 
 
 @dataclass(frozen=True)
 class CostMeasure:
-    """One kind of cost: what a reader calls it, and the field of ArmCost that holds it."""
+    """One kind of cost: its label, and the field of ArmCost that holds it."""
 
     label: str
     field: str
@@ -30,13 +33,13 @@ MEASURES = (
     CostMeasure("Per request", "per_request"),
 )
 BY_LABEL = {measure.label: measure for measure in MEASURES}
-#: Of its requests, so many must keep every bound.
-KEPT = {"99 % of requests": 0.99, "95 % of requests": 0.95, "90 % of requests": 0.90, "every request": 1.0}
+#: The share of requests that must stay within every bound of the SLO.
+SLO_SHARES = {"99 % of requests": 0.99, "95 % of requests": 0.95, "90 % of requests": 0.90, "every request": 1.0}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`price` is of an hour in USD, `utilisation` a share; each None where the reader gives none."""
+    """`price`: USD per hour; `utilisation`: a share. Each is None if the reader entered none."""
 
     job_id: str
     price: float | None
@@ -46,13 +49,13 @@ class Choice:
 
 
 def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
-    """Raises KeyError for parameters that name nothing there is, UserError for a number that cannot be one."""
+    """Raises KeyError for parameters that name something unknown, UserError for an invalid number."""
     return Choice(
         url_params.job_id_of(parameters[url_params.JOB.key][0]),
         price_of(_first(parameters, url_params.PRICE, "")),
         utilisation_of(_first(parameters, url_params.UTILISATION, "")),
         BY_LABEL[_first(parameters, url_params.PER, MEASURES[0].label)],
-        KEPT[_first(parameters, url_params.KEPT, next(iter(KEPT)))],
+        SLO_SHARES[_first(parameters, url_params.KEPT, next(iter(SLO_SHARES)))],
     )
 
 
@@ -61,28 +64,39 @@ def _first(parameters: Mapping[str, Sequence[str]], param: url_params.Param, def
 
 
 def price_of(text: str) -> float | None:
-    """None for nothing. Raises UserError for what is no price."""
+    """USD per hour, or None for an empty text. Raises UserError for anything else."""
     if not text:
         return None
-    found = _number(text)
-    if found is None or not 0 < found < _MOST_PRICE:
-        raise UserError(f"{text!r} is no price: write what an hour costs in USD, above 0, like 3.50")
-    return found
+    price = _number(text)
+    if price is None or not 0 < price < _MAX_PRICE:
+        raise UserError(f"{text!r} is not a valid price: enter USD per hour, above 0, like 3.50")
+    return price
 
 
 def utilisation_of(text: str) -> float | None:
-    """A share, from percent; None for nothing. Raises UserError for what is none."""
+    """A share, from percent; None for an empty text. Raises UserError for anything else."""
     if not text:
         return None
-    found = _number(text.removesuffix("%"))
-    if found is None or not 0 < found <= 100:
-        raise UserError(f"{text!r} is no utilisation: write percent, above 0 and at most 100, like 60")
-    return found / 100
+    percent = _number(text.removesuffix("%"))
+    if percent is None or not 0 < percent <= 100:
+        raise UserError(f"{text!r} is not a valid utilisation: enter percent, above 0 and at most 100, like 60")
+    return percent / 100
 
 
 def _number(text: str) -> float | None:
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
+
+
+def likely_entry(studies: pd.DataFrame) -> tuple[str, date]:
+    """Hardware and first day that a new price most likely is for: the newest study's, where it says them.
+
+    `studies` are the rows of `published_data.studies_with_results`; imported runs may lack both fields.
+    """
+    newest = studies.iloc[0] if len(studies) else None
+    hardware, submitted_at = (None, None) if newest is None else (newest["hardware"], newest["submitted_at"])
+    day = datetime.now(UTC) if submitted_at is None or pd.isna(submitted_at) else submitted_at
+    return "" if hardware is None or pd.isna(hardware) else hardware.partition(", ")[0], day.date()

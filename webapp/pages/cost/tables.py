@@ -1,4 +1,4 @@
-"""Costs as rows: for the charts, for the tables, and for what stands on the cards. Pure."""
+"""The Cost page's tables: their rows, titles, units and formats. The charts draw the same rows."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WHERE = ["arm", "workload", "concurrency"]
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
 _SAVING = ["saving", "saving_low", "saving_high"]
 _ENERGY = ["kwh_per_million_output_tokens", "electricity_per_million_output_tokens"]
-_KEPT = {True: "yes", False: "no", None: "unknown"}
+_MEETS = {True: "yes", False: "no", None: "unknown"}
 
 
 def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
-    """One row an arm and place; `category` is the workload, as charts part their panels by it; `kept`: yes, no or
-    unknown, whether the SLO is kept.
+    """One row per arm and cell. `category` repeats the workload, by which charts are split into panels; `meets_slo` is
+    yes, no or unknown.
     """
     return pd.DataFrame([_row(each, least_share) for each in costs])
 
@@ -31,7 +31,7 @@ def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
 def _row(each: ArmCost, least_share: float) -> dict[str, Any]:
     place, values = asdict(each.place), asdict(each)
     del values["place"]
-    return place | values | {"category": place["workload"], "kept": _KEPT[keeps(each, least_share)]}
+    return place | values | {"category": place["workload"], "meets_slo": _MEETS[keeps(each, least_share)]}
 
 
 def currencies(costs: Sequence[ArmCost]) -> list[str]:
@@ -39,24 +39,24 @@ def currencies(costs: Sequence[ArmCost]) -> list[str]:
 
 
 def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
-    """Shares in percent. What nothing was measured of is left out."""
+    """The columns to show, shares in percent. Energy is left out if no run measured it."""
     energy = [name for name in _ENERGY if frame[name].notna().any()]
-    slo = ["within_slo", "kept"] if has_slo else []
+    slo = ["within_slo", "meets_slo"] if has_slo else []
     percent = [*_SAVING, *(["within_slo"] if has_slo else [])]
-    wanted = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
-    wanted += ["currency", "price_per_hour", "price_source"]
-    shown = frame[wanted]
+    columns = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
+    columns += ["currency", "price_per_hour", "price_source"]
+    shown = frame[columns]
     return shown.assign(**{name: 100 * shown[name].astype(float) for name in percent})
 
 
-def cheapest(found: Mapping[str, ArmCost | None]) -> pd.DataFrame:
-    """One row a workload: the cheapest that keeps the SLO. Shares in percent."""
-    return pd.DataFrame([_cheapest_row(workload, each) for workload, each in found.items()])
+def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
+    """One row per workload: the cheapest arm that meets the SLO. Shares in percent."""
+    return pd.DataFrame([_cheapest_row(workload, each) for workload, each in by_workload.items()])
 
 
 def _cheapest_row(workload: str, each: ArmCost | None) -> dict[str, Any]:
     if each is None:
-        return {"workload": workload, "arm": "none keeps it"}
+        return {"workload": workload, "arm": "none meets it"}
     return {
         "workload": workload,
         "arm": each.arm,
@@ -68,7 +68,7 @@ def _cheapest_row(workload: str, each: ArmCost | None) -> dict[str, Any]:
     }
 
 
-def slo_words(slo: Slo) -> str:
+def slo_bounds(slo: Slo) -> str:
     """`TTFT at most 80 ms, TPOT at most 60 ms`."""
     bounds = (("TTFT", slo.ttft_ms), ("TPOT", slo.tpot_ms), ("E2E", slo.e2e_ms))
     return ", ".join(f"{name} at most {bound:g} ms" for name, bound in bounds if bound is not None)
@@ -78,25 +78,27 @@ def table_config(currency: str) -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     money = {
         "per_million_output_tokens": (f"Per 10⁶ output tokens ({currency})", None),
-        "with_start_up": (f"With start-up ({currency})", "Each window carries its part of the engine's start"),
+        "with_start_up": (f"With start-up ({currency})", "Includes each run's share of the engine's start"),
         "per_million_tokens": (f"Per 10⁶ tokens ({currency})", "Input and output together"),
-        "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "Of the GPUs alone"),
+        "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
     return {
         "arm": text("Arm", pinned=True),
         "workload": text("Workload"),
         "pattern": text("Load", help="c: requests in flight, n: number of prompts"),
         "concurrency": number("Concurrency", format="%d", width="small"),
-        **{name: number(title, format="%,.4g", help=said) for name, (title, said) in money.items()},
+        **{name: number(title, format="%,.4g", help=text_) for name, (title, text_) in money.items()},
         "per_request": number(f"Per request ({currency})", format="%.3g"),
-        "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's greatest throughput on the workload"),
-        "saving": number("Saving (%)", format="%.1f", help="Share of the baseline's cost; below 0 it costs more"),
+        "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
+        "saving": number("Saving (%)", format="%.1f", help="Share of the baseline's cost; negative: it costs more"),
         "saving_low": number("95 % from (%)", format="%.1f", help="Empty with one repeat"),
         "saving_high": number("95 % to (%)", format="%.1f"),
-        "within_slo": number("Within SLO (%)", format="%.1f", help="Of requests sent; failed ones are not within"),
-        "kept": text("Keeps the SLO", help="Whether enough of its requests do"),
-        "kwh_per_million_output_tokens": number("Energy (kWh per 10⁶)", format="%.4g", help="Of output tokens"),
+        "within_slo": number(
+            "Within SLO (%)", format="%.1f", help="Share of the requests sent; failed requests are outside"
+        ),
+        "meets_slo": text("Meets the SLO", help="Whether enough of its requests are within it"),
+        "kwh_per_million_output_tokens": number("Energy (kWh per 10⁶)", format="%.4g", help="Per 10⁶ output tokens"),
         "currency": text("Currency"),
         "price_per_hour": number("Price of a working hour", format="%,.4g", help="In the row's currency"),
-        "price_source": text("Price from"),
+        "price_source": text("Source of the price"),
     }

@@ -1,4 +1,4 @@
-"""The cards of a dashboard, and how each is changed."""
+"""The cards of a dashboard, and the buttons that change them."""
 
 from __future__ import annotations
 
@@ -13,33 +13,34 @@ from lab.errors import UserError
 from warehouse.app_db import pins
 from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
-from webapp.pages.dashboards.figure_registry import FIGURES
 from webapp.pages.dashboards.pin_dialog import choose_moment
-from webapp.pages.dashboards.render_pins import Drawn
+from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, drawing, published_data, undo_banner
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal, moment
 
 _COLUMNS, _LEAST_WIDTH = 2, 400
 _TABLE_HEIGHT = 330
-#: What could not be changed, and why; the page says it once.
-SAID = "dashboards-said"
+#: Key in the session's state: why the last change was refused; the page shows it once.
+REFUSAL = "dashboards-refusal"
+#: Whose last change `webapp.shared.undo_banner` shows, on the list and on each dashboard.
+UNDO = "dashboards"
 
 
-def show(drawn: Sequence[Drawn], mode: Mode, *, is_edited: bool) -> None:
-    """Two beside each other, unless a figure needs the place of both."""
-    if not drawn:
+def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
+    """Two cards a row; a wide figure takes a whole row."""
+    if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
-        for place, each in enumerate(drawn):
+        for place, each in enumerate(cards):
             is_wide = each.figure is not None and each.figure.is_wide
             with grid.cell(column_span="all" if is_wide else 1):
                 _show_card(each, mode)
                 if is_edited:
-                    _show_changes(drawn, place)
+                    _show_controls(cards, place)
 
 
-def _show_card(each: Drawn, mode: Mode) -> None:
+def _show_card(each: RenderedPin, mode: Mode) -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{each.pin.pin_id}"):
         with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             note = f" :gray[({literal(each.about.note)})]" if each.about.note else ""
@@ -49,81 +50,83 @@ def _show_card(each: Drawn, mode: Mode) -> None:
                 downloads.show_files(figure, each.about, mode)
         if each.pin.caption:
             st.markdown(literal(each.pin.caption))
-        _show_drawn(each, mode)
+        _show_figure(each, mode)
         _show_foot(each)
 
 
-def _show_drawn(each: Drawn, mode: Mode) -> None:
+def _show_figure(each: RenderedPin, mode: Mode) -> None:
     if each.figure is None:
-        st.warning(literal(each.said), icon=":material/link_off:")
+        st.warning(literal(each.problem), icon=":material/link_off:")
     elif each.figure.panels:
         drawing.show_panels(each.figure, mode)
     else:
         st.dataframe(each.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=each.about.title, placeholder="")
 
 
-def _show_foot(each: Drawn) -> None:
+def _show_foot(each: RenderedPin) -> None:
     as_of = each.pin.shown.as_of
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         if as_of is None:
-            st.caption(f":material/sync: as of now: data of {moment(each.about.as_of)}", width="content")
+            st.caption(f":material/sync: updates with new data; data of {moment(each.about.as_of)}", width="content")
         else:
-            st.caption(f":material/history: as of {moment(as_of)}", width="content")
+            st.caption(f":material/history: data as of {moment(as_of)}", width="content")
         if each.view.page not in FIGURES:
             return
         st.page_link(
             page_file(each.view.page),
-            label="Where it is from",
+            label="Open the source page",
             icon=":material/open_in_new:",
             query_params=[(name, value) for name, values in each.view.parameters.items() for value in values],
         )
 
 
-def _show_changes(drawn: Sequence[Drawn], place: int) -> None:
-    pin = drawn[place].pin
+def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
+    pin = cards[place].pin
     with st.container(border=True, gap="small"):
         with st.container(horizontal=True, gap="small"):
-            _button("Up", "arrow_upward", pin.pin_id, lambda: _move(drawn, place, place - 1), disabled=place == 0)
-            last = place == len(drawn) - 1
-            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(drawn, place, place + 2), disabled=last)
-            _button("Remove", "delete", pin.pin_id, lambda: _remove(drawn[place]))
-        _show_words(pin)
+            _button("Up", "arrow_upward", pin.pin_id, lambda: _move(cards, place, place - 1), disabled=place == 0)
+            last = place == len(cards) - 1
+            _button("Down", "arrow_downward", pin.pin_id, lambda: _move(cards, place, place + 2), disabled=last)
+            _button("Remove", "delete", pin.pin_id, lambda: _remove(cards[place]))
+        _show_caption_and_moment(pin)
 
 
-def _show_words(pin: Pin) -> None:
-    """Its caption and its moment, changed together."""
+def _show_caption_and_moment(pin: Pin) -> None:
+    """Both are saved with one button."""
     caption = st.text_area(
         "Caption", pin.caption, key=f"caption-{pin.pin_id}", max_chars=pins.MOST_CAPTION_LETTERS, height=80
     )
-    moment_then = choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
+    as_of = choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
     st.button(
         "Save",
         type="primary",
         key=f"save-{pin.pin_id}",
         on_click=_save,
-        args=(pin, caption.strip(), moment_then),
+        args=(pin, caption.strip(), as_of),
     )
 
 
-def _save(pin: Pin, caption: str, moment_then: datetime | None) -> None:
-    _tried(lambda: pins.change(published_data.engine(), pin.pin_id, caption, moment_then))
+def _save(pin: Pin, caption: str, as_of: datetime | None) -> None:
+    _try(lambda: pins.change(published_data.engine(), pin.pin_id, caption, as_of))
 
 
-def _move(drawn: Sequence[Drawn], place: int, to: int) -> None:
-    before = drawn[to].pin.pin_id if to < len(drawn) else None
-    _tried(lambda: pins.move(published_data.engine(), drawn[place].pin.pin_id, before))
+def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
+    before = cards[to].pin.pin_id if to < len(cards) else None
+    _try(lambda: pins.move(published_data.engine(), cards[place].pin.pin_id, before))
 
 
-def _remove(each: Drawn) -> None:
-    pins.remove(published_data.engine(), each.pin.pin_id)
-    undo_banner.remember("pin", each.pin.pin_id, each.about.title)
+def _remove(each: RenderedPin) -> None:
+    engine, pin_id = published_data.engine(), each.pin.pin_id
+    pins.remove(engine, pin_id)
+    message = f"The pin “{each.about.title}” was removed."
+    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.bring_back(engine, pin_id))
 
 
-def _tried(change: Callable[[], None]) -> None:
+def _try(change: Callable[[], None]) -> None:
     try:
         change()
     except UserError as error:
-        st.session_state[SAID] = str(error)
+        st.session_state[REFUSAL] = str(error)
 
 
 def _button(label: str, icon: str, pin_id: str, change: Callable[[], None], **options: Any) -> None:

@@ -1,10 +1,11 @@
-"""A dashboard as one HTML file that opens without a server: drawing code, rows and pictures' plans in it. Pure."""
+"""A dashboard as one HTML file that opens without a server: it holds the charts, their rows and the drawing code."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -12,12 +13,16 @@ from string import Template
 from typing import Any
 
 import pandas as pd
+import streamlit as st
 import vl_convert
 
+from warehouse.app_db.dashboards import Dashboard
+from warehouse.app_db.pins import Pin
 from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared.about import About
+from webapp.pages.dashboards import render_pins
+from webapp.shared.about import SOURCE, About
 from webapp.shared.figure_files import VEGA_LITE
 from webapp.shared.text import count, moment
 
@@ -32,46 +37,71 @@ _WITHOUT_WIDTH = ("hconcat", "vconcat", "concat", "facet", "repeat")
 
 @dataclass(frozen=True, eq=False)
 class Sheet:
-    """One card: what it is, its caption, and its figure in both modes, or else a sentence."""
+    """One card: its figure in both modes, or the reason why it has none."""
 
     about: About
     caption: str
-    said: str
+    problem: str
     light: Figure | None
     dark: Figure | None
 
 
-def html(told: About, sheets: Sequence[Sheet]) -> bytes:
-    """All text is escaped; the file's own rules forbid it to ask anything of any host."""
+def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
+    """The file is made when it is downloaded. `link`: the dashboard's address."""
+    about = About(dashboard.name, "", SOURCE, datetime.now(UTC), link)
+    st.download_button(
+        "Export",
+        lambda: html(about, _sheets(pins, link)),
+        about.file_name("html"),
+        "text/html",
+        key="dashboards-export",
+        icon=":material/download:",
+        help="One HTML file that opens without a server and loads nothing from the network",
+        on_click="ignore",
+        disabled=not pins,
+    )
+
+
+def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
+    light, dark = (render_pins.render(pins, mode, link) for mode in ("light", "dark"))
+    return [
+        Sheet(one.about, one.pin.caption, one.problem, one.figure, other.figure)
+        for one, other in zip(light, dark, strict=True)
+    ]
+
+
+def html(about: About, sheets: Sequence[Sheet]) -> bytes:
+    """All text is escaped, and the file's content security policy forbids requests to any host."""
     rows: dict[str, Any] = {}
-    plans: list[dict[Mode, dict[str, Any]]] = []
-    cards = "\n".join(_card(sheet, plans, rows) for sheet in sheets)
+    specs: list[dict[Mode, dict[str, Any]]] = []
+    cards = "\n".join(_card(sheet, specs, rows) for sheet in sheets)
     page = Template(_PAGE.read_text(encoding="utf-8"))
     return page.substitute(
-        title=escape(told.title),
-        source=escape(f"{told.source}, {count(len(sheets), 'pin')}, exported {moment(told.as_of)}"),
-        link=_link(told.link),
+        title=escape(about.title),
+        source=escape(f"{about.source}, {count(len(sheets), 'pin')}, exported {moment(about.as_of)}"),
+        link=_link(about.link),
         cards=cards,
         drawing=_drawing_code(),
-        plans=_script(plans),
+        plans=_script(specs),
         rows=_script(rows),
     ).encode()
 
 
-def _card(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
-    told = sheet.about
-    note = f' <span class="note">({escape(told.note)})</span>' if told.note else ""
+def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
+    about = sheet.about
+    note = f' <span class="note">({escape(about.note)})</span>' if about.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
     wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
+    foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))} · {_link(about.link)}"
     return (
-        f'<article class="card{wide}"><h2>{escape(told.title)}{note}</h2>{caption}{_body(sheet, plans, rows)}'
-        f"<footer>{escape(told.source)}, data of {escape(moment(told.as_of))} · {_link(told.link)}</footer></article>"
+        f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'
+        f"<footer>{foot}</footer></article>"
     )
 
 
-def _body(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
+def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
     if sheet.light is None or sheet.dark is None:
-        return f'<p class="said">{escape(sheet.said)}</p>'
+        return f'<p class="problem">{escape(sheet.problem)}</p>'
     if not sheet.light.panels:
         return _table(sheet.light.rows)
     legends = "".join(
@@ -82,20 +112,20 @@ def _body(sheet: Sheet, plans: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     panels = []
     for (title, light), (_, dark) in zip(sheet.light.panels, sheet.dark.panels, strict=True):
         head = f"<h3>{escape(title)}</h3>" if title else ""
-        panels.append(f'<div class="panel">{head}<div id="panel-{len(plans)}" class="chart"></div></div>')
-        plans.append({"light": _plan(light, "light", rows), "dark": _plan(dark, "dark", rows)})
+        panels.append(f'<div class="panel">{head}<div id="panel-{len(specs)}" class="chart"></div></div>')
+        specs.append({"light": _spec(light, "light", rows), "dark": _spec(dark, "dark", rows)})
     return f'{legends}<div class="panels">{"".join(panels)}</div>'
 
 
-def _plan(chart: Any, mode: Mode, rows: dict[str, Any]) -> dict[str, Any]:
-    """What Vega-Lite draws, as wide as its panel. Its rows go to `rows`, which both modes and all charts share."""
-    plan: dict[str, Any] = plain(themed(chart, mode))
-    rows.update(plan.get("datasets", {}))
-    plan["datasets"] = sorted(plan.get("datasets", {}))
-    facets = {"row", "column", "facet"} & plan.get("encoding", {}).keys()
-    if "width" not in plan and not facets and not any(kind in plan for kind in _WITHOUT_WIDTH):
-        plan |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    return plan
+def _spec(chart: Any, mode: Mode, rows: dict[str, Any]) -> dict[str, Any]:
+    """The Vega-Lite specification, as wide as its panel. Its rows move to `rows`, which all charts share."""
+    spec: dict[str, Any] = plain(themed(chart, mode))
+    rows.update(spec.get("datasets", {}))
+    spec["datasets"] = sorted(spec.get("datasets", {}))
+    facets = {"row", "column", "facet"} & spec.get("encoding", {}).keys()
+    if "width" not in spec and not facets and not any(kind in spec for kind in _WITHOUT_WIDTH):
+        spec |= {"width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    return spec
 
 
 def _table(rows: pd.DataFrame) -> str:
@@ -128,18 +158,18 @@ def _legend(styles: Sequence[ArmStyle]) -> str:
 
 
 def _link(link: str) -> str:
-    """Only a link to a page is one that can be followed."""
+    """Only http and https links can be clicked."""
     text = escape(link)
     return f'<a href="{text}" rel="noreferrer">{text}</a>' if link.startswith(("http://", "https://")) else text
 
 
 def _script(value: object) -> str:
-    """JSON that ends no script and begins no comment of HTML."""
+    """JSON that can neither end a script nor begin an HTML comment."""
     return json.dumps(value).replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 @cache
 def _drawing_code() -> str:
-    """Vega, Vega-Lite and Vega-Embed, as vl-convert carries them."""
+    """Vega, Vega-Lite and Vega-Embed, as bundled with vl-convert."""
     code: str = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=VEGA_LITE)
     return code.replace("</script", "<\\/script")

@@ -1,4 +1,4 @@
-"""All dashboards: which there are, and a new one."""
+"""The list of all dashboards, and creating one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import streamlit as st
 from lab.errors import UserError
 from warehouse.app_db import dashboards
 from warehouse.app_db.dashboards import Dashboard
+from webapp.pages.dashboards import cards
 from webapp.shared import published_data, undo_banner
 from webapp.shared.page_files import page_file
 from webapp.shared.text import count, literal, moment
@@ -17,15 +18,15 @@ _NAME = "dashboards-new-name"
 
 
 def show() -> None:
-    there = dashboards.listed(published_data.engine())
+    listed = dashboards.listed(published_data.engine())
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title("Dashboards")
-        if there:
+        if listed:
             _show_new()
-    undo_banner.show()
-    for each in there:
+    undo_banner.show(cards.UNDO)
+    for each in listed:
         _show_one(each)
-    if not there:
+    if not listed:
         _show_empty()
 
 
@@ -47,8 +48,8 @@ def _show_empty() -> None:
         st.space("medium")
         st.subheader("No dashboards yet", anchor=False, text_alignment="center")
         st.markdown(
-            "Every figure has a pin :material/keep: in its corner, and the SQL page has one for each answer. "
-            "What you pin stands here side by side, in your order, with a link for everybody who can open this page.",
+            "Every figure has a pin :material/keep: in its corner, and so has every answer on the SQL page. "
+            "Pinned figures appear here side by side, in the order you choose, under a link you can share.",
             text_alignment="center",
         )
         with st.container(horizontal=True, horizontal_alignment="center", vertical_alignment="center"):

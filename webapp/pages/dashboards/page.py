@@ -1,4 +1,4 @@
-"""Dashboards: what was pinned side by side, in its order, with a link and as one file."""
+"""Dashboards: pinned figures side by side, under a link and as one file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.shared.errors import said_here
 from webapp.shared.url_params import DASHBOARD
 
 with said_here():
-    if asked := st.query_params.get(DASHBOARD):
-        sections.show(asked)
+    if dashboard_id := st.query_params.get(DASHBOARD):
+        sections.show(dashboard_id)
     else:
         listing.show()

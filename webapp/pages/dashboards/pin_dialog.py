@@ -1,4 +1,4 @@
-"""The button on every figure that pins it to a dashboard, and what it asks."""
+"""The button on every figure that pins it to a dashboard, and its dialog."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ import streamlit as st
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import Pinned
-from webapp.pages.dashboards.figure_registry import FIGURES
+from webapp.pages.dashboards.render_pins import FIGURES
 from webapp.shared import published_data
 from webapp.shared.about import View
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal
 from webapp.shared.url_params import DASHBOARD
 
-NOW, THIS_MOMENT, A_DATE = "Now, following new data", "This moment", "A date"
+NOW, THIS_MOMENT, A_DATE = "Always the newest data", "This moment", "A date"
 _CHOICES = (NOW, THIS_MOMENT, A_DATE)
 
 
 def show_button(title: str, view: View, figure: str, label: str = "") -> None:
-    """`figure`: its key among the figures of its page. Nothing where a page cannot be drawn from its link alone."""
+    """`figure`: its key among its page's figures. No button for a page that cannot be redrawn from its link."""
     if view.page not in FIGURES:
         return
     help_text = f"Pin “{title}” to a dashboard"
     key = f"pin-{figure}"
     if st.button(label, icon=":material/keep:", help=help_text, key=key, type="secondary" if label else "tertiary"):
-        _ask(title, view, figure)
+        _show_dialog(title, view, figure)
 
 
 @st.dialog("Pin to a dashboard", icon=":material/keep:")
-def _ask(title: str, view: View, figure: str) -> None:
+def _show_dialog(title: str, view: View, figure: str) -> None:
     st.markdown(f"**{literal(title)}**")
     names = [each.name for each in dashboards.listed(published_data.engine())]
     name = st.selectbox(
@@ -48,7 +48,7 @@ def _ask(title: str, view: View, figure: str) -> None:
         key="pin-caption",
         max_chars=pins.MOST_CAPTION_LETTERS,
         height=80,
-        placeholder="What it shows, and why it matters",
+        placeholder="What the figure shows, and why it matters",
     )
     moment = choose_moment("pin-moment", None)
     if st.button("Pin", key="pin-now", type="primary", icon=":material/keep:"):
@@ -56,19 +56,19 @@ def _ask(title: str, view: View, figure: str) -> None:
 
 
 def choose_moment(key: str, current: datetime | None) -> datetime | None:
-    """Of which moment the data is to be; None: always the newest."""
+    """The point in time whose data is shown; None: always the newest."""
     chosen = st.radio(
         "Data as of", _CHOICES, 0 if current is None else _CHOICES.index(A_DATE), key=key, horizontal=True
     )
     if chosen == NOW:
         return None
     if chosen == THIS_MOMENT:
-        st.caption("Runs that have ended by now, and no later ones.")
+        st.caption("Only runs that have ended by now.")
         return datetime.now(UTC)
-    begun = (current or datetime.now(UTC)).replace(tzinfo=None)
-    given = st.datetime_input("Date and time (UTC)", begun, key=f"{key}-date", format="YYYY-MM-DD")
-    st.caption("Runs that had ended by then, with today's verdicts.")
-    return None if given is None else given.replace(tzinfo=UTC)
+    initial = (current or datetime.now(UTC)).replace(tzinfo=None)
+    entered = st.datetime_input("Date and time (UTC)", initial, key=f"{key}-date", format="YYYY-MM-DD")
+    st.caption("Only runs that had ended by then, with today's verdicts.")
+    return None if entered is None else entered.replace(tzinfo=UTC)
 
 
 def _pin(name: str, pinned: Pinned, caption: str) -> None:

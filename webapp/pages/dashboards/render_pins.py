@@ -1,9 +1,9 @@
-"""What is pinned, drawn anew, or why it cannot be drawn."""
+"""Pinned figures drawn anew from their page and link, or the reason why one cannot be drawn."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urljoin
@@ -15,22 +15,39 @@ from warehouse.app_db.pins import Pin, Pinned
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
-from webapp.pages.dashboards.figure_registry import FIGURES
+from webapp.pages.advice import figures as advice_figures
+from webapp.pages.compare import figures as compare_figures
+from webapp.pages.cost import figures as cost_figures
+from webapp.pages.explore import figures as explore_figures
+from webapp.pages.results import figures as results_figures
+from webapp.pages.run import figures as run_figures
+from webapp.pages.sql import figures as sql_figures
 from webapp.shared import published_data
 from webapp.shared.about import SOURCE, About, View
 
-#: By page, parameters and moment: its figures, or why there are none.
+#: Path in the URL -> the function that draws the page's figures from its link's parameters. Only figures of these pages
+#: have a button to pin.
+FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] = {
+    "results": results_figures.drawn,
+    "compare": compare_figures.drawn,
+    "advice": advice_figures.drawn,
+    "explore": explore_figures.drawn,
+    "cost": cost_figures.figures,
+    "run": run_figures.drawn,
+    "sql": sql_figures.drawn,
+}
+#: Page, parameters and point in time -> the figures, or why there are none.
 Pages = dict[tuple[str, str, datetime | None], list[Figure] | str]
-_GONE = "What this shows is not here (any more): its study, its metric or its rows are gone."
+_GONE = "This figure cannot be shown: its study, metric or rows no longer exist."
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A pin with its figure, or without one and with a sentence that says why. Its link leads to the page it is of."""
+class RenderedPin:
+    """A pin with its figure, or with the `problem` that keeps it from being drawn. `about` links to its page."""
 
     pin: Pin
     figure: Figure | None
-    said: str
+    problem: str
     about: About
 
     @property
@@ -42,37 +59,39 @@ def view_of(pin: Pin) -> View:
     return View(pin.shown.page, pin.shown.parameters)
 
 
-def draw(pins: Sequence[Pin], mode: Mode, at: str) -> list[Drawn]:
-    """In their order. Figures of one page, link and moment are drawn together. `at`: where the reader's browser is."""
+def render(pins: Sequence[Pin], mode: Mode, base_url: str) -> list[RenderedPin]:
+    """The pins in their order; figures of the same page, link and point in time are drawn together."""
     pages: Pages = {}
-    return [_draw(pin, mode, at, pages) for pin in pins]
+    return [_render(pin, mode, base_url, pages) for pin in pins]
 
 
-def _draw(pin: Pin, mode: Mode, at: str, pages: Pages) -> Drawn:
+def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     shown = pin.shown
     key = (shown.page, shown.parameters_json, shown.as_of)
     with as_of(shown.as_of):
         if key not in pages:
             pages[key] = _figures(shown, mode)
-        found = pages[key]
-        figure = next((each for each in found if each.key == shown.figure), None) if isinstance(found, list) else None
-        said = found if isinstance(found, str) else "" if figure else _GONE
+        figures = pages[key]
+        figure = (
+            None if isinstance(figures, str) else next((each for each in figures if each.key == shown.figure), None)
+        )
+        problem = figures if isinstance(figures, str) else "" if figure else _GONE
         title = shown.page.capitalize() if figure is None else figure.title
         note = "" if figure is None else figure.note
-        told = About(title, note, SOURCE, published_data.published_at(), urljoin(at, view_of(pin).link))
-    return Drawn(pin, figure, said, told)
+        about = About(title, note, SOURCE, published_data.published_at(), urljoin(base_url, view_of(pin).link))
+    return RenderedPin(pin, figure, problem, about)
 
 
 def _figures(shown: Pinned, mode: Mode) -> list[Figure] | str:
-    """Or a sentence. One pin that cannot be drawn leaves the others of its dashboard as they are."""
+    """The page's figures, or why there are none, so that the dashboard's other pins are drawn all the same."""
     if shown.page not in FIGURES:
-        return f"This Drafthouse has no page {shown.page!r} to draw it from."
+        return f"This version of Drafthouse has no page {shown.page!r}."
     try:
         return FIGURES[shown.page](shown.parameters, mode)
     except UserError as error:
-        return f"It cannot be drawn: {error}"
+        return f"This figure cannot be drawn: {error}"
     except (LookupError, sa.exc.DBAPIError):
         return _GONE
     except Exception:
         logging.getLogger(__name__).exception("%s cannot be drawn", shown)
-        return "It cannot be drawn, by a mistake of this page. The server's log says more."
+        return "This figure cannot be drawn because of an internal error. The server's log has the details."

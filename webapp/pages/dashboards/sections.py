@@ -1,4 +1,4 @@
-"""One dashboard: its name, what can be done with it, and its cards."""
+"""One dashboard: its name, its buttons and its cards."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
-from webapp.pages.dashboards import cards, export_button, listing, render_pins
-from webapp.pages.dashboards.cards import SAID
+from webapp.pages.dashboards import cards, html_export, listing, render_pins
+from webapp.pages.dashboards.cards import REFUSAL
 from webapp.shared import drawing, published_data, undo_banner
 from webapp.shared.about import View
 from webapp.shared.text import count, literal, moment
@@ -20,76 +20,75 @@ from webapp.shared.url_params import DASHBOARD
 
 def show(dashboard_id: str) -> None:
     st.page_link(listing.PAGE, label="All dashboards", icon=":material/arrow_back:")
-    found = dashboards.find(published_data.engine(), dashboard_id)
-    if found is None:
+    dashboard = dashboards.find(published_data.engine(), dashboard_id)
+    if dashboard is None:
         st.title("Dashboards")
         st.warning(
-            f"This link asks for the dashboard {literal(dashboard_id)}, which is not here.", icon=":material/link_off:"
+            f"This link names the dashboard {literal(dashboard_id)}, which does not exist.", icon=":material/link_off:"
         )
-    elif found.removed_at is not None:
-        _show_removed(found)
+    elif dashboard.removed_at is not None:
+        _show_removed(dashboard)
     else:
-        _show_there(found)
+        _show_dashboard(dashboard)
 
 
-def _show_removed(found: Dashboard) -> None:
-    st.title(literal(found.name))
-    st.warning(f"This dashboard was removed on {moment(found.removed_at)}.", icon=":material/delete:")
+def _show_removed(dashboard: Dashboard) -> None:
+    st.title(literal(dashboard.name))
+    st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
     st.button(
-        "Bring it back",
+        "Restore it",
         icon=":material/undo:",
         on_click=dashboards.bring_back,
-        args=(published_data.engine(), found.dashboard_id),
+        args=(published_data.engine(), dashboard.dashboard_id),
     )
 
 
-def _show_there(found: Dashboard) -> None:
-    there = pins.listed(published_data.engine(), found.dashboard_id)
+def _show_dashboard(dashboard: Dashboard) -> None:
+    pinned = pins.listed(published_data.engine(), dashboard.dashboard_id)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
-            st.title(literal(found.name))
-            st.caption(f"{count(len(there), 'pin')} · changed {moment(found.changed_at)}")
+            st.title(literal(dashboard.name))
+            st.caption(f"{count(len(pinned), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
             is_edited = st.toggle("Edit", key="dashboards-edit")
-            _show_share(found)
-            _show_duplicate(found)
-            export_button.show_button(found, there, _link(found))
-    undo_banner.show()
+            _show_share(dashboard)
+            _show_duplicate(dashboard)
+            html_export.show_button(dashboard, pinned, _link(dashboard))
+    undo_banner.show(cards.UNDO)
     if is_edited:
-        _show_naming(found)
-    if not there:
+        _show_naming(dashboard)
+    if not pinned:
         st.info(
-            "Nothing is pinned here yet. Every figure has a pin in its corner, and the SQL page has one for each "
-            "answer: choose this dashboard there.",
+            "Nothing is pinned here yet. Click the pin in the corner of any figure, or below an answer on the SQL "
+            "page, and choose this dashboard.",
             icon=":material/keep:",
         )
-    # It looks for new data when it is opened: a part that runs by itself takes away the file that is being downloaded.
-    _show_cards(there, is_edited=is_edited)
+    # New data is shown when the page is opened, not while it stays open: a rerun would cancel a download in progress.
+    _show_cards(pinned, is_edited=is_edited)
 
 
-def _show_cards(there: list[Pin], *, is_edited: bool) -> None:
+def _show_cards(pinned: list[Pin], *, is_edited: bool) -> None:
     mode = drawing.mode()
-    drawn = render_pins.draw(there, mode, st.context.url or "")
-    cards.show(drawn, mode, is_edited=is_edited)
+    cards.show(render_pins.render(pinned, mode, st.context.url or ""), mode, is_edited=is_edited)
 
 
-def _link(found: Dashboard) -> str:
-    return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (found.dashboard_id,)}).link)
+def _link(dashboard: Dashboard) -> str:
+    return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
 
 
-def _show_share(found: Dashboard) -> None:
+def _show_share(dashboard: Dashboard) -> None:
     with st.popover("Share", icon=":material/link:"):
-        st.caption("Whoever can open this page sees the dashboard under this link.")
-        st.code(_link(found), language=None, wrap_lines=True)
+        st.caption("Anyone who can open this page can open the dashboard with this link.")
+        st.code(_link(dashboard), language=None, wrap_lines=True)
 
 
-def _show_duplicate(found: Dashboard) -> None:
+def _show_duplicate(dashboard: Dashboard) -> None:
     with st.popover("Duplicate", icon=":material/content_copy:"), st.form("dashboards-duplicate", border=False):
-        begun = f"Copy of {found.name}"[: dashboards.MOST_NAME_LETTERS].strip()
-        name = st.text_input("Name of the copy", begun, max_chars=dashboards.MOST_NAME_LETTERS)
+        suggested = f"Copy of {dashboard.name}"[: dashboards.MOST_NAME_LETTERS].strip()
+        name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MOST_NAME_LETTERS)
         if st.form_submit_button("Duplicate", type="primary"):
             try:
-                copy = dashboards.duplicate(published_data.engine(), found.dashboard_id, name.strip())
+                copy = dashboards.duplicate(published_data.engine(), dashboard.dashboard_id, name.strip())
             except UserError as error:
                 st.warning(literal(error), icon=":material/info:")
                 return
@@ -97,30 +96,32 @@ def _show_duplicate(found: Dashboard) -> None:
             st.rerun()
 
 
-def _show_naming(found: Dashboard) -> None:
+def _show_naming(dashboard: Dashboard) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="bottom", gap="small"):
-        name_key = f"dashboards-name-{found.dashboard_id}"
+        name_key = f"dashboards-name-{dashboard.dashboard_id}"
         st.text_input(
             "Name of the dashboard",
-            found.name,
+            dashboard.name,
             max_chars=dashboards.MOST_NAME_LETTERS,
             key=name_key,
             on_change=_rename,
-            args=(found, name_key),
+            args=(dashboard, name_key),
         )
-        st.button("Remove the dashboard", icon=":material/delete:", on_click=_remove, args=(found,))
-    if said := st.session_state.pop(SAID, None):
-        st.warning(literal(said), icon=":material/info:")
+        st.button("Remove the dashboard", icon=":material/delete:", on_click=_remove, args=(dashboard,))
+    if refusal := st.session_state.pop(REFUSAL, None):
+        st.warning(literal(refusal), icon=":material/info:")
 
 
-def _rename(found: Dashboard, name_key: str) -> None:
+def _rename(dashboard: Dashboard, name_key: str) -> None:
     try:
-        dashboards.rename(published_data.engine(), found.dashboard_id, st.session_state[name_key].strip())
+        dashboards.rename(published_data.engine(), dashboard.dashboard_id, st.session_state[name_key].strip())
     except UserError as error:
-        st.session_state[SAID] = str(error)
+        st.session_state[REFUSAL] = str(error)
 
 
-def _remove(found: Dashboard) -> None:
-    dashboards.remove(published_data.engine(), found.dashboard_id)
-    undo_banner.remember("dashboard", found.dashboard_id, found.name)
+def _remove(dashboard: Dashboard) -> None:
+    engine, dashboard_id = published_data.engine(), dashboard.dashboard_id
+    dashboards.remove(engine, dashboard_id)
+    message = f"The dashboard “{dashboard.name}” was removed."
+    undo_banner.record(cards.UNDO, message, icon="delete", undo=lambda: dashboards.bring_back(engine, dashboard_id))
     del st.query_params[DASHBOARD]

@@ -1,4 +1,4 @@
-"""The fields of a study that most studies leave as they are, folded away until something in them is wrong."""
+"""The fields that most studies leave at their defaults, in an expander that opens when one of them is wrong."""
 
 from __future__ import annotations
 
@@ -13,85 +13,86 @@ from webapp.pages.submit.validation_messages import Problem
 
 _SAMPLING = (
     ("sampling.temperature", "Temperature", 0.1, "0 is greedy"),
-    ("sampling.top_p", "Top p", 0.05, "Nucleus sampling; 1 leaves all tokens in"),
+    ("sampling.top_p", "Top p", 0.05, "Nucleus sampling; 1 keeps all tokens"),
     ("sampling.seed", "Sampling seed", 1, "Sent with every request"),
-    ("seed", "Prompts' seed", 1, "Which prompts, in which order, and when they leave"),
+    ("seed", "Workload seed", 1, "Selects the prompts, their order and their send times"),
 )
 _GOALS = (
-    ("slo.ttft_ms", "TTFT bound (ms)", 50.0, "A request slower than this is not good; empty: no bound"),
-    ("slo.tpot_ms", "TPOT bound (ms)", 5.0, "Per output token; empty: no bound"),
-    ("slo.e2e_ms", "Latency bound (ms)", 500.0, "Whole request; empty: no bound"),
-    ("price_usd_per_hour", "Price (USD per hour)", 0.1, "Of the whole machine; empty: no cost figures"),
+    ("slo.ttft_ms", "TTFT bound (ms)", 50.0, "Requests with a longer TTFT are outside the SLO; empty: no bound"),
+    ("slo.tpot_ms", "TPOT bound (ms)", 5.0, "Time per output token; empty: no bound"),
+    ("slo.e2e_ms", "E2E latency bound (ms)", 500.0, "Whole request; empty: no bound"),
+    ("price_usd_per_hour", "Price (USD per hour)", 0.1, "Of the whole machine; empty: the price book's price"),
 )
 ORDERS = {"interleaved": "interleaved: A B B A", "fewest_launches": "fewest engine starts"}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
-#: What is folded away keeps what was typed.
-_KEPT = {"persist_state": row_widgets.KEPT}
+#: For widgets that are not drawn while the expander is closed.
+_PERSIST = {"persist_state": row_widgets.PERSIST}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
 FIELDS = (*_NUMBERS, "order", "endpoint", "hardware", "engine_flags")
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
-    wrong = any(validation_messages.of_field(problems, name) for name in FIELDS)
-    folded = st.expander(
-        "Order, hardware, sampling, service level, price and engine flags",
-        expanded=wrong,
+    has_problem = any(validation_messages.of_field(problems, name) for name in FIELDS)
+    expander = st.expander(
+        "Order, hardware, sampling, SLO, price and engine flags",
+        expanded=has_problem,
         icon=":material/tune:",
-        key=row_widgets.key(f"more-{wrong}"),
+        key=row_widgets.key(f"more-{has_problem}"),
         on_change="rerun",
     )
-    if folded.open:
-        with folded:
+    if expander.open:
+        with expander:
             _show(initial, problems)
     return {name: st.session_state.get(row_widgets.key(name), initial[name]) for name in FIELDS}
 
 
 def _show(initial: Row, problems: Sequence[Problem]) -> None:
-    _show_how(initial, problems)
+    _show_execution(initial, problems)
     for row in (_SAMPLING, _GOALS):
-        for column, (name, label, step, said) in zip(st.columns(4), row, strict=True):
+        for column, (name, label, step, help_text) in zip(st.columns(4), row, strict=True):
             with column:
-                field(name, label, initial, problems, st.number_input, step=step, help=said, **_KEPT)
-    label = "Engine flags of every arm (TOML, one a line)"
-    field("engine_flags", label, initial, problems, st.text_area, height=130, **_KEPT)
+                field(name, label, initial, problems, st.number_input, step=step, help=help_text, **_PERSIST)
+    label = "Engine flags for every arm (TOML, one per line)"
+    field("engine_flags", label, initial, problems, st.text_area, height=130, **_PERSIST)
 
 
-def _show_how(initial: Row, problems: Sequence[Problem]) -> None:
+def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
     order, endpoint, hardware = st.columns([1, 1, 2])
     with order:
-        said = (
-            "Interleaved keeps a machine that warms up from favouring one arm; it starts an engine per arm and repeat."
+        help_text = (
+            "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
+            "per arm and repeat."
         )
-        _choice("order", "Order of the arms", ORDERS, initial, said)
+        _choice("order", "Order of the arms", ORDERS, initial, help_text)
     with endpoint:
-        said = "Which of the engine's addresses the requests go to: /v1/completions or /v1/chat/completions"
-        _choice("endpoint", "Requests go to", ENDPOINTS, initial, said)
+        help_text = "The API that requests are sent to: /v1/completions or /v1/chat/completions"
+        _choice("endpoint", "Endpoint", ENDPOINTS, initial, help_text)
     with hardware:
-        said = "Only workers with this in their hardware's name take the study, like H200; empty: any worker"
-        field("hardware", "Hardware", initial, problems, st.text_input, placeholder="any", help=said, **_KEPT)
+        options = {"placeholder": "any", "help": "Part of a worker's hardware name, like H200; empty: any worker"}
+        field("hardware", "Hardware", initial, problems, st.text_input, **options, **_PERSIST)
 
 
 def field(
     name: str, label: str, initial: Row, problems: Sequence[Problem], widget: Callable[..., Any], **options: Any
 ) -> Any:
-    """One field with what is wrong with it below."""
+    """One field, with its problems below."""
     value = initial[name]
     if widget is st.number_input:
         value = float(value) if isinstance(options["step"], float) and value is not None else value
         options |= {"format": "%g"} if isinstance(options["step"], float) else {}
-    given = widget(label, value=value, key=row_widgets.key(name), **options)
-    row_widgets.say(validation_messages.of_field(problems, name))
-    return given
+    entered = widget(label, value=value, key=row_widgets.key(name), **options)
+    row_widgets.show_problems(validation_messages.of_field(problems, name))
+    return entered
 
 
-def _choice(name: str, label: str, words: dict[str, str], initial: Row, said: str) -> None:
-    """One of these and nothing else: it cannot be wrong."""
+def _choice(name: str, label: str, labels: dict[str, str], initial: Row, help_text: str) -> None:
+    """A closed choice, which cannot be invalid. `labels`: what each option is shown as."""
     st.selectbox(
         label,
-        list(words),
-        list(words).index(initial[name]),
-        words.__getitem__,
+        list(labels),
+        list(labels).index(initial[name]),
+        labels.__getitem__,
         key=row_widgets.key(name),
-        help=said,
-        persist_state=row_widgets.KEPT,
+        help=help_text,
+        persist_state=row_widgets.PERSIST,
     )

@@ -1,5 +1,5 @@
-"""What of an arm is written as text: flags in TOML, the engine's own configuration in YAML, variables as NAME=value.
-Pure; each text reads back as what it was written from.
+"""The parts of an arm that are edited as text: flags (TOML), the engine's configuration file (YAML), environment
+variables (NAME=value). Each text reads back as the value it was written from.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import yaml
 
 
 class UnreadableError(Exception):
-    """A text that is not what its field holds; its own text is a sentence that says how to write it."""
+    """A text that cannot be parsed; the message says how to write it."""
 
 
 def flags_text(flags: Mapping[str, Any]) -> str:
-    """One `max-num-seqs = 8` a line."""
+    """One flag per line, like `max-num-seqs = 8`."""
     return tomli_w.dumps(flags).strip()
 
 
@@ -27,12 +27,12 @@ def read_flags(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UnreadableError(
-            f'this is no TOML ({error}): write one a line, like max-num-seqs = 8 or dtype = "float32"'
+            f'not valid TOML ({error}): write one flag per line, like max-num-seqs = 8 or dtype = "float32"'
         ) from None
 
 
 def config_text(config: Mapping[str, Any]) -> str:
-    """YAML, as engines read it; nothing for an empty configuration."""
+    """YAML, as engines read it; empty for an empty configuration."""
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip("\n") if config else ""
 
 
@@ -40,16 +40,16 @@ def read_config(text: str) -> dict[str, Any]:
     try:
         config = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise UnreadableError(f"this is no YAML: {' '.join(str(error).split())}") from None
+        raise UnreadableError(f"not valid YAML: {' '.join(str(error).split())}") from None
     if config is None:
         return {}
     if not isinstance(config, dict) or not all(isinstance(key, str) for key in config):
-        raise UnreadableError("this is YAML without keys: write one a line, like kv-cache-dtype: fp8")
+        raise UnreadableError("the YAML has no keys: write one per line, like kv-cache-dtype: fp8")
     return config
 
 
 def environment_text(environment: Mapping[str, str]) -> str:
-    """One NAME=value a line; a value that a line cannot hold as it is stands in quotes, as JSON writes it."""
+    """One NAME=value per line; a value that does not fit on a line as it is becomes a JSON string."""
     return "\n".join(f"{name}={_quoted(value)}" for name, value in environment.items())
 
 
@@ -66,13 +66,15 @@ def read_environment(text: str) -> dict[str, str]:
 def _variable(number: int, line: str) -> tuple[str, str]:
     name, sign, value = line.partition("=")
     if not sign or not name.strip():
-        raise UnreadableError(f"line {number} is no variable: write NAME=value, one a line")
+        raise UnreadableError(f"line {number} is not a variable: write one NAME=value per line")
     try:
         quoted = json.loads(value) if value.startswith('"') else value
     except json.JSONDecodeError as error:
-        raise UnreadableError(f"line {number}: the value begins with a quote and is no JSON text ({error})") from None
+        raise UnreadableError(
+            f"line {number}: the value begins with a quote but is not a JSON string ({error})"
+        ) from None
     return name.strip(), quoted
 
 
-#: How the text of a column is read; what is not here is flags.
+#: Column -> how its text is parsed; any other column holds flags.
 READERS: dict[str, Callable[[str], dict[str, Any]]] = {"config": read_config, "environment": read_environment}

@@ -1,4 +1,4 @@
-"""The form's arms: one row each, and behind a button what goes to its engine as text."""
+"""The form's arms: one row each, with the settings that are written as text behind a button."""
 
 from __future__ import annotations
 
@@ -8,29 +8,33 @@ from typing import Any
 import streamlit as st
 
 from lab.study.arm import LOOKUP_METHODS, METHODS
-from webapp.pages.submit import form_line, form_options, row_widgets, validation_messages
-from webapp.pages.submit.form_line import BUTTONS_WIDTH, Label, Line
+from webapp.pages.submit import form_options, row_widgets, validation_messages
 from webapp.pages.submit.form_model import NO_SPECULATION, Row
+from webapp.pages.submit.row_widgets import BUTTONS_WIDTH, Label, RowWidgets, row_container
 from webapp.pages.submit.validation_messages import Problem
 from webapp.shared.text import count, literal
 
 TABLE = "arms"
-#: In pixels; what has a name shares the rest.
+#: In pixels; the columns of free text share the rest.
 _ENGINE_WIDTH, _METHOD_WIDTH, _TOKENS_WIDTH = 122, 138, 70
 _DRAFTS = (
-    "A folder or hub name; `reference-draft` and `reference-eagle3` come along. "
-    "For look-ups: the least and the most tokens that must match (prompt_lookup_min and _max)"
+    "A folder or hub name; `reference-draft` and `reference-eagle3` are included. "
+    "For look-up methods: the shortest and longest match in tokens (prompt_lookup_min and _max)"
 )
 _LABELS: tuple[Label, ...] = (
     ("Name", "stretch", None),
-    ("Engine", _ENGINE_WIDTH, "By its name in a worker's engines.toml; endpoint is a server that runs already"),
-    ("Method", _METHOD_WIDTH, "How tokens are drafted; those that the engine has, where a worker has told"),
+    ("Engine", _ENGINE_WIDTH, "Its name in the worker's engines.toml; endpoint: a server that is already running"),
+    (
+        "Method",
+        _METHOD_WIDTH,
+        "How tokens are drafted: the methods the engine supports, where a worker has reported them",
+    ),
     ("Draft model", "stretch", _DRAFTS),
-    ("k", _TOKENS_WIDTH, "Speculative tokens a round"),
+    ("k", _TOKENS_WIDTH, "Speculative tokens per round"),
 )
 _BASELINE = "arms-baseline"
-#: No row has this number.
-_THE_ONE_WITHOUT = -1
+#: In place of a row's number: the arm without speculation, whichever that is.
+_DEFAULT_BASELINE = -1
 _AREA = 96
 _DETAILS, _METHOD_DETAILS = ("flags", "config", "environment"), ("options",)
 
@@ -43,21 +47,21 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
         rows = _rows(problems)
         with head:
             baseline = _baseline({number: row["name"] for number, row in rows.items()})
-        _buttons(rows)
-        row_widgets.say(validation_messages.of_table(problems, TABLE))
+        _show_add_button(rows)
+        row_widgets.show_problems(validation_messages.of_table(problems, TABLE))
     return tuple(row | {"baseline": number == baseline} for number, row in rows.items())
 
 
 def _rows(problems: Sequence[Problem]) -> dict[int, dict[str, Any]]:
-    drawn = {}
-    form_line.header(TABLE, _LABELS)
+    rows = {}
+    row_widgets.show_header(TABLE, _LABELS)
     for place, (number, initial) in enumerate(row_widgets.rows(TABLE)):
-        drawn[number] = _row(Line(TABLE, number, initial))
-        row_widgets.say_row(problems, TABLE, place)
-    return drawn
+        rows[number] = _row(RowWidgets(TABLE, number, initial))
+        row_widgets.show_row_problems(problems, TABLE, place)
+    return rows
 
 
-def _buttons(rows: Mapping[int, Row]) -> None:
+def _show_add_button(rows: Mapping[int, Row]) -> None:
     last = list(rows.values())[-1] if rows else {}
     new = {"name": "", "engine": last.get("engine", form_options.DEFAULT_ENGINE), "method": NO_SPECULATION}
     st.button(
@@ -66,16 +70,16 @@ def _buttons(rows: Mapping[int, Row]) -> None:
 
 
 def _baseline(names: Mapping[int, str]) -> int:
-    """The number of the row that the others are compared with."""
-    initial = next((number for number, row in row_widgets.rows(TABLE) if row.get("baseline")), _THE_ONE_WITHOUT)
-    options = [_THE_ONE_WITHOUT, *names]
+    """The number of the baseline's row, or `_DEFAULT_BASELINE`."""
+    initial = next((number for number, row in row_widgets.rows(TABLE) if row.get("baseline")), _DEFAULT_BASELINE)
+    options = [_DEFAULT_BASELINE, *names]
     with st.container(horizontal=True, vertical_alignment="center", width="content", gap="small"):
-        st.caption("Baseline", width="content", help="What the others are compared with")
+        st.caption("Baseline", width="content", help="The arm that the others are compared with")
         chosen: int = st.selectbox(
             "Baseline",
             options,
             options.index(initial) if initial in options else 0,
-            format_func=lambda number: names.get(number, "the arm without speculation") or "(no name)",
+            format_func=lambda number: names.get(number, "the arm without speculation") or "(unnamed)",
             key=row_widgets.key(_BASELINE),
             label_visibility="collapsed",
             width=230,
@@ -83,90 +87,93 @@ def _baseline(names: Mapping[int, str]) -> int:
     return chosen
 
 
-def _row(line: Line) -> dict[str, Any]:
+def _row(widgets: RowWidgets) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    with form_line.beside():
-        row["name"] = line.text("name", "Name", placeholder="a name of its own")
-        row["engine"] = line.choice(
+    with row_container():
+        row["name"] = widgets.text("name", "Name", placeholder="a unique name")
+        row["engine"] = widgets.choice(
             "engine", "Engine", form_options.engine_names(), accept_new_options=True, width=_ENGINE_WIDTH
         )
         methods = [NO_SPECULATION, *form_options.methods(row["engine"])]
-        row["method"] = line.choice("method", "Method", methods, width=_METHOD_WIDTH)
-        row |= _drafting(line, row["method"])
-        row["k"] = _tokens(line, row["method"])
-        row |= line.within(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
-        if opened := form_line.details(line, "Flags, configuration file and environment of this arm"):
-            with opened:
-                _show_details(line, row["method"])
-                _copy_button(line, row)
-        form_line.remove_button(line, "arm")
-    if form_options.is_endpoint(row["engine"]) or line.initial.get("base_url"):
-        row |= _server(line)
-    if said := _summary(row):
-        st.caption(literal(said))
+        row["method"] = widgets.choice("method", "Method", methods, width=_METHOD_WIDTH)
+        row |= _drafting(widgets, row["method"])
+        row["k"] = _tokens(widgets, row["method"])
+        row |= widgets.hidden_values(*_DETAILS, *(() if row["method"] == NO_SPECULATION else _METHOD_DETAILS))
+        if details := widgets.details("Flags, configuration file and environment of this arm"):
+            with details:
+                _show_details(widgets, row["method"])
+                _show_copy_button(widgets, row)
+        widgets.show_remove_button("arm")
+    if form_options.is_endpoint(row["engine"]) or widgets.initial.get("base_url"):
+        row |= _server(widgets)
+    if summary := details_summary(row):
+        st.caption(literal(summary))
     return row
 
 
-def _drafting(line: Line, method: str | None) -> Row:
-    """The draft model, or the lengths of match that a look-up takes, in the same place of the row."""
+def _drafting(widgets: RowWidgets, method: str | None) -> Row:
+    """The draft model, or in the same place the shortest and longest match of a look-up method."""
     if method in LOOKUP_METHODS:
-        with form_line.beside(wrap=False):
-            lookup = {"lookup_min": line.count("lookup_min", "Shortest match", placeholder="match from")}
-            return lookup | {"lookup_max": line.count("lookup_max", "Longest match", placeholder="to")}
+        with row_container(wrap=False):
+            lookup = {"lookup_min": widgets.count("lookup_min", "Shortest match", placeholder="shortest")}
+            return lookup | {"lookup_max": widgets.count("lookup_max", "Longest match", placeholder="longest")}
     if method == NO_SPECULATION or METHODS.get(str(method)) is False:
-        line.blank("no_model", "Draft model", "stretch")
+        widgets.placeholder("no_model", "Draft model", "stretch")
         return {}
-    wanted = "a folder or hub name" if METHODS.get(str(method)) else "none, a folder or hub name"
-    return {"draft_model": line.text("draft_model", "Draft model", placeholder=wanted)}
+    is_required = METHODS.get(str(method))
+    placeholder = "a folder or hub name" if is_required else "none, or a folder or hub name"
+    return {"draft_model": widgets.text("draft_model", "Draft model", placeholder=placeholder)}
 
 
-def _tokens(line: Line, method: str | None) -> int | None:
+def _tokens(widgets: RowWidgets, method: str | None) -> int | None:
     if method == NO_SPECULATION:
-        line.blank("no_k", "k", _TOKENS_WIDTH)
+        widgets.placeholder("no_k", "k", _TOKENS_WIDTH)
         return None
-    return line.count("k", "k", width=_TOKENS_WIDTH)
+    return widgets.count("k", "k", width=_TOKENS_WIDTH)
 
 
-def _server(line: Line) -> Row:
-    with form_line.beside():
-        said = "Without /v1. The server runs already; nothing is started."
-        row = {"base_url": line.text("base_url", "Server's address", inside=True, help=said, placeholder="http://…")}
-        row["served_model"] = line.text("served_model", "Model's name there", inside=True, placeholder="the target's")
-        said = "The name of a secret on the worker's host (DRAFTHOUSE_SECRET_NAME). Never the key itself."
-        row["api_key"] = line.text("api_key", "Secret with the key", inside=True, placeholder="none", help=said)
+def _server(widgets: RowWidgets) -> Row:
+    with row_container():
+        help_text = "Without /v1. The server is already running; nothing is started."
+        row = {
+            "base_url": widgets.text("base_url", "Server URL", inside=True, help=help_text, placeholder="http://…"),
+            "served_model": widgets.text("served_model", "Served model", inside=True, placeholder="same as the target"),
+        }
+        help_text = "The NAME of a secret DRAFTHOUSE_SECRET_NAME on the worker's host, never the key itself."
+        row["api_key"] = widgets.text("api_key", "API key secret", inside=True, placeholder="none", help=help_text)
         st.space(BUTTONS_WIDTH)
     return row
 
 
-def _show_details(line: Line, method: str | None) -> None:
-    line.area("flags", "Flags (TOML, one a line)", _AREA, placeholder="max-num-seqs = 8")
-    line.area("config", "The engine's configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
-    line.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
+def _show_details(widgets: RowWidgets, method: str | None) -> None:
+    widgets.area("flags", "Flags (TOML, one per line)", _AREA, placeholder="max-num-seqs = 8")
+    widgets.area("config", "Engine configuration file (YAML)", _AREA, placeholder="kv-cache-dtype: fp8")
+    widgets.area("environment", "Environment (NAME=value)", _AREA, placeholder="OMP_NUM_THREADS=1")
     if method != NO_SPECULATION:
-        label = "Further options of the method (TOML)"
-        line.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
+        label = "More options of the method (TOML)"
+        widgets.area("options", label, _AREA, placeholder="draft_tensor_parallel_size = 1")
 
 
-def _copy_button(line: Line, row: Row) -> None:
+def _show_copy_button(widgets: RowWidgets, row: Row) -> None:
     copy = {**row, "name": f"{row['name']} copy"}
     st.button(
         "Copy this arm",
         icon=":material/content_copy:",
-        key=line.key("copy"),
+        key=widgets.key("copy"),
         on_click=row_widgets.add_after,
-        args=(TABLE, line.number, copy),
+        args=(TABLE, widgets.number, copy),
     )
 
 
-def _summary(row: Row) -> str:
-    """What stands behind the button, so that nothing is hidden: the flags in full where they are short."""
+def details_summary(row: Row) -> str:
+    """What the row's closed details hold: flags in full if they are short, the rest counted."""
     flags = ", ".join((row.get("flags") or "").splitlines())
     variables = len((row.get("environment") or "").splitlines())
     settings = len((row.get("config") or "").splitlines())
-    said = [
+    parts = [
         flags if len(flags) <= 90 else count(len((row.get("flags") or "").splitlines()), "flag"),
         f"configuration file of {count(settings, 'line')}" if settings else "",
         count(variables, "variable") if variables else "",
         ", ".join((row.get("options") or "").splitlines()),
     ]
-    return " · ".join(part for part in said if part)
+    return " · ".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Which datasets there are, how one gets those that are not here, and adding a file."""
+"""The datasets on this host, how to get the missing ones, and adding one from a file."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from lab.errors import UserError
 from webapp.pages.submit import form_options
 from webapp.shared.text import count, literal
 
-_MOST_MIB = 200
+_MAX_MIB = 200
 _TYPES = ["jsonl", "json", "csv", "parquet"]
-_SAID = "datasets-said"
+#: Key in the session's state: whether the last upload was registered, and a sentence.
+_OUTCOME = "datasets-outcome"
 
 
 def show() -> None:
-    folded = st.expander(
-        "Datasets: what is here, and adding a file", icon=":material/dataset:", key="datasets", on_change="rerun"
+    expander = st.expander(
+        "Datasets on this host, and adding one", icon=":material/dataset:", key="datasets", on_change="rerun"
     )
-    if folded.open:
-        with folded:
+    if expander.open:
+        with expander:
             _show_table(form_options.datasets())
             _show_upload()
 
@@ -36,7 +37,7 @@ def _show_table(states: list[DatasetState]) -> None:
         height=290,
         placeholder="",
         column_config=_columns(),
-        alt="The datasets, where they are from and which of them are here",
+        alt="The datasets, their sources, and which of them are on this host",
     )
 
 
@@ -63,7 +64,7 @@ def _columns() -> dict[str, Any]:
             "State", options=states, color=["gray", "green", "orange"], width=95
         ),
         "rows": st.column_config.NumberColumn("Rows", format="%,d", width=70),
-        "what": text("What it is", width=420),
+        "what": text("Description", width=420),
         "get": text("How to get it", width=330),
         "source": text("Source", width=300),
         "licence": text("Licence", width=200),
@@ -74,23 +75,24 @@ def _columns() -> dict[str, Any]:
 
 def _show_upload() -> None:
     name, file, add = st.columns([1.4, 3, 1.2], vertical_alignment="bottom")
-    said = "A name of your own for JSONL with prompt or messages; or the name of a dataset above for its own file"
+    help_text = "A new name for a JSONL file with prompts or messages, or a missing dataset's name for its own file"
     with name:
-        wanted = st.text_input("Name", key="dataset-name", placeholder="like my_prompts", help=said).strip()
+        chosen = st.text_input("Name", key="dataset-name", placeholder="like my_prompts", help=help_text).strip()
     with file:
-        uploaded = st.file_uploader("File", _TYPES, key="dataset-file", max_upload_size=_MOST_MIB)
+        uploaded = st.file_uploader("File", _TYPES, key="dataset-file", max_upload_size=_MAX_MIB)
     with add:
-        ready = bool(wanted and uploaded)
+        ready = bool(chosen and uploaded)
         if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and uploaded:
-            st.session_state[_SAID] = _add(wanted, uploaded.name, uploaded.getvalue())
+            st.session_state[_OUTCOME] = _add(chosen, uploaded.name, uploaded.getvalue())
             st.rerun(scope="app")
-    st.caption(f"Files over {_MOST_MIB} MiB: `drafthouse datasets add NAME FILE` on the host of the workers.")
-    if told := st.session_state.pop(_SAID, None):
-        (st.success if told[0] else st.error)(told[1])
+    st.caption(f"For files over {_MAX_MIB} MiB run `drafthouse datasets add NAME FILE` on the workers' host.")
+    if outcome := st.session_state.pop(_OUTCOME, None):
+        is_registered, sentence = outcome
+        (st.success if is_registered else st.error)(sentence)
 
 
 def _add(name: str, file_name: str, content: bytes) -> tuple[bool, str]:
-    """Whether it is registered now, and a sentence. The file keeps its name, because messages and lists tell it."""
+    """Whether it is registered now, and a sentence. The file keeps its name, which messages and lists show."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
         file = Path(folder, Path(file_name).name)
         file.write_bytes(content)
@@ -99,4 +101,4 @@ def _add(name: str, file_name: str, content: bytes) -> tuple[bool, str]:
         except UserError as error:
             return False, literal(str(error).replace(f"{folder}/", ""))
     rows = f" with {count(added.stock.rows, 'row')}" if added.stock else ""
-    return True, f"{literal(added.name)} is registered{rows}: choose it as the dataset of a workload."
+    return True, f"{literal(added.name)} is registered{rows}: you can choose it as the dataset of a workload."

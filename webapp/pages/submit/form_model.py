@@ -1,10 +1,11 @@
-"""A study as the submit page's fields and rows, and back. Pure: what the form holds becomes the dictionary that
-`lab.study.parsing` validates, so a form and a file are refused with the same sentences.
+"""Conversion between a study and the Submit form's fields and rows.
+
+The form's values become the dictionary that `lab.study.parsing` validates, so the form and a file give the same errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,15 +29,15 @@ _SPECULATION = {
 }
 _SERVER = ("base_url", "served_model", "api_key")
 _PLAIN = ("name", "engine", "baseline")
-#: Fields that stand under another key in the study.
+#: Parts of a study whose fields the form holds as `part.field`.
 _NESTED = ("sampling", "slo")
 _STUDY = ("name", "target", "repeats", "order", "seed", "endpoint", "hardware", "price_usd_per_hour")
 
 
 @dataclass(frozen=True)
 class FormValues:
-    """Everything the form holds. `fields` are keyed by path (`sampling.seed`); what is None or empty is left to its
-    default. Rows are keyed by column.
+    """The content of the form. `fields` are keyed by path (`sampling.seed`), rows by column; None and empty values
+    stand for the study's default.
     """
 
     fields: Row
@@ -80,7 +81,7 @@ def load_row(load: Load) -> dict[str, Any]:
 
 
 def to_study(values: FormValues) -> Study:
-    """Raises StudyError; the indices in its paths are the places of the rows."""
+    """Raises StudyError; the indices in its paths count the form's rows."""
     data, problems = to_dict(values)
     try:
         study = study_from_dict(data)
@@ -92,7 +93,7 @@ def to_study(values: FormValues) -> Study:
 
 
 def to_toml(values: FormValues) -> str:
-    """The study as TOML, also one that is not valid yet; a text of the form that cannot be read is missing then."""
+    """The study as TOML, even if it is not valid yet; then without the text fields that cannot be parsed."""
     try:
         return study_to_toml(to_study(values))
     except StudyError:
@@ -100,29 +101,32 @@ def to_toml(values: FormValues) -> str:
 
 
 def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
-    """What `lab.study.parsing` validates, and the texts in the form that cannot be read."""
+    """The dictionary that `lab.study.parsing` validates, and the problems of text fields that cannot be parsed."""
     problems: list[Problem] = []
     data: dict[str, Any] = {part: {} for part in _NESTED}
-    for path, value in _given(values.fields).items():
+    for path, value in _filled(values.fields).items():
         part, _, key = path.rpartition(".")
         (data[part] if part else data)[key] = value
     data["engine_flags"] = _read(values.fields, "engine_flags", "engine_flags", problems)
     data["arms"] = [_arm(row, f"arms[{place}]", problems) for place, row in enumerate(values.arms)]
-    data["workloads"] = [_given(row) for row in values.workloads]
-    data["loads"] = [_given(row) for row in values.loads]
+    data["workloads"] = [_filled(row) for row in values.workloads]
+    data["loads"] = [_filled(row) for row in values.loads]
     return data, problems
 
 
 def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:
-    """A method of none together with a draft model or k is left to the validation, which asks for the method."""
-    given = _given(row)
-    arm = {key: given[key] for key in _PLAIN if key in given}
-    speculation = {key: given[column] for column, key in _SPECULATION.items() if column in given}
+    """A draft model or k without a method is kept, so that the validation asks for the method."""
+    filled = _filled(row)
+    arm = {key: filled[key] for key in _PLAIN if key in filled}
+    speculation = {key: filled[column] for column, key in _SPECULATION.items() if column in filled}
     if speculation.get("method") == NO_SPECULATION:
         del speculation["method"]
     if options := _read(row, "options", f"{path}.speculation.options", problems):
         speculation["options"] = options
-    for part, values in (("speculation", speculation), ("server", _only(given, _SERVER))):
+    for part, values in (
+        ("speculation", speculation),
+        ("server", {key: filled[key] for key in _SERVER if key in filled}),
+    ):
         arm |= {part: values} if values else {}
     for key in ("flags", "config", "environment"):
         arm |= {key: read} if (read := _read(row, key, f"{path}.{key}", problems)) else {}
@@ -130,7 +134,7 @@ def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _read(row: Row, column: str, path: str, problems: list[Problem]) -> dict[str, Any]:
-    """The text of a column as what it stands for; {} and a problem where it cannot be read."""
+    """The parsed text of a column; {} and a new entry in `problems` if it cannot be parsed."""
     reader = arm_text.READERS.get(column, arm_text.read_flags)
     try:
         return reader(row.get(column) or "")
@@ -139,12 +143,8 @@ def _read(row: Row, column: str, path: str, problems: list[Problem]) -> dict[str
         return {}
 
 
-def _only(row: Row, keys: Sequence[str]) -> dict[str, Any]:
-    return {key: row[key] for key in keys if key in row}
-
-
-def _given(row: Row) -> dict[str, Any]:
-    """Without what is empty; a whole number that a widget made a float is whole again."""
+def _filled(row: Row) -> dict[str, Any]:
+    """The row without empty values; whole numbers that a widget turned into floats become integers again."""
     return {key: _whole(value) for key, value in row.items() if value not in (None, "")}
 
 

@@ -1,5 +1,7 @@
-"""What the submit page has to choose from: presets, engines with their methods, datasets. Asked again every few seconds
-at most, and only offered: whether a study can be run is said when it is submitted.
+"""The options that the Submit form offers: presets, engines with their methods, datasets.
+
+They are read again after a few seconds. They are suggestions only: whether a study can run is checked when it is
+submitted.
 """
 
 from __future__ import annotations
@@ -16,24 +18,24 @@ from jobs.worker_registry import known_engines
 from lab.study.arm import METHODS
 from webapp.shared import published_data
 
-#: What a new arm is served by while no worker has told what it has.
+#: The engine of a new arm, offered even before a worker has reported its engines.
 DEFAULT_ENGINE = "vllm"
-#: The kind of engine that runs already, and what is offered where no worker has told of it.
+#: The kind of a server that is already running; offered even if no worker has reported one.
 ENDPOINT = "endpoint"
 DEMO = "demo"
-_LOOK_AGAIN_S = 10
-_SIGNS = {"built in": "", "registered": "registered", "missing": "not here yet"}
+_REFRESH_S = 10
+_NOTES = {"built in": "", "registered": "registered", "missing": "not on this host yet"}
 
 
-@st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def presets() -> list[Preset]:
-    """The demo first, it is the one that runs anywhere as it is."""
+    """The demo comes first, as it runs anywhere without changes."""
     return sorted(all_presets(), key=lambda preset: (preset.name != DEMO, preset.name))
 
 
-@st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def engines() -> list[Capabilities]:
-    """What the workers have told of their engines."""
+    """The engines that the workers have reported."""
     return known_engines(published_data.engine())
 
 
@@ -46,28 +48,28 @@ def is_endpoint(engine: str | None) -> bool:
 
 
 def methods(engine: str | None) -> list[str]:
-    """What some worker's engine of this name has, the well-known first; all of those where nobody has told."""
-    told = [method for each in engines() if each.engine == engine for method in each.methods]
-    ours = [method for method in METHODS if method in told or not told]
-    return list(dict.fromkeys([*ours, *told]))
+    """The methods of this engine as workers reported them, well-known ones first; all well-known ones if none did."""
+    reported = [method for each in engines() if each.engine == engine for method in each.methods]
+    well_known = [method for method in METHODS if method in reported or not reported]
+    return list(dict.fromkeys([*well_known, *reported]))
 
 
-@st.cache_resource(show_spinner=False, ttl=_LOOK_AGAIN_S)
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S)
 def datasets() -> list[DatasetState]:
     return listing.list_datasets(published_data.settings())
 
 
 def add_dataset(name: str, file: Path) -> DatasetState:
-    """Raises UserError naming the line that is wrong."""
+    """Raises UserError naming the first invalid line."""
     added = listing.add_dataset(published_data.settings(), name, file)
     datasets.clear()
     return added
 
 
 def dataset_labels() -> dict[str, str]:
-    """What each is listed as, by its name; those that are here first."""
+    """Name -> label; missing datasets come last."""
     states = sorted(datasets(), key=lambda each: each.state == "missing")
-    return {each.name: f"{each.name} ({sign})" if (sign := _SIGNS[each.state]) else each.name for each in states}
+    return {each.name: f"{each.name} ({note})" if (note := _NOTES[each.state]) else each.name for each in states}
 
 
 def categories(dataset: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The submit page's form: fields and rows for a draft that lives as long as the visitor's session."""
+"""The Submit form and the draft it holds, which lives as long as the visitor's session."""
 
 from __future__ import annotations
 
@@ -16,49 +16,48 @@ from webapp.pages.submit.form_model import FormValues, Row, from_study, to_toml
 from webapp.pages.submit.validation_messages import Problem
 
 FIELDS = ("name", "target", "repeats", *advanced.FIELDS)
-_INITIAL, _CURRENT, _BEGUN = "submit-initial", "submit-current", "submit-begun"
-#: Narrower than this (pixels) workloads and loads stand below each other.
-_LEAST_WIDTH = 560
+_INITIAL, _CURRENT, _SAVED = "submit-initial", "submit-current", "submit-saved"
+#: In pixels: in less, workloads and loads stand below each other.
+_MIN_WIDTH = 560
 
 
 def begin(study: Study) -> None:
-    """Fill the form with this study."""
+    """Fill the form with this study; from now on changes to it count as unsaved."""
     fill(from_study(study))
-    st.session_state[_BEGUN] = to_toml(current())
+    st.session_state[_SAVED] = to_toml(current())
 
 
 def is_changed() -> bool:
-    """Whether the form holds something else than the study it was filled with."""
-    return to_toml(current()) != str(st.session_state[_BEGUN])
+    """Whether the form differs from the study it was last filled with by `begin`."""
+    return to_toml(current()) != str(st.session_state[_SAVED])
 
 
 def fill(values: FormValues) -> None:
-    """With what was typed, here or as text: `is_changed` still tells of the study before."""
+    """Fill the form with edits, which still count as changes to the study that `begin` was given."""
     st.session_state[_INITIAL] = values.fields
     st.session_state[_CURRENT] = values
     row_widgets.begin(arms=values.arms, workloads=values.workloads, loads=values.loads)
 
 
-def holds_something() -> bool:
+def is_filled() -> bool:
     return _CURRENT in st.session_state
 
 
 def current() -> FormValues:
-    """What the form holds, also while it is not shown."""
+    """The form's values, whether it is shown or not."""
     values: FormValues = st.session_state[_CURRENT]
     return values
 
 
 def edit(problems: Sequence[Problem]) -> FormValues:
-    """Draw the form, each problem beside its field, and return what it holds now."""
+    """Draw the form, each problem beside its field, and return its values."""
     if row_widgets.key("name") not in st.session_state and st.session_state.get(_CURRENT) is not None:
-        # The visitor comes back: the widgets were forgotten (the name is none of those that are kept), what was typed
-        # was not.
+        # Back from another page: Streamlit forgot the widgets (the name's is not persisted), but not the session state.
         fill(current())
     initial: Row = st.session_state[_INITIAL]
     fields = _study_fields(initial, problems)
     arms = arm_rows.edit(problems)
-    with st.grid(2, min_column_width=_LEAST_WIDTH, gap="small"):
+    with st.grid(2, min_column_width=_MIN_WIDTH, gap="small"):
         workloads = workload_rows.edit(problems)
         loads = load_rows.edit(problems)
     fields |= advanced.edit(initial, problems)
@@ -72,9 +71,9 @@ def _study_fields(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
     with name:
         fields = {"name": advanced.field("name", "Name", initial, problems, st.text_input)}
     with target:
-        said = "`reference` is the model this project ships; else a folder on the worker or a hub name."
-        fields["target"] = advanced.field("target", "Target model", initial, problems, st.text_input, help=said)
+        text = "A folder on the worker or a hub name; `reference` is the model included with Drafthouse."
+        fields["target"] = advanced.field("target", "Target model", initial, problems, st.text_input, help=text)
     with repeats:
-        said = "Each cell is measured so often; one measurement is not a result"
-        fields["repeats"] = advanced.field("repeats", "Repeats", initial, problems, st.number_input, step=1, help=said)
+        text = "Runs per cell; a single run gives no confidence interval"
+        fields["repeats"] = advanced.field("repeats", "Repeats", initial, problems, st.number_input, step=1, help=text)
     return fields

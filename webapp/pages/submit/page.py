@@ -1,4 +1,4 @@
-"""Submit: a study as a form or as text, what it will cost in time, and the button that queues it."""
+"""Submit: a study as a form or as text, an estimate of its duration, and the button that queues it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ with st.container(horizontal=True, vertical_alignment="bottom", horizontal_align
 with said_here():
     start.ensure()
     start.show()
-    checked = sections.check_text() if mode == text_editor.TOML else sections.check_form()
+    study = sections.check_text() if mode == text_editor.TOML else sections.check_form()
     datasets.show()
-if checked is not None:
+if study is not None:
     with said_here():
-        sections.show_plan(checked)
-        sections.show_submit(checked)
+        sections.show_plan(study)
+        sections.show_submit(study)

@@ -1,11 +1,16 @@
-"""Rows of the submit page's form that come and go: each has keys of its own, so that the others keep what was typed."""
+"""Rows of the Submit page's form: adding and removing them, and the widgets of one row while it is drawn.
+
+Each row has widget keys of its own, so that adding or removing one leaves what was typed into the others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from webapp.pages.submit import validation_messages
 from webapp.pages.submit.form_model import Row
@@ -13,12 +18,20 @@ from webapp.pages.submit.validation_messages import Problem
 from webapp.shared.text import literal
 
 _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
-#: How long a field that is not drawn keeps what was typed.
-KEPT: Literal["page"] = "page"
+#: `persist_state` of a widget that keeps what was typed while it is not drawn.
+PERSIST: Literal["page"] = "page"
+#: In pixels: the two buttons at the end of a row, and both with the gap between them.
+_OPEN_WIDTH, _REMOVE_WIDTH = 48, 34
+BUTTONS_WIDTH = _OPEN_WIDTH + _REMOVE_WIDTH + 8
+_DETAILS_WIDTH = 400
+#: In pixels, or an equal share of the space that is left.
+Width = int | Literal["stretch"]
+#: The header of a column: its label, as wide as the fields below, and a help text.
+Label = tuple[str, Width, str | None]
 
 
 def begin(**tables: Sequence[Row]) -> None:
-    """New keys for every widget of the form: they start from these rows and forget the old ones."""
+    """Fill the form with these rows, under new widget keys: what was typed before is forgotten."""
     st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
     st.session_state[_ROWS] = {table: list(enumerate(rows)) for table, rows in tables.items()}
     st.session_state[_NEXT] = max((len(rows) for rows in tables.values()), default=0)
@@ -29,13 +42,13 @@ def key(field: str) -> str:
 
 
 def rows(table: str) -> list[tuple[int, Row]]:
-    """The rows' numbers, which never come again, and what each began with."""
-    found: list[tuple[int, Row]] = st.session_state[_ROWS][table]
-    return found
+    """Each row's number, which is never used again, and its initial values."""
+    numbered: list[tuple[int, Row]] = st.session_state[_ROWS][table]
+    return numbered
 
 
 def add(table: str, *new: Row) -> None:
-    """Behind the last one."""
+    """Append rows."""
     for row in new:
         st.session_state[_ROWS][table].append((st.session_state[_NEXT], row))
         st.session_state[_NEXT] += 1
@@ -51,10 +64,104 @@ def remove(table: str, number: int) -> None:
     st.session_state[_ROWS][table] = [row for row in rows(table) if row[0] != number]
 
 
-def say(sentences: Sequence[str]) -> None:
+def show_problems(sentences: Sequence[str]) -> None:
     for sentence in sentences:
         st.markdown(f":red[:material/error: {literal(sentence)}]")
 
 
-def say_row(problems: Sequence[Problem], table: str, place: int) -> None:
-    say(validation_messages.of_row(problems, table, place))
+def show_row_problems(problems: Sequence[Problem], table: str, place: int) -> None:
+    show_problems(validation_messages.of_row(problems, table, place))
+
+
+def row_container(**options: Any) -> DeltaGenerator:
+    """The fields of one row side by side. Columns would cost the browser eight more elements a row."""
+    return st.container(horizontal=True, gap="xsmall", vertical_alignment="center", **options)
+
+
+def show_header(table: str, labels: Sequence[Label]) -> None:
+    """The labels above the columns; `static/form.css` shares the space among those that stretch."""
+    with row_container(key=f"submit-labels-{table}"):
+        for label, width, help_text in labels:
+            st.markdown(f":small[{label}]", width=width, help=help_text)
+        st.space(BUTTONS_WIDTH)
+
+
+@dataclass(frozen=True)
+class RowWidgets:
+    """The widgets of one row. Column labels stand above the table; widgets in the details (`inside`) show their own."""
+
+    table: str
+    number: int
+    initial: Row
+
+    def key(self, column: str) -> str:
+        return key(f"{self.table}-{self.number}-{column}")
+
+    def text(self, column: str, label: str, **options: Any) -> str:
+        value = self.initial.get(column) or ""
+        return st.text_input(label, value, key=self.key(column), **self._options(options)) or ""
+
+    def count(self, column: str, label: str, **options: Any) -> int | None:
+        """A whole number, or None if the field is empty."""
+        value: int | None = self.initial.get(column)
+        entered = st.number_input(label, value=value, step=1, key=self.key(column), **self._options(options))
+        return None if entered is None else int(entered)
+
+    def number_field(self, column: str, label: str, step: float = 0.5, **options: Any) -> float | None:
+        initial = self.initial.get(column)
+        value = None if initial is None else float(initial)
+        options = self._options(options)
+        entered = st.number_input(label, value=value, step=step, format="%g", key=self.key(column), **options)
+        return None if entered is None else float(entered)
+
+    def choice(self, column: str, label: str, choices: Sequence[str], **options: Any) -> str | None:
+        """One of the choices, or the current value, which stays even if it is not (yet) among the choices."""
+        initial: str | None = self.initial.get(column) or None
+        current: str | None = st.session_state.get(self.key(column)) or initial
+        offered = [*choices, *([current] if current is not None and current not in choices else [])]
+        index = offered.index(initial) if initial in offered else None
+        chosen: str | None = st.selectbox(label, offered, index, key=self.key(column), **self._options(options))
+        return chosen
+
+    def area(self, column: str, label: str, height: int, **options: Any) -> None:
+        """A text area in the row's details."""
+        value = self.initial.get(column) or ""
+        st.text_area(label, value, height=height, key=self.key(column), persist_state=PERSIST, **options)
+
+    def toggle(self, column: str, label: str, *, default: bool, **options: Any) -> None:
+        """A switch in the row's details."""
+        value = bool(self.initial.get(column, default))
+        st.toggle(label, value, key=self.key(column), persist_state=PERSIST, **options)
+
+    def hidden_values(self, *columns: str) -> Row:
+        """The values of fields in the row's details, whether these are open or not."""
+        return {column: st.session_state.get(self.key(column), self.initial.get(column)) for column in columns}
+
+    def placeholder(self, column: str, label: str, width: Width, text: str = "–") -> None:
+        """A disabled field in place of a column that does not apply to this row."""
+        key = self.key(f"{column}-{text}")
+        st.text_input(label, text, disabled=True, key=key, label_visibility="collapsed", width=width)
+
+    def _options(self, options: dict[str, Any]) -> dict[str, Any]:
+        if options.pop("inside", False):
+            return {**options, "persist_state": PERSIST}
+        return {**options, "label_visibility": "collapsed"}
+
+    def details(self, help_text: str) -> DeltaGenerator | None:
+        """Where to draw the row's details, or None while they are closed: closed ones cost the browser nothing."""
+        popover = st.popover(
+            "", icon=":material/tune:", help=help_text, width=_OPEN_WIDTH, key=self.key("details"), on_change="rerun"
+        )
+        return popover.container(width=_DETAILS_WIDTH) if popover.open else None
+
+    def show_remove_button(self, noun: str) -> None:
+        st.button(
+            "",
+            icon=":material/close:",
+            help=f"Remove this {noun}",
+            type="tertiary",
+            width=_REMOVE_WIDTH,
+            key=self.key("remove"),
+            on_click=remove,
+            args=(self.table, self.number),
+        )

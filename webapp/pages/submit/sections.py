@@ -1,4 +1,4 @@
-"""The submit page around its form: what a study will take, and sending it off."""
+"""The Submit page around its form: checking the study, its plan, and the button that queues it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from webapp.shared.text import count, duration, literal
 
 #: A second click within this time is a double click, not a second study.
 _DOUBLE_CLICK_S = 3.0
-_REFUSED, _RECEIPT, _SHOWN = "submit-refused", "submit-receipt", "submit-problems"
+_REFUSAL, _RECEIPT, _SHOWN = "submit-refusal", "submit-receipt", "submit-problems"
 _MOST_PRIORITY = 1000
 
 
 class Receipt(TypedDict, total=False):
-    """The last study that was sent off in this session."""
+    """The last study submitted in this session."""
 
     digest: str
     job_id: str
@@ -34,19 +34,18 @@ class Receipt(TypedDict, total=False):
 
 
 def check_text() -> Study | None:
-    """Draw the study as text. The study, or None while the text describes none."""
+    """Draw the study as text and return it, or None while the text is not a valid study."""
     text_editor.follow_form()
     study = text_editor.edit()
     if study is not None:
-        text_editor.say_all(_refusal(study))
+        text_editor.show_problems(_refusal(study))
     return study
 
 
 def check_form() -> Study | None:
-    """Draw the form with every problem beside its field. The study it describes, or None while it describes none.
+    """Draw the form with each problem beside its field and return the study, or None while it is not valid.
 
-    A problem is known only after the form was read, and belongs above what was read: so a change in what is wrong
-    draws the page once more.
+    Problems are known only after the form has been drawn, so a change in them draws the page once more.
     """
     shown: list[Problem] = st.session_state.get(_SHOWN, [])
     values = form_state.edit(shown)
@@ -62,25 +61,25 @@ def check_form() -> Study | None:
     for sentence in validation_messages.elsewhere(problems, form_state.FIELDS):
         st.error(literal(sentence))
     if study is None:
-        st.info(f"{count(len(problems), 'thing')} to mend before this study can be submitted.", icon=":material/edit:")
+        st.info(f"{count(len(problems), 'problem')} to fix before this study can be submitted.", icon=":material/edit:")
     return study
 
 
 def _refusal(study: Study) -> list[Problem]:
-    """What the queue said when this very study was sent to it."""
-    digest, problems = st.session_state.get(_REFUSED, (None, []))
+    """Why the queue refused this very study, if it did."""
+    digest, problems = st.session_state.get(_REFUSAL, (None, []))
     return list(problems) if digest == study.digest() else []
 
 
 def show_plan(study: Study) -> None:
-    takes = published_data.forecast(study)
+    forecast = published_data.forecast(study)
     starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
     drawing.show_cards(
         [
-            Card("Engine starts", f"{takes.launches:,}", starts),
-            Card("Runs", f"{takes.runs:,}", "arms × workloads × loads × repeats"),
-            Card("Requests", f"{takes.requests:,}", "over all runs, without warm-up"),
-            Card("About", duration(takes.seconds), takes.basis),
+            Card("Engine starts", f"{forecast.launches:,}", starts),
+            Card("Runs", f"{forecast.runs:,}", "arms × workloads × loads × repeats"),
+            Card("Requests", f"{forecast.requests:,}", "over all runs, without warm-up"),
+            Card("Estimated duration", duration(forecast.seconds), forecast.basis),
         ]
     )
 
@@ -89,9 +88,9 @@ def show_submit(study: Study) -> None:
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     again = receipt.get("digest") == study.digest()
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        said = "Higher is measured first; equal ones in the order of their submission"
+        help_text = "Higher runs first; equal priorities run in the order of submission"
         priority = st.number_input(
-            "Priority", -_MOST_PRIORITY, _MOST_PRIORITY, 0, step=1, width=110, help=said, key="submit-priority"
+            "Priority", -_MOST_PRIORITY, _MOST_PRIORITY, 0, step=1, width=110, help=help_text, key="submit-priority"
         )
         label = "Submit again" if again else "Submit study"
         if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):
@@ -102,14 +101,14 @@ def show_submit(study: Study) -> None:
 
 
 def _submit(study: Study, receipt: Receipt, priority: int) -> None:
-    """The receipt is changed in place: a second click may end this run at any access to the session's state."""
+    """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
     digest = study.digest()
     if receipt.get("digest") == digest and time.monotonic() - receipt["at"] < _DOUBLE_CLICK_S:
         return
     try:
         job_id = queue.submit(published_data.settings(), study, priority)
     except StudyError as error:
-        st.session_state[_REFUSED] = (digest, error.problems)
+        st.session_state[_REFUSAL] = (digest, error.problems)
         return
     receipt.update(Receipt(digest=digest, job_id=job_id, name=study.name, at=time.monotonic()))
 

@@ -1,9 +1,11 @@
-"""Where the form's study begins: a preset, the same preset scaled down to the reference pair, or a study of before.
+"""The study that the form starts from: a preset, its version for the reference pair, or a study submitted before.
 
-A link may ask for it: `?preset=friday-night`, with `&reference=true` for the small version, or `?from_job=` with a
-job's id, with `&decide=true` for what its verdicts left open, or `?study=` with the beginning of a study's digest. It
-is not the `?job=` of the other pages: that one belongs to their selectbox, and Streamlit takes it out of the link with
-it.
+A link may name it: `?preset=friday-night`, with `&reference=true` for the small version; `?from_job=` with a job's id,
+with `&decide=true` for a study that decides its open verdicts; or `?study=` with the beginning of a study's digest.
+`?job=`, which the other pages use, would not do: it is bound to their selectbox, and Streamlit removes it from the URL
+together with that.
+
+Loading another study over unsaved edits can be undone.
 """
 
 from __future__ import annotations
@@ -19,20 +21,24 @@ from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
 from webapp.pages.advice import data as advice_data
-from webapp.pages.submit import form_options, form_state, text_editor, undo
-from webapp.shared import published_data, url_params
+from webapp.pages.submit import form_options, form_state, text_editor
+from webapp.pages.submit.form_model import FormValues
+from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import said_here
 from webapp.shared.text import literal
 
 FROM_JOB, DECIDE = "from_job", "decide"
 _YES = ("true", "1", "yes")
-_MOST_JOBS = 50
+_MAX_JOBS = 50
+#: Of a study's name in the message about replaced edits.
+_MAX_LETTERS = 80
+_UNDO = "submit"
 _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "submit-reference", "submit-missing"
 
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id where `kind` is `FROM_JOB`. `decides`: only what its verdicts left open."""
+    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: a study for that job's open verdicts."""
 
     kind: str
     name: str
@@ -41,17 +47,25 @@ class Start:
 
     @property
     def query(self) -> dict[str, str]:
-        asked = {"reference": self.reference, DECIDE: self.decides}
-        return {self.kind: self.name} | {name: "true" for name, wanted in asked.items() if wanted}
+        options = {"reference": self.reference, DECIDE: self.decides}
+        return {self.kind: self.name} | {name: "true" for name, is_set in options.items() if is_set}
+
+
+@dataclass(frozen=True)
+class UnsavedEdits:
+    """The form's values, and the text if the study is being edited as text that differs from them."""
+
+    values: FormValues
+    text: str | None
 
 
 def ensure() -> None:
-    """Fill the form with what the link asks for; at first, and where it asks for nothing, with the demo study."""
-    asked = _asked()
-    if not form_state.holds_something():
+    """Fill the form with the study that the link names, or on the first visit with the demo study."""
+    requested = _from_link()
+    if not form_state.is_filled():
         _load(Start("preset", form_options.DEMO))
-    if asked is not None and asked != st.session_state[_START]:
-        _try(asked)
+    if requested is not None and requested != st.session_state[_START]:
+        _try(requested)
 
 
 def _try(start: Start) -> None:
@@ -61,7 +75,7 @@ def _try(start: Start) -> None:
         st.session_state[_MISSING] = str(error)
 
 
-def _asked() -> Start | None:
+def _from_link() -> Start | None:
     link = st.query_params
     reference, decides = (link.get(name, "").casefold() in _YES for name in ("reference", DECIDE))
     if preset := link.get("preset"):
@@ -69,24 +83,49 @@ def _asked() -> Start | None:
     if job := link.get(FROM_JOB):
         return Start(FROM_JOB, url_params.job_id_of(job), reference, decides)
     if digest := link.get("study"):
-        found = next((job for job in _jobs() if job.study_id.startswith(digest)), None)
-        return Start(FROM_JOB, found.job_id if found else digest, reference)
+        job_id = next((job.job_id for job in _jobs() if job.study_id.startswith(digest)), digest)
+        return Start(FROM_JOB, job_id, reference)
     return None
 
 
 def _load(start: Start) -> None:
-    """Raises UserError for a preset or a job that is not there."""
+    """Raises UserError for an unknown preset or job."""
     study = _study(start)
-    before: Start | None = st.session_state.get(_START)
-    if before is not None:
-        undo.remember(undo.typed(), lambda: _say_start(before))
+    _offer_undo()
     form_state.begin(study)
-    text_editor.forget()
+    text_editor.reset()
     st.session_state.pop(_MISSING, None)
-    _say_start(start)
+    _set_start(start)
 
 
-def _say_start(start: Start) -> None:
+def _offer_undo() -> None:
+    """Before another study replaces the form's: record unsaved edits, so that they can be brought back."""
+    undo_banner.clear(_UNDO)
+    before: Start | None = st.session_state.get(_START)
+    edits = None if before is None else _unsaved_edits()
+    if before is None or edits is None:
+        return
+    name: str = edits.values.fields["name"] or "an unnamed study"
+    shown = name if len(name) <= _MAX_LETTERS else f"{name[:_MAX_LETTERS]}…"
+    message = f"Your changes to “{shown}” were replaced."
+    undo_banner.record(_UNDO, message, icon="edit_off", undo=lambda: _restore(edits, before))
+
+
+def _unsaved_edits() -> UnsavedEdits | None:
+    """Unsaved edits, or None if the form is untouched."""
+    text = text_editor.unsaved_text()
+    return None if text is None and not form_state.is_changed() else UnsavedEdits(form_state.current(), text)
+
+
+def _restore(edits: UnsavedEdits, start: Start) -> None:
+    form_state.fill(edits.values)
+    text_editor.reset()
+    if edits.text is not None:
+        text_editor.restore(edits.text)
+    _set_start(start)
+
+
+def _set_start(start: Start) -> None:
     st.session_state[_START] = start
     st.query_params.from_dict({} if start == Start("preset", form_options.DEMO) else start.query)
 
@@ -99,27 +138,28 @@ def _study(start: Start) -> Study:
 
 
 def show() -> None:
-    """What can be chosen to start from, and what the chosen one is about."""
+    """The choice of what to start from, and a description of the chosen preset."""
     start: Start = st.session_state[_START]
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _choice(start)
-        _small_version(start)
+        _show_choice(start)
+        _show_reference_toggle(start)
         with st.container(width="content"):
-            again = st.button("Start over", icon=":material/replay:", help="Fill the form with it again")
-        if again:
+            start_over = st.button("Start over", icon=":material/replay:", help="Discard all changes")
+        if start_over:
             with said_here():
                 _load(start)
             st.rerun()
-    undo.show()
-    _about(start)
+    undo_banner.show(_UNDO)
+    _show_about(start)
     if missing := st.session_state.get(_MISSING):
-        st.warning(f"This link asks for a study that is not here: {literal(missing)}.", icon=":material/link_off:")
+        st.warning(f"This link names a study that does not exist here: {literal(missing)}.", icon=":material/link_off:")
 
 
-def _choice(start: Start) -> None:
+def _show_choice(start: Start) -> None:
     with said_here():
         titles = {
-            Start("preset", preset.name): f"{preset.name}: {_plain(preset.title)}" for preset in form_options.presets()
+            Start("preset", preset.name): f"{preset.name}: {preset.title.replace('`', '')}"
+            for preset in form_options.presets()
         }
         titles |= {Start(FROM_JOB, job.job_id): url_params.job_label(job.name, job.job_id) for job in _jobs()}
     plain = Start(start.kind, start.name)
@@ -131,26 +171,21 @@ def _choice(start: Start) -> None:
         format_func=lambda option: titles.get(option, option.name),
         key=_CHOICE,
         on_change=_chosen,
-        help="A preset repeats a published experiment; below them are the studies that were submitted here",
+        help="Presets repeat published experiments; studies submitted here are listed below them",
     )
 
 
-def _plain(title: str) -> str:
-    """A list of choices shows no code in its own letters."""
-    return title.replace("`", "")
-
-
-def _small_version(start: Start) -> None:
-    """The demo is of that size already."""
+def _show_reference_toggle(start: Start) -> None:
+    """Draw no toggle for the demo, which uses the reference pair already."""
     if start.name == form_options.DEMO and start.kind == "preset":
         return
     st.session_state[_REFERENCE] = start.reference
     with st.container(width="content"):
         st.toggle(
-            "On the reference pair",
+            "Use the reference pair",
             key=_REFERENCE,
             on_change=_chosen,
-            help="The same arms, workloads and loads, scaled down to the models this project ships: minutes on a CPU",
+            help="The same arms, workloads and loads, scaled down to the models included here: minutes on a CPU",
         )
 
 
@@ -160,7 +195,7 @@ def _chosen() -> None:
     _try(Start(chosen.kind, chosen.name, reference))
 
 
-def _about(start: Start) -> None:
+def _show_about(start: Start) -> None:
     if start.kind == "preset":
         about = next((preset.about for preset in form_options.presets() if preset.name == start.name), "")
         if about:
@@ -168,8 +203,8 @@ def _about(start: Start) -> None:
 
 
 def _jobs() -> list[Job]:
-    """The newest ones, each study once."""
+    """The newest job of each recently submitted study."""
     newest: dict[str, Job] = {}
-    for job in queue.jobs(published_data.engine(), limit=_MOST_JOBS):
+    for job in queue.jobs(published_data.engine(), limit=_MAX_JOBS):
         newest.setdefault(job.study_id, job)
     return list(newest.values())

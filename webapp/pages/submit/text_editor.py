@@ -1,4 +1,4 @@
-"""The study as text: what the form holds, to be changed and submitted as it is, and back into the form."""
+"""The study as TOML text: written from the form, edited, submitted as it is, and read back into the form."""
 
 from __future__ import annotations
 
@@ -7,46 +7,47 @@ import streamlit as st
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_toml
-from webapp.pages.submit import form_state
+from webapp.pages.submit import form_state, row_widgets
 from webapp.pages.submit.form_model import from_study, to_toml
-from webapp.pages.submit.row_widgets import say
 from webapp.pages.submit.validation_messages import Problem
 
 FORM, TOML = "Form", "TOML"
-_MODE, _TEXT, _VERSION, _STUCK = "submit-mode", "submit-text", "submit-text-version", "submit-text-stuck"
-#: Whether the text is still to be written from the form.
-_UNREAD = "submit-text-unread"
-_LEAST_LINES, _MOST_LINES, _LINE_HEIGHT = 12, 34, 21
+_MODE, _TEXT, _VERSION = "submit-mode", "submit-text", "submit-text-version"
+#: Set while the form cannot be shown because the text is not a valid study.
+_INVALID = "submit-text-invalid"
+#: Set while the text has yet to be written from the form.
+_PENDING = "submit-text-pending"
+_MIN_LINES, _MAX_LINES, _LINE_HEIGHT = 12, 34, 21
 
 
-def forget() -> None:
-    """The form has another study now."""
+def reset() -> None:
+    """Discard edits of the text after the form was filled with another study."""
     if _MODE in st.session_state and st.session_state[_MODE] == TOML:
         _write()
 
 
-def typed() -> str | None:
-    """The text, while the study is edited so and the text is not what the form holds."""
+def unsaved_text() -> str | None:
+    """The text, if the study is being edited as text that differs from the form."""
     if st.session_state.get(_MODE) != TOML or _TEXT not in st.session_state:
         return None
     return None if _text() == to_toml(form_state.current()) else _text()
 
 
-def put_back(text: str) -> None:
-    """What `typed` gave."""
+def restore(text: str) -> None:
+    """Show this text again, as `unsaved_text` returned it."""
     st.session_state[_MODE] = TOML
     _write(text)
 
 
 def _write(text: str | None = None) -> None:
-    """By default what the form holds."""
+    """Replace the text, by default with the form's study."""
     st.session_state[_TEXT] = to_toml(form_state.current()) if text is None else text
     st.session_state[_VERSION] = st.session_state.get(_VERSION, 0) + 1
-    st.session_state.pop(_STUCK, None)
+    st.session_state.pop(_INVALID, None)
 
 
 def show_switch() -> str:
-    """Whether the study is edited as a form or as text."""
+    """Draw the switch between form and text, and return its position."""
     chosen: str = st.segmented_control(
         "Edit as",
         [FORM, TOML],
@@ -61,25 +62,25 @@ def show_switch() -> str:
 
 
 def _switched() -> None:
-    """Text that is no study cannot become a form: it stays, and says why."""
+    """Fill the form from the text. A text that is not a valid study stays, and its problems are shown."""
     if st.session_state[_MODE] == TOML:
-        st.session_state[_UNREAD] = True
+        st.session_state[_PENDING] = True
         return
     try:
         study = study_from_toml(_text())
     except StudyError:
-        st.session_state[_MODE], st.session_state[_STUCK] = TOML, True
+        st.session_state[_MODE], st.session_state[_INVALID] = TOML, True
         return
     if _text() != to_toml(form_state.current()):
         form_state.fill(from_study(study))
 
 
 def follow_form() -> None:
-    """After a switch, read the form once more: what was typed last may have come with the switch itself."""
-    if st.session_state.get(_UNREAD):
+    """After a switch to text, read the form once more: the last edit may have arrived together with the switch."""
+    if st.session_state.get(_PENDING):
         form_state.edit([])
         _write()
-        del st.session_state[_UNREAD]
+        del st.session_state[_PENDING]
         st.rerun()
 
 
@@ -93,25 +94,25 @@ def _text() -> str:
 
 
 def edit() -> Study | None:
-    """Draw the text with what is wrong with it. The study it describes, or None while it describes none."""
+    """Draw the text with its problems and return the study, or None while it is not valid."""
     if _TEXT not in st.session_state:
         _write()
     text = st.session_state[_TEXT]
-    height = _LINE_HEIGHT * min(_MOST_LINES, max(_LEAST_LINES, text.count("\n") + 2))
-    given = st.text_area("The study in TOML", text, height=height, key=_key(), label_visibility="collapsed")
-    st.session_state[_TEXT] = given
-    st.caption("Ctrl+Enter checks it. The same text in a file: `drafthouse submit study.toml`.")
+    height = _LINE_HEIGHT * min(_MAX_LINES, max(_MIN_LINES, text.count("\n") + 2))
+    entered = st.text_area("The study in TOML", text, height=height, key=_key(), label_visibility="collapsed")
+    st.session_state[_TEXT] = entered
+    st.caption("Ctrl+Enter checks the text. To submit it from a file: `drafthouse submit study.toml`.")
     try:
-        study = study_from_toml(given or "")
+        study = study_from_toml(entered or "")
     except StudyError as error:
-        if st.session_state.get(_STUCK):
-            st.error("The form cannot show this text before what is wrong with it is mended.")
-        say_all(error.problems)
+        if st.session_state.get(_INVALID):
+            st.error("Fix these problems before switching to the form.")
+        show_problems(error.problems)
         return None
-    st.session_state.pop(_STUCK, None)
+    st.session_state.pop(_INVALID, None)
     return study
 
 
-def say_all(problems: list[Problem]) -> None:
-    """Each with the path of its field."""
-    say([f"{path}: {sentence}" if path else sentence for path, sentence in problems])
+def show_problems(problems: list[Problem]) -> None:
+    """Each problem with the path of its field."""
+    row_widgets.show_problems([f"{path}: {sentence}" if path else sentence for path, sentence in problems])

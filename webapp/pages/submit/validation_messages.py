@@ -1,4 +1,4 @@
-"""Which sentence about a study stands beside which field of the form. Pure."""
+"""Assigns each problem of a study to the field, row or table of the form that shows it."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from collections.abc import Sequence
 Problem = tuple[str, str]
 
 _ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
-#: The last part of a path -> what the form calls it.
+#: Last part of a path -> the form's label.
 LABELS = {
     "model": "draft model",
     "num_speculative_tokens": "k",
     "prompt_lookup_min": "shortest match",
     "prompt_lookup_max": "longest match",
-    "options": "method's options",
+    "options": "options of the method",
     "config": "configuration file",
-    "base_url": "server's address",
-    "served_model": "model's name there",
-    "api_key": "API key",
+    "base_url": "server URL",
+    "served_model": "served model",
+    "api_key": "API key secret",
     "max_concurrency": "concurrency",
     "num_prompts": "prompts",
     "request_rate_rps": "rate",
     "ramp_to_rps": "rate at the end",
     "duration_s": "end after",
-    "stop_on_error_share": "stop on errors",
+    "stop_on_error_share": "share of failures",
 }
 TABLES = ("arms", "workloads", "loads")
 
 
 def of_field(problems: Sequence[Problem], field: str) -> list[str]:
-    """The sentences for one field, and for anything under it (`engine_flags.x`)."""
+    """The messages for one field and anything below it (`engine_flags.x`)."""
     return [
         f"{path.removeprefix(field).lstrip('.')} {sentence}".strip()
         for path, sentence in problems
@@ -39,17 +39,17 @@ def of_field(problems: Sequence[Problem], field: str) -> list[str]:
 
 
 def of_row(problems: Sequence[Problem], table: str, place: int) -> list[str]:
-    """The sentences for one row of a table, each with what it is about."""
-    found = [(_ROW.match(path), sentence) for path, sentence in problems]
+    """The messages for one row of a table, each beginning with its column."""
+    matches = [(_ROW.match(path), sentence) for path, sentence in problems]
     return [
         f"{label}: {sentence}" if (label := _label(row[3])) else sentence
-        for row, sentence in found
+        for row, sentence in matches
         if row is not None and row[1] == table and int(row[2]) == place
     ]
 
 
 def of_table(problems: Sequence[Problem], table: str) -> list[str]:
-    """The sentences about a table as a whole."""
+    """The messages about a table as a whole."""
     return [
         sentence.removeprefix(f"{table}: ")
         for path, sentence in problems
@@ -58,7 +58,7 @@ def of_table(problems: Sequence[Problem], table: str) -> list[str]:
 
 
 def elsewhere(problems: Sequence[Problem], fields: Sequence[str]) -> list[str]:
-    """What belongs to no field and no table of the form."""
+    """The messages that belong to no field and no table."""
     return [
         f"{path}: {sentence}" if path else sentence
         for path, sentence in problems
@@ -68,13 +68,13 @@ def elsewhere(problems: Sequence[Problem], fields: Sequence[str]) -> list[str]:
 
 
 def _about_table(path: str, sentence: str) -> str | None:
-    """A sentence about the whole study may begin with the table it is about."""
-    words = path or sentence
-    return next((table for table in TABLES if re.match(rf"{table}\b", words)), None)
+    """The table that a problem of the whole study names first, if any."""
+    text = path or sentence
+    return next((table for table in TABLES if re.match(rf"{table}\b", text)), None)
 
 
 def _label(path: str) -> str:
-    """`speculation.model` is the draft model; a flag keeps its name behind what it is one of."""
+    """`speculation.model` is the draft model; `flags.x` becomes `flags, x`."""
     *_, parent, last = ("", "", *path.split("."))
     label = LABELS.get(last, last.replace("_", " "))
     return f"{LABELS.get(parent, parent)}, {last}" if parent in ("flags", "options", "config", "environment") else label

@@ -1,4 +1,4 @@
-"""The form's workloads: which prompts, and how much is generated."""
+"""The form's workloads: the prompts, and how many tokens are generated."""
 
 from __future__ import annotations
 
@@ -8,22 +8,26 @@ from typing import Any
 import streamlit as st
 
 from lab.study.workload import RANDOM_LENGTHS
-from webapp.pages.submit import form_line, form_options, row_widgets, validation_messages
-from webapp.pages.submit.form_line import Label, Line
+from webapp.pages.submit import form_options, row_widgets, validation_messages
 from webapp.pages.submit.form_model import Row
+from webapp.pages.submit.row_widgets import Label, RowWidgets, row_container
 from webapp.pages.submit.validation_messages import Problem
 
 TABLE = "workloads"
 _WIDTH = 122
 _LABELS: tuple[Label, ...] = (
-    ("Dataset", "stretch", "By name, or the path of a JSONL file on the worker; the list below says which are here"),
+    (
+        "Dataset",
+        "stretch",
+        "A name, or the path of a JSONL file on the worker; the datasets on this host are listed below",
+    ),
     ("Category", "stretch", "One category of the dataset; empty: all of them"),
     (
         "Input tokens",
         _WIDTH,
-        "Length of the prompts, for datasets that are made and not read (random, prefix_repetition)",
+        "Prompt length of synthetic datasets (random, prefix_repetition)",
     ),
-    ("Output tokens", _WIDTH, "How many are asked for; at most so many where each prompt asks for its own length"),
+    ("Output tokens", _WIDTH, "Requested output length; an upper limit if each prompt has an output length of its own"),
 )
 _DETAILS = ("own_output_lengths", "ignore_eos", "prefix_tokens", "num_prefixes")
 _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
@@ -32,11 +36,11 @@ _NEW = {"dataset": "reference", "output_tokens": 64, "ignore_eos": True}
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
     rows = []
     with st.container(border=True, gap="xsmall", height="stretch"):
-        st.markdown("**Workloads** :gray[– what is asked]")
-        form_line.header(TABLE, _LABELS)
+        st.markdown("**Workloads** :gray[– the prompts]")
+        row_widgets.show_header(TABLE, _LABELS)
         for place, (number, initial) in enumerate(row_widgets.rows(TABLE)):
-            rows.append(_row(Line(TABLE, number, initial)))
-            row_widgets.say_row(problems, TABLE, place)
+            rows.append(_row(RowWidgets(TABLE, number, initial)))
+            row_widgets.show_row_problems(problems, TABLE, place)
         st.button(
             "Add a workload",
             icon=":material/add:",
@@ -45,29 +49,29 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
             args=(TABLE, {**_NEW, **(rows[-1] if rows else {}), "category": None}),
             key="add-workload",
         )
-        row_widgets.say(validation_messages.of_table(problems, TABLE))
+        row_widgets.show_problems(validation_messages.of_table(problems, TABLE))
     return tuple(rows)
 
 
-def _row(line: Line) -> Row:
+def _row(widgets: RowWidgets) -> Row:
     row: dict[str, Any] = {}
-    with form_line.beside():
-        row["dataset"] = _dataset(line)
-        row["category"] = _category(line, str(row["dataset"]))
+    with row_container():
+        row["dataset"] = _dataset(widgets)
+        row["category"] = _category(widgets, str(row["dataset"]))
         lengths = RANDOM_LENGTHS.get(str(row["dataset"]))
-        row["input_tokens"] = _length(line, "input_tokens", "Input tokens", lengths and lengths[0])
-        row["output_tokens"] = _length(line, "output_tokens", "Output tokens", lengths and lengths[1])
-        if opened := form_line.details(line, "How long answers become, and shared beginnings of prompts"):
-            with opened:
-                _show_details(line)
-        form_line.remove_button(line, "workload")
-    row |= line.within(*_DETAILS)
+        row["input_tokens"] = _length(widgets, "input_tokens", "Input tokens", lengths and lengths[0])
+        row["output_tokens"] = _length(widgets, "output_tokens", "Output tokens", lengths and lengths[1])
+        if details := widgets.details("Output lengths and shared prefixes"):
+            with details:
+                _show_details(widgets)
+        widgets.show_remove_button("workload")
+    row |= widgets.hidden_values(*_DETAILS)
     return row
 
 
-def _dataset(line: Line) -> str | None:
+def _dataset(widgets: RowWidgets) -> str | None:
     labels = form_options.dataset_labels()
-    return line.choice(
+    return widgets.choice(
         "dataset",
         "Dataset",
         list(labels),
@@ -76,32 +80,32 @@ def _dataset(line: Line) -> str | None:
     )
 
 
-def _category(line: Line, dataset: str) -> str | None:
-    return line.choice(
+def _category(widgets: RowWidgets, dataset: str) -> str | None:
+    return widgets.choice(
         "category", "Category", form_options.categories(dataset), accept_new_options=True, placeholder="all"
     )
 
 
-def _length(line: Line, column: str, label: str, fixed: int | None) -> int | None:
-    """A number to fill in, or the one that the dataset's name says."""
+def _length(widgets: RowWidgets, column: str, label: str, fixed: int | None) -> int | None:
+    """A number to enter, or the one that the dataset's name fixes."""
     if fixed is None:
-        return line.count(column, label, placeholder="its own", width=_WIDTH)
-    line.blank(column, label, _WIDTH, f"{fixed}")
+        return widgets.count(column, label, placeholder="dataset's own", width=_WIDTH)
+    widgets.placeholder(column, label, _WIDTH, f"{fixed}")
     return fixed
 
 
-def _show_details(line: Line) -> None:
-    line.toggle(
+def _show_details(widgets: RowWidgets) -> None:
+    widgets.toggle(
         "own_output_lengths",
-        "Each prompt asks for its own output length",
-        otherwise=False,
-        help="As its dataset records it, and for the output tokens of this row at most",
+        "Use each prompt's own output length",
+        default=False,
+        help="As recorded in the dataset, up to the output tokens of this row",
     )
-    line.toggle(
+    widgets.toggle(
         "ignore_eos",
-        "Write on past the end of the text",
-        otherwise=True,
-        help="To the full length (ignore_eos), so that every arm writes as much",
+        "Ignore the end-of-text token",
+        default=True,
+        help="Generate to the full length (ignore_eos), so that every arm generates equally much",
     )
-    line.count("prefix_tokens", "Shared beginning (tokens)", inside=True, placeholder="none")
-    line.count("num_prefixes", "How many beginnings", inside=True, placeholder="none")
+    widgets.count("prefix_tokens", "Shared prefix (tokens)", inside=True, placeholder="none")
+    widgets.count("num_prefixes", "Number of prefixes", inside=True, placeholder="none")
