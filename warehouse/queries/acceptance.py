@@ -24,7 +24,7 @@ from lab.comparison.acceptance import (
 )
 from lab.comparison.samples import Array
 from lab.errors import QueryError
-from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.queries.paired_runs import Place, Row, dicts, jobs_of
 
 Source = Literal["the server's counters", "its requests"]
 LATENCIES = ("tpot_ms", "e2e_ms")
@@ -133,17 +133,13 @@ def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
     return [[run_id for run_id, _ in pairs], [number for _, number in pairs]]
 
 
-_RUNS = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
-    """
+_RUNS = """
     SELECT run_id, arm, method, draft_model, num_speculative_tokens, category, pattern, concurrency, num_drafts,
-        num_draft_tokens, num_accepted_tokens, acceptance_per_position,
-        coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload
-    FROM counting WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
+        num_draft_tokens, num_accepted_tokens, acceptance_per_position, workload_label AS workload
+    FROM valid_latest_runs WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
         AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, arm, started_at, run_id
-    """
-)
+"""
 _TOLD = """
     SELECT cell, category, prompt_id, spec_drafts, spec_draft_tokens, spec_accepted_tokens, tpot_ms, e2e_ms
     FROM request_records JOIN (SELECT unnest($1::TEXT[]) AS run_id, unnest($2::INTEGER[]) AS cell) USING (run_id)

@@ -8,7 +8,7 @@ from datetime import datetime
 import duckdb
 
 from lab.comparison.drift import Moment, drift
-from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.queries.paired_runs import Place, Row, dicts, jobs_of
 
 
 @dataclass(frozen=True)
@@ -57,18 +57,14 @@ def _history(rows: list[Row]) -> History:
 
 
 #: Runs from before there were cell ids are the same cell when all that they tell of it is the same.
-_HISTORIES = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
-    """
-    , keyed AS (
+_HISTORIES = """
+    WITH keyed AS (
         SELECT coalesce(cell_id, concat_ws('/', target, arm, method, draft_model, num_speculative_tokens, dataset,
                 category, input_tokens, requested_output_tokens, pattern, temperature, top_p, endpoint)) AS cell,
-            coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-            concurrency, arm, run_id, job_id, hardware, engine_version, started_at, acceptance_length,
-            job_id IN (SELECT unnest(?)) AS is_here
-        FROM counting WHERE acceptance_length IS NOT NULL AND origin = 'measured'
+            workload_label AS workload, pattern, concurrency, arm, run_id, job_id, hardware, engine_version,
+            started_at, acceptance_length, job_id IN (SELECT unnest(?)) AS is_here
+        FROM valid_latest_runs WHERE acceptance_length IS NOT NULL AND origin = 'measured'
     )
     SELECT * FROM keyed WHERE cell IN (SELECT cell FROM keyed WHERE is_here)
     ORDER BY started_at, run_id
-    """
-)
+"""

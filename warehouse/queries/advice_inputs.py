@@ -20,14 +20,14 @@ _POOLED = """
     FROM (SELECT unnest($1) AS place, unnest($2) AS drafted, unnest($3) AS run_id) JOIN results USING (run_id)
     GROUP BY place, drafted
 """
-#: Of attempts at the same run the last one counts.
+#: Of attempts at the same cell the last one counts, whether or not it failed (unlike in valid_latest_runs).
 _FAILED = """
     WITH last AS (
-        SELECT * FROM runs WHERE job_id IN (SELECT unnest(?)) AND num_speculative_tokens IS NOT NULL
+        SELECT * FROM results WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
         QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
     )
-    SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload,
-        concurrency, arm, coalesce(method, '') AS method, num_speculative_tokens AS gamma, pattern,
+    SELECT workload_label AS workload, concurrency, arm, coalesce(method, '') AS method,
+        num_speculative_tokens AS gamma, pattern,
         coalesce(arg_min(error, run_id), 'no reason was recorded') AS error, list(run_id ORDER BY run_id) AS run_ids
     FROM last WHERE status = 'failed' AND concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY ALL

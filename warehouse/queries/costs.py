@@ -11,20 +11,17 @@ from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
 from warehouse.queries.comparisons import compare_study
-from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts, jobs_of
+from warehouse.queries.paired_runs import Place, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
 #: Each window carries its part of the start of the engine that it was measured on, by its length.
-_RUNS = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
-    """
-    , shared AS (
+_RUNS = """
+    WITH shared AS (
         SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
-        FROM counting WHERE list_contains(?, job_id)
+        FROM valid_latest_runs WHERE list_contains(?, job_id)
     )
-    SELECT coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-        concurrency, arm, is_baseline, coalesce(hardware, 'unknown hardware') AS hardware, study_id,
-        min(started_at)::DATE AS day,
+    SELECT workload_label AS workload, pattern, concurrency, arm, is_baseline,
+        coalesce(hardware, 'unknown hardware') AS hardware, study_id, min(started_at)::DATE AS day,
         avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
         avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
@@ -33,8 +30,7 @@ _RUNS = (
         list(completion_tokens) AS tokens
     FROM shared WHERE concurrency IS NOT NULL AND pattern IS NOT NULL
     GROUP BY ALL ORDER BY workload, concurrency, pattern, is_baseline DESC, arm
-    """
-)
+"""
 
 
 @dataclass(frozen=True)

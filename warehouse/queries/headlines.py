@@ -17,7 +17,7 @@ from lab.comparison.requests import follows
 from lab.comparison.samples import Requests, RunSample
 from lab.cost import Price
 from lab.errors import UserError
-from warehouse.queries.paired_runs import COUNTING, Place, Row, dicts
+from warehouse.queries.paired_runs import Place, Row, dicts
 from warehouse.queries.prices import Prices, prices
 from warehouse.schema import prompt_latency_columns
 
@@ -108,28 +108,19 @@ def _price(row: Row, known: Prices | None) -> Price | None:
         return None
 
 
-_PAIRED = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
-    """
-    , cell AS (
+_BEST = """
+    WITH cell AS (
         SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm,
             coalesce(is_baseline, false) AS is_baseline, repeat, run_id, started_at, output_tok_per_s AS number,
-            coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-            concurrency, request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
-        FROM counting
+            workload_label AS workload, pattern, concurrency, closed_loop
+        FROM valid_latest_runs
         WHERE origin = 'measured' AND concurrency IS NOT NULL AND pattern IS NOT NULL AND output_tok_per_s > 0
     ), paired AS (
         SELECT c.*, b.run_id AS base_run_id, b.number AS base_number, b.closed_loop AS base_closed_loop
         FROM cell AS c JOIN cell AS b ON b.is_baseline AND NOT c.is_baseline AND b.job_id = c.job_id
             AND b.workload = c.workload AND b.pattern = c.pattern AND b.concurrency = c.concurrency
             AND b.repeat = c.repeat
-    )
-    """
-)
-_BEST = (
-    _PAIRED  # noqa: S608 - likewise
-    + """
-    , place AS (
+    ), place AS (
         SELECT target, job_id, arm, workload, pattern, concurrency, count(*) AS repeats,
             exp(avg(ln(number / base_number))) AS ratio, max(started_at) AS measured_at
         FROM paired GROUP BY ALL
@@ -146,5 +137,4 @@ _BEST = (
         list(struct_pack(run_id := p.base_run_id, repeat := p.repeat, number := p.base_number)) AS baseline
     FROM best JOIN paired AS p USING (target, job_id, arm, workload, pattern, concurrency)
     GROUP BY ALL ORDER BY measured_at DESC, target
-    """
-)
+"""

@@ -1,6 +1,7 @@
 """What a comparison of arms is made of, read from the warehouse: runs by cell, and their requests.
 
-Of attempts at the same run the last completed one counts, and of those only the valid ones.
+The runs are those of the view `valid_latest_runs`. Choose jobs of it with `list_contains(?, job_id)`: DuckDB then
+reads no other job, as it does with a subquery.
 """
 
 from __future__ import annotations
@@ -152,34 +153,22 @@ def metric_names() -> tuple[str, ...]:
     return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
 
 
-#: Choose jobs of it with `list_contains(?, job_id)`: DuckDB then looks at no other job, as it does with a subquery.
-COUNTING = """
-    SELECT * FROM results WHERE status = 'completed' AND is_valid IS NOT false
-    QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
-"""
-_RUNS = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - no user's text is in it
-    """
+_RUNS = """
     SELECT run_id, job_id, arm, "{metric}" AS number,
         CASE WHEN origin = 'measured' THEN repeat ELSE row_number() OVER (
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
-        coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens)) AS workload, pattern,
-        concurrency, is_baseline, method, num_speculative_tokens, category,
-        request_rate_rps IS NULL AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop
-    FROM counting WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
+        workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
+        closed_loop
+    FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
-    """
-)
-_HISTORY = (
-    f"WITH counting AS ({COUNTING})"  # noqa: S608 - likewise
-    """
-    SELECT list("{metric}" ORDER BY repeat) FROM counting
+"""
+_HISTORY = """
+    SELECT list("{metric}" ORDER BY repeat) FROM valid_latest_runs
     WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest(?))) AND "{metric}" IS NOT NULL
         AND origin = 'measured'
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
-    """
-)
+"""
 #: list_contains is asked once for each run of a block of rows, where a join or IN is asked for each row.
 _OUTPUTS = """
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (

@@ -61,16 +61,13 @@ def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_t
     return frame(con, _SPEEDUP.format(metric=metric), [job_id])
 
 
-#: Of attempts at the same cell the last completed one counts.
 _SPEEDUP = """
     WITH cell AS (
         SELECT * REPLACE (
             coalesce(is_baseline, false) AS is_baseline, coalesce(category, 'all') AS category,
             coalesce(dataset, 'unknown') AS dataset), "{metric}" AS number
-        FROM results
-        WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false
-            AND concurrency IS NOT NULL AND pattern IS NOT NULL -- an imported run without them has no place here
-        QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC, started_at DESC) = 1
+        FROM valid_latest_runs
+        WHERE job_id = ? AND concurrency IS NOT NULL AND pattern IS NOT NULL -- an imported run may lack them
     ), paired AS (
         SELECT c.*, c.number / nullif(b.number, 0) AS ratio
         FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
@@ -98,9 +95,8 @@ def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.D
             SELECT arm, coalesce(category, 'all') AS category, concurrency, num_drafts,
                 unnest(acceptance_per_position) AS rate,
                 unnest(range(1, len(acceptance_per_position) + 1)) AS position
-            FROM results
-            WHERE job_id = ? AND status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
-                AND acceptance_per_position IS NOT NULL AND concurrency IS NOT NULL
+            FROM valid_latest_runs
+            WHERE job_id = ? AND num_drafts > 0 AND acceptance_per_position IS NOT NULL AND concurrency IS NOT NULL
         )
         SELECT arm, category, concurrency, position, sum(rate * num_drafts) / sum(num_drafts) AS acceptance,
             sum(num_drafts)::BIGINT AS num_drafts
@@ -155,8 +151,7 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
         con,
         """
         SELECT host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens,
-            pattern, concurrency, num_prompts, request_rate_rps IS NULL
-                AND coalesce(arrivals, 'gamma') = 'gamma' AS closed_loop, count(*) AS runs,
+            pattern, concurrency, num_prompts, closed_loop, count(*) AS runs,
             median(requests_completed + requests_failed) AS requests,
             median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
         FROM results WHERE status = 'completed' AND window_s IS NOT NULL AND origin = 'measured'

@@ -17,7 +17,7 @@ MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 #: every command and page half a second of importing.
 REVISIONS = {
     "app": tuple(f"app_{number:04}" for number in range(1, 6)),
-    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 9)),
+    "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 10)),
 }
 #: The exact command that `refuse_other_revision` tells the user to run.
 MIGRATE_COMMAND = "drafthouse migrate"

@@ -1,16 +1,17 @@
-"""The two views that users query, each column with its meaning.
+"""The views that readers and SQL users query, each column with its meaning.
 
-Views and comments follow from the declared columns, so they are made anew whenever the ingester starts or
-`drafthouse migrate` runs, and stand in no revision.
+Views and comments follow from the declared columns. They are created anew whenever the ingester starts or
+`drafthouse migrate` runs, so no revision creates them; a revision only marks since when a view exists.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import duckdb
 
-from warehouse.schema.column import Column
+from warehouse.schema.column import Column, column
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS, VERDICT_COLUMNS, WAREHOUSE
@@ -26,7 +27,7 @@ _REVISION = "One row: which revision of its tables the warehouse has, for Drafth
 
 @dataclass(frozen=True)
 class View:
-    """A view: its columns in order, each from one of its tables by the alias given."""
+    """A view: its columns in order, each with the SQL expression that gives it, and the rest of its SELECT."""
 
     name: str
     comment: str
@@ -35,43 +36,78 @@ class View:
 
     @property
     def sql(self) -> str:
-        selected = ",\n    ".join(f'{alias}."{column.name}"' for alias, column in self.columns)
+        selected = ",\n    ".join(f'{expression} AS "{shown.name}"' for expression, shown in self.columns)
         return f'CREATE OR REPLACE VIEW "{self.name}" AS SELECT\n    {selected}\n{self.source}'
 
 
+def _of(alias: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]:
+    return tuple((f'{alias}."{each.name}"', each) for each in columns)
+
+
+#: Runs from before workloads had names get one from what they measured.
+_WORKLOAD_LABEL = "coalesce(workload, concat_ws('/', dataset, category, requested_output_tokens))"
+_CLOSED_LOOP = "r.request_rate_rps IS NULL AND coalesce(r.arrivals, 'gamma') = 'gamma'"
+_COMPUTED = (
+    (
+        _WORKLOAD_LABEL,
+        column(
+            "workload_label",
+            "text",
+            "workload, or dataset/category/output tokens for old runs whose workload has no name",
+        ),
+    ),
+    (
+        _CLOSED_LOOP,
+        column(
+            "closed_loop",
+            "bool?",
+            "whether the next request is sent when one ends, because no arrival rate was set; null for published runs",
+        ),
+    ),
+)
+
 RESULTS = View(
     "results",
-    "One row a run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero",
+    "One row per run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero",
     (
-        *(("r", column) for column in RUN_COLUMNS if column.name not in _NOT_IN_RESULTS),
-        *(("v", column) for column in VERDICT_COLUMNS),
-        *(("m", column) for column in METRIC_COLUMNS),
+        *_of("r", (each for each in RUN_COLUMNS if each.name not in _NOT_IN_RESULTS)),
+        *_COMPUTED,
+        *_of("v", VERDICT_COLUMNS),
+        *_of("m", METRIC_COLUMNS),
     ),
     "FROM runs AS r JOIN run_metrics AS m USING (run_id) LEFT JOIN verdicts AS v USING (run_id)\n"
-    "UNION ALL BY NAME FROM published_runs",
+    "UNION ALL BY NAME SELECT *, coalesce(workload, dataset) AS workload_label FROM published_runs",
+)
+#: The rule for which runs count, for every reader that compares, averages or pools runs.
+VALID_LATEST_RUNS = View(
+    "valid_latest_runs",
+    "One row per cell, whatever its origin: the last of its attempts that completed and that no check found invalid. "
+    "The columns are those of results",
+    _of("results", (each for _, each in RESULTS.columns)),
+    "FROM results WHERE status = 'completed' AND is_valid IS NOT false\n"
+    "QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1",
+)
+#: What the view `requests` shows of each request's run.
+_IN_REQUESTS = (
+    *("run_id", "job_id", "study_name", "target", "arm", "is_baseline", "method", "draft_model"),
+    *("num_speculative_tokens", "dataset", "pattern", "concurrency", "repeat"),
 )
 REQUESTS = View(
     "requests",
-    "One row a request: when it was sent and answered, its latencies, and the run it belongs to",
-    (
-        *(
-            ("r", _RUN[name])
-            for name in ("run_id", "job_id", "study_name", "target", "arm", "is_baseline", "method", "draft_model")
-        ),
-        *(("r", _RUN[name]) for name in ("num_speculative_tokens", "dataset", "pattern", "concurrency", "repeat")),
-        *(("q", column) for column in REQUEST_COLUMNS),
-    ),
+    "One row per request: when it was sent and answered, its latencies, and the run it belongs to",
+    (*_of("r", (_RUN[name] for name in _IN_REQUESTS)), *_of("q", REQUEST_COLUMNS)),
     "FROM request_records AS q JOIN runs AS r USING (run_id)",
 )
-VIEWS = (RESULTS, REQUESTS)
+#: In an order in which each may read the ones before it.
+VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUESTS)
 
 
 def describe(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make every view, and set the comment of every table, view and column, inside the caller's transaction."""
+    """Create every view, and set the comment of every table, view and column, inside the caller's transaction."""
     for table in WAREHOUSE.sorted_tables:
         connection.execute(f'COMMENT ON TABLE "{table.name}" IS {_quoted(table.comment or "")}')
-        for column in table.columns:
-            _comment_column(connection, table.name, column.name, column.comment or "")
+        for each in table.columns:
+            _comment_column(connection, table.name, each.name, each.comment or "")
     connection.execute(f"COMMENT ON TABLE alembic_version IS {_quoted(_REVISION)}")
     _comment_column(connection, "alembic_version", "version_num", "revision of the warehouse's tables")
     for view in VIEWS:
@@ -81,8 +117,8 @@ def describe(connection: duckdb.DuckDBPyConnection) -> None:
             _comment_column(connection, view.name, shown.name, shown.comment)
 
 
-def _comment_column(connection: duckdb.DuckDBPyConnection, table: str, column: str, comment: str) -> None:
-    connection.execute(f'COMMENT ON COLUMN "{table}"."{column}" IS {_quoted(comment)}')
+def _comment_column(connection: duckdb.DuckDBPyConnection, table: str, name: str, comment: str) -> None:
+    connection.execute(f'COMMENT ON COLUMN "{table}"."{name}" IS {_quoted(comment)}')
 
 
 def _quoted(text: str) -> str:

@@ -12,13 +12,29 @@ import pytest
 from lab.errors import QueryError
 from lab.metrics.histogram import quantile
 from lab.metrics.records import TelemetrySample
-from lab.study import Workload
+from lab.study import Load, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, counters, request, run_record, write_run
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
 from warehouse.settings import Settings
+
+#: The server's counters after a run of 60 tokens, and after one of 50.
+FIRST_COUNTERS: dict[str, Any] = {
+    "generation_tokens": 60,
+    "num_draft_tokens": 30,
+    "num_accepted_tokens": 15,
+    "num_drafts": 10,
+    "num_accepted_tokens_per_position": (9, 4, 2),
+}
+SECOND_COUNTERS: dict[str, Any] = {
+    "generation_tokens": 50,
+    "num_draft_tokens": 90,
+    "num_accepted_tokens": 30,
+    "num_drafts": 30,
+    "num_accepted_tokens_per_position": (15, 9, 6),
+}
 
 
 def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
@@ -51,24 +67,10 @@ def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **chan
 @pytest.fixture(scope="module")
 def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
-    after = {
-        "generation_tokens": 60,
-        "num_draft_tokens": 30,
-        "num_accepted_tokens": 15,
-        "num_drafts": 10,
-        "num_accepted_tokens_per_position": (9, 4, 2),
-    }
-    later = {
-        "generation_tokens": 50,
-        "num_draft_tokens": 90,
-        "num_accepted_tokens": 30,
-        "num_drafts": 30,
-        "num_accepted_tokens_per_position": (15, 9, 6),
-    }
     write(shared, "base", 0, 40)
     write(shared, "base", 1, 50)
-    write(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**after))
-    write(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**later))
+    write(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**FIRST_COUNTERS))
+    write(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**SECOND_COUNTERS))
     write(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
     write(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
     ingest_all(shared)
@@ -100,6 +102,58 @@ def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
     ingest_all(settings)
     with open_warehouse(settings) as con:
         assert queries.speedup(con, "job-1")["value"].tolist() == [60.0]
+
+
+def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> None:
+    runs = {
+        "first": {"cell_key": "k", "attempt": 0},
+        "last valid": {"cell_key": "k", "attempt": 1},
+        "failed": {"cell_key": "k", "attempt": 2, "status": "failed", "error": "the engine died"},
+        "invalid": {"cell_key": "k", "attempt": 3},
+        "another cell": {"cell_key": "l", "attempt": 0},
+        "another job": {"cell_key": "k", "attempt": 0, "job_id": "job-2"},
+    }
+    for run_id, changes in runs.items():
+        write(settings, "draft", 0, 10, run_id=run_id, **changes)
+    ingest_all(settings)
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        warehouse.execute("UPDATE verdicts SET is_valid = run_id <> 'invalid'")
+    with open_warehouse(settings) as con:
+        found = con.execute("SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id").fetchall()
+    assert [run_id for (run_id,) in found] == ["another cell", "another job", "last valid"]
+
+
+def test_runs_from_before_workloads_had_names_are_labelled_by_what_they_measured(settings: Settings) -> None:
+    workload = Workload(category="code", output_tokens=16)
+    write(settings, "draft", 0, 10, run_id="a", workload=workload, load=Load(max_concurrency=1, num_prompts=1))
+    write(
+        settings,
+        "draft",
+        0,
+        10,
+        run_id="b",
+        workload=workload,
+        load=Load(request_rate_rps=2.0, max_concurrency=1, num_prompts=1),
+    )
+    ingest_all(settings)
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        warehouse.execute("UPDATE runs SET workload = NULL, dataset = 'prompts' WHERE run_id = 'a'")
+    with open_warehouse(settings) as con:
+        rows = con.execute(
+            "SELECT run_id, workload_label, closed_loop FROM results WHERE origin = 'measured' ORDER BY 1"
+        )
+        assert rows.fetchall() == [("a", "prompts/code/16", True), ("b", workload.name, False)]
+
+
+def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Settings) -> None:
+    for attempt, after in enumerate((FIRST_COUNTERS, SECOND_COUNTERS)):
+        names: dict[str, Any] = {"run_id": f"attempt {attempt}", "cell_key": "k", "attempt": attempt}
+        tokens = after["generation_tokens"]
+        write(settings, "draft", 0, tokens, counters_before=counters(), counters_after=counters(**after), **names)
+    ingest_all(settings)
+    with open_warehouse(settings) as con:
+        found = queries.acceptance_per_position(con, "job-1")
+    assert found["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
 
 
 @pytest.mark.parametrize("metric", ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs'])

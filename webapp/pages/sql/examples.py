@@ -17,10 +17,10 @@ class Example:
 EXAMPLES: tuple[Example, ...] = (
     Example(
         "Throughput of each arm by concurrency",
-        """-- valid runs of every study; the view results has a row a run
+        """-- the view valid_latest_runs has one row per cell: its last valid run
 SELECT arm, concurrency, avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
-FROM results
-WHERE origin = 'measured' AND status = 'completed' AND is_valid IS NOT false
+FROM valid_latest_runs
+WHERE origin = 'measured'
 GROUP BY ALL
 ORDER BY concurrency, arm""",
         Drawn("line", "concurrency", "output_tok_per_s", "arm"),
@@ -29,8 +29,8 @@ ORDER BY concurrency, arm""",
         "Acceptance length by method and kind of text",
         """SELECT method, coalesce(category, dataset) AS text, num_speculative_tokens,
     1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS acceptance_length
-FROM results
-WHERE status = 'completed' AND is_valid IS NOT false AND num_drafts > 0
+FROM valid_latest_runs
+WHERE num_drafts > 0
 GROUP BY ALL
 ORDER BY text, method""",
         Drawn("bar", "text", "acceptance_length", "method"),
@@ -49,8 +49,8 @@ LIMIT 100""",
         "Yours against theirs",
         """-- measured here, imported from other tools' files, and published
 SELECT origin, coalesce(hardware, 'unknown hardware') AS hardware, study_name, arm, concurrency, output_tok_per_s
-FROM results
-WHERE status = 'completed' AND is_valid IS NOT false AND output_tok_per_s IS NOT NULL
+FROM valid_latest_runs
+WHERE output_tok_per_s IS NOT NULL
 ORDER BY concurrency, output_tok_per_s""",
         Drawn("point", "concurrency", "output_tok_per_s", "origin"),
     ),
