@@ -16,7 +16,7 @@ from lab.metrics.histogram import GROWTH
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Arm, Load, Study, Workload
 from lab.study.cell_ids import Contents, identity
-from warehouse.database import migrate
+from warehouse.migrate import migrate
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS

@@ -17,7 +17,8 @@ from lab.errors import EngineError
 from lab.estimate import History, estimate
 from lab.study import Study
 from lab.study.plan import plan
-from warehouse.database import app_engine, migrate
+from warehouse.app_db.engine import app_engine
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 from workers.worker import Worker
 
@@ -44,7 +45,7 @@ def _measure(settings: Settings, study: Study) -> float:
     job_id = submit(settings, study)
     Worker(settings).work()
     wall_s = time.perf_counter() - start_s
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     done = job(engine, job_id)
     engine.dispose()
     if done.state != "done" or done.error:

@@ -31,7 +31,8 @@ from jobs.queue import submit
 from jobs.table import Job
 from lab.errors import EngineError
 from lab.study.plan import plan
-from warehouse.database import app_engine, migrate
+from warehouse.app_db.engine import app_engine
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Process, RunningEngine, start_engine
 from workers.heartbeat import Heart
@@ -98,7 +99,7 @@ def run(settings: Settings, repeats: int) -> None:
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0, target=TARGET)
     with own_home(settings) as own:
         migrate(own)
-        database = app_engine(own)
+        database = app_engine(own.app_database_url)
         submit(own, STUDY)
         job = claim(database, _WORKER, own.lease_s)
         if job is None:

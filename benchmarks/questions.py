@@ -20,13 +20,13 @@ from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from lab.advice import Advice, advise
 from lab.metrics import histogram
-from warehouse.database import open_warehouse
 from warehouse.queries import published
 from warehouse.queries import results as queries
 from warehouse.queries.acceptance import study_acceptance
 from warehouse.queries.acceptance_drift import histories
 from warehouse.queries.advice_inputs import failed_of, measured_of
 from warehouse.queries.comparisons import StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from warehouse.queries.headlines import headlines
 from warehouse.queries.ratio_tables import arm_tables
@@ -67,7 +67,7 @@ def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
 
 def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]]]:
     """Each question with the milliseconds of its warm repeats."""
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         asked = _asked(connection)
     return [(name, _repeated(settings, question, repeats)) for name, question in _questions(asked).items()]
 
@@ -142,7 +142,7 @@ def _percentiles(con: duckdb.DuckDBPyConnection, job: str) -> list[float | None]
 def _repeated(settings: Settings, question: Question, repeats: int) -> list[float]:
     def once() -> float:
         start_s = time.perf_counter()
-        with open_warehouse(settings) as connection:
+        with open_warehouse(settings.warehouse_file) as connection:
             question(connection)
         return (time.perf_counter() - start_s) * 1000
 

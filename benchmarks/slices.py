@@ -18,7 +18,7 @@ import pandas as pd
 from benchmarks.table import Row, show
 from lab.errors import DrafthouseError
 from lab.metrics import histogram
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame
 from warehouse.settings import Settings
 
@@ -34,7 +34,7 @@ _BATCH = 1 << 16
 def run(settings: Settings, repeats: int, about: str) -> None:
     """Print both slices beside pandas and SQLite. Raises DrafthouseError where their answers differ."""
     ours = {"TTFT p50, p95 ms": partial(_our_ttft, settings), "output tok/s ms": partial(_our_throughput, settings)}
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         table = frame(connection, _ROWS)
     table["arm"], table["run_id"] = table["arm"].astype("category"), table["run_id"].astype("category")
     theirs = {"TTFT p50, p95 ms": partial(_pandas_ttft, table), "output tok/s ms": partial(_pandas_throughput, table)}
@@ -67,7 +67,7 @@ def _ms(question: Callable[[], Answer]) -> float:
 
 
 def _our_ttft(settings: Settings) -> Answer:
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         rows = connection.execute(_OUR_TTFT).fetchall()
     return {
         (arm, streams): _quantiles(dict(zip(buckets, counts, strict=True))) for arm, streams, buckets, counts in rows
@@ -79,7 +79,7 @@ def _quantiles(counts: dict[int, int]) -> tuple[float, ...]:
 
 
 def _our_throughput(settings: Settings) -> Answer:
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         return _by_arm(connection.execute(_OUR_THROUGHPUT).fetchall())
 
 
@@ -120,7 +120,7 @@ def _by_arm(rows: list[tuple[object, float]]) -> Answer:
 def _fill_sqlite(settings: Settings, rival: sqlite3.Connection) -> None:
     rival.execute("PRAGMA synchronous = OFF")
     rival.execute("CREATE TABLE requests (run_id, arm, concurrency, ttft_ms, completion_tokens, end_s)")
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         rival.executemany("INSERT INTO requests VALUES (?, ?, ?, ?, ?, ?)", _fetched(connection))
     rival.execute("CREATE INDEX by_ttft ON requests (arm, concurrency, ttft_ms)")
     rival.execute("CREATE INDEX by_run ON requests (arm, run_id, completion_tokens, end_s)")

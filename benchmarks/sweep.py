@@ -21,7 +21,8 @@ from jobs.engines.models import check_model, model_path
 from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload
-from warehouse.database import app_engine, migrate
+from warehouse.app_db.engine import app_engine
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import engine_command
 from workers.worker import Worker
@@ -65,7 +66,7 @@ def _ours(settings: Settings) -> float:
     job_id = submit(settings, STUDY)
     Worker(settings).work()
     wall_s = time.perf_counter() - start_s
-    done = job(app_engine(settings), job_id)
+    done = job(app_engine(settings.app_database_url), job_id)
     if done.state != "done" or done.error:
         raise EngineError(f"Drafthouse's job ended as {done.state}: {done.error}")
     return wall_s

@@ -8,15 +8,15 @@ from dataclasses import asdict
 from cli.output import print_json, print_table
 from lab.comparison.acceptance import RankCorrelation
 from lab.comparison.drift import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE
-from warehouse.database import open_warehouse
 from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
 from warehouse.queries.acceptance_drift import History, histories
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import load_settings
 
 
 def show_acceptance(study: str, *, as_json: bool) -> None:
     """Raises UserError."""
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         found, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
         print_json({"arms": [_as_dict(each) for each in found], "drift": _drift_dict(over_time)})

@@ -9,9 +9,9 @@ from cli.output import print_json, print_table
 from lab.advice import FIRST_GAMMA, Advice, advise
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
-from warehouse.database import open_warehouse
 from warehouse.queries.advice_inputs import failed_of, measured_of
 from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.speculated_runs import speculated_runs
 from warehouse.settings import load_settings
 
@@ -20,7 +20,7 @@ def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
     """Raises UserError."""
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         found = compare_study(con, study)
         advice = advise(measured_of(con, found), failed_of(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)

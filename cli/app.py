@@ -36,7 +36,7 @@ from lab.errors import UserError
 from services import doctor as doctors
 from services import supervisor
 from services.signals import stopped_by_signal
-from warehouse import database
+from warehouse.migrate import migrate as migrate_home
 from warehouse.sandbox import runner
 from warehouse.settings import load_settings
 
@@ -161,7 +161,7 @@ def rebuild() -> None:
 def migrate() -> None:
     """Bring both databases to the revision of this Drafthouse; safe to repeat."""
     settings = load_settings()
-    database.migrate(settings)
+    migrate_home(settings)
     print(f"both databases of {settings.home.absolute()} are up to date")
 
 

@@ -8,7 +8,7 @@ from cli.output import print_json, print_table
 from lab import validity
 from lab.errors import UserError
 from lab.validity.table import declarations
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 from warehouse.settings import load_settings
 
@@ -25,7 +25,7 @@ def show_costs(study: str, price_per_hour: float | None, utilisation: float | No
     """`utilisation` is a share. Raises UserError for what is none."""
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g} is no share: 0.6 means that it works in 60 % of the hours")
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         found = study_costs(con, study, price_per_hour, utilisation)
     if as_json:
         print_json([asdict(each) for each in found])

@@ -13,9 +13,9 @@ from cli.ratio_table import print_tables_json, show_tables
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from lab.errors import UserError
-from warehouse.database import open_warehouse
 from warehouse.queries import results
 from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.paired_runs import ArmRuns
 from warehouse.queries.ratio_tables import arm_tables
 from warehouse.settings import load_settings
@@ -47,7 +47,7 @@ class Question:
 def show_comparison(question: Question, *, fail_if_slower: str | None, as_json: bool) -> int:
     """The exit status. Raises UserError."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         found = question.ask(con)
         together = _of_all_runs(con, found)
         agreed = [each for _, each in agreements(con, found)]
@@ -63,7 +63,7 @@ def show_comparison(question: Question, *, fail_if_slower: str | None, as_json: 
 def show_table(question: Question, sides: tuple[str, str], *, fail_if_slower: str | None, as_json: bool) -> int:
     """The exit status, which is that of the comparison without a table. Raises UserError."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         found = question.ask(con)
         tables = arm_tables(con, found, *sides)
     (print_tables_json if as_json else show_tables)(found, tables, sides)

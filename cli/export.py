@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.output import print_json
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import load_settings
 
 StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
@@ -28,8 +28,8 @@ def export(study: StudyId, *, to: To, as_json: AsJson = False) -> None:
     from warehouse.bundles.export import export as export_study
 
     settings = load_settings()
-    with open_warehouse(settings) as con:
-        runs = export_study(settings, con, study, to)
+    with open_warehouse(settings.warehouse_file) as con:
+        runs = export_study(settings.bundles, con, study, to)
     if as_json:
         print_json({"runs": runs, "to": str(to.absolute())})
     else:

@@ -15,7 +15,8 @@ from jobs.table import Job
 from lab.study import Study
 from lab.study.plan import plan
 from services.supervisor import page_url
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 _LOOK_EVERY_S = 0.5
@@ -49,7 +50,7 @@ def run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
 
 def follow(settings: Settings, job_id: str, tend: Callable[[], None]) -> Job:
     """Show progress with time left until the job has ended; return it. `tend` is called all the while."""
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     console = Console()
     show = _bar if console.is_terminal else _lines
     try:
@@ -72,7 +73,7 @@ def all_runs_published(settings: Settings, done: Job) -> bool:
 def _completed_runs(settings: Settings, job_id: str) -> int:
     from warehouse.queries import results as queries  # noqa: PLC0415 - brings pandas, a second that no other command should pay
 
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         return int((queries.results(connection, job_id)["status"] == "completed").sum())
 
 

@@ -10,7 +10,7 @@ import typer
 
 from cli.output import print_json, print_table
 from lab.errors import UserError
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -34,7 +34,9 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     from warehouse.importers.store import import_paths
 
     settings = load_settings()
-    app_engine(settings).dispose()  # a home that was never set up is refused before anything lies in it
+    app_engine(
+        settings.app_database_url
+    ).dispose()  # a home that was never set up is refused before anything lies in it
     found = import_paths(settings, paths, tool, dict(map(_label, label or [])))
     now = _ingest(settings) if found.new_run_ids else True
     if as_json:

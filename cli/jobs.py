@@ -11,7 +11,7 @@ from cli.output import jobs_table, print_json
 from jobs import order, queue
 from jobs.engine_logs import log_tail
 from jobs.table import Job
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import load_settings
 
 JobId = Annotated[str, typer.Argument(help="As `drafthouse jobs` shows it.")]
@@ -19,7 +19,7 @@ JobId = Annotated[str, typer.Argument(help="As `drafthouse jobs` shows it.")]
 
 def jobs(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False) -> None:
     """List the queue and what ran before."""
-    found = queue.jobs(app_engine(load_settings()))
+    found = queue.jobs(app_engine(load_settings().app_database_url))
     if as_json:
         print_json([_as_dict(job) for job in found])
     else:
@@ -28,7 +28,7 @@ def jobs(*, as_json: Annotated[bool, typer.Option("--json", help="Print JSON for
 
 def cancel(job_id: JobId) -> None:
     """Stop a job; the runs it has finished are kept."""
-    queue.cancel(app_engine(load_settings()), job_id)
+    queue.cancel(app_engine(load_settings().app_database_url), job_id)
     print(f"{job_id}: cancel requested")
 
 
@@ -40,7 +40,7 @@ def retry(
     ] = False,
 ) -> None:
     """Put an ended job back into the queue; only its missing and failed runs are measured again."""
-    queue.retry(app_engine(load_settings()), job_id, everything=everything)
+    queue.retry(app_engine(load_settings().app_database_url), job_id, everything=everything)
     print(f"{job_id} is queued again")
 
 
@@ -48,7 +48,7 @@ def priority(
     job_id: JobId, value: Annotated[int, typer.Argument(help="Higher runs earlier; a new job has 0.")]
 ) -> None:
     """Move a job that waits; of equal ones the older runs first. For less than 0 write `-- -5`."""
-    order.reprioritise(app_engine(load_settings()), job_id, value)
+    order.reprioritise(app_engine(load_settings().app_database_url), job_id, value)
     print(f"{job_id} has priority {value}")
 
 

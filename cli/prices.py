@@ -10,8 +10,8 @@ import typer
 
 from cli.output import print_json, print_table
 from warehouse.app_db import price_book
+from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
-from warehouse.database import app_engine
 from warehouse.settings import load_settings
 
 app = typer.Typer(help="What an hour of hardware costs: a dated price book.")
@@ -23,7 +23,7 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
     """List the price book; withdrawn entries are in the JSON only."""
     if context.invoked_subcommand is not None:
         return
-    found = price_book.entries(app_engine(load_settings()))
+    found = price_book.entries(app_engine(load_settings().app_database_url))
     if as_json:
         print_json([_as_dict(entry) for entry in found])
         return
@@ -65,14 +65,14 @@ def add(
             "valid_from": (valid_from or datetime.now(UTC)).date(),
         }
     )
-    number = price_book.add(app_engine(load_settings()), price)
+    number = price_book.add(app_engine(load_settings().app_database_url), price)
     print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
 
 
 @app.command()
 def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
     """Let an entry made by mistake count no longer; it stays in the book."""
-    price_book.withdraw(app_engine(load_settings()), number)
+    price_book.withdraw(app_engine(load_settings().app_database_url), number)
     print(f"price {number} counts no longer")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.output import print_json, print_table
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import load_settings
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
     """List who published figures, the figures of one of them, and what does not fit together."""
     from warehouse.queries import published as published_questions
 
-    with open_warehouse(load_settings()) as con:
+    with open_warehouse(load_settings().warehouse_file) as con:
         sources, figures = published_questions.sources(con), published_questions.figures(con, source)
         doubts = published_questions.doubts(con)
     if source is not None:

@@ -13,7 +13,8 @@ from cli.output import print_json, print_table
 from jobs import queue
 from jobs.presets import load_preset
 from lab.study import Study
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def replicate(
     settings = load_settings()
     name = preset_of(source, study)
     ours = load_preset(name, reference=reference)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:
         job_id = _on_its_way(settings, ours, again=again) or queue.submit(settings, ours)
@@ -59,7 +60,7 @@ def replicate(
 
 def _on_its_way(settings: Settings, study: Study, *, again: bool) -> str | None:
     """A job of this study that waits or runs."""
-    active = [job for job in queue.jobs(app_engine(settings)) if job.state in ("queued", "running")]
+    active = [job for job in queue.jobs(app_engine(settings.app_database_url)) if job.state in ("queued", "running")]
     return next((job.job_id for job in active if job.name == study.name and not again), None)
 
 
@@ -75,7 +76,7 @@ def _say_queued(settings: Settings, asked: str, job_id: str, *, as_json: bool) -
 def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: bool) -> None:
     from warehouse.queries.published import beside
 
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = beside(con, source, name, job_id)
     if as_json:
         print_json({"job_id": job_id, "figures": [_as_dict(each) for each in found]})

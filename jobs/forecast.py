@@ -11,7 +11,7 @@ from lab.estimate import Estimate, History, PastRuns, estimate
 from lab.study import Study
 from lab.study.plan import ASSUMED_START_S, WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_run_s, plan
 from lab.study.reference_pair import TARGET
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
@@ -31,7 +31,7 @@ def history(settings: Settings, target: str, hardware: str | None = None) -> His
         return History()
     from warehouse.queries import results  # noqa: PLC0415 - brings pandas, a second that only this question should pay
 
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         found = results.run_seconds(connection)
     here = found["hardware"].str.casefold()
     same = here.str.contains(hardware.casefold(), regex=False) if hardware else here == hardware_name().casefold()

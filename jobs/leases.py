@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from jobs.table import Job, Progress, State, add_event, find, job_from_row
 from lab.errors import DrafthouseError
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_events, jobs
-from warehouse.database import reading
 
 #: A job whose worker died this often at the same point takes its worker down by itself (memory, say): it has failed.
 MAX_DEATHS_AT_ONE_POINT = 8

@@ -16,9 +16,9 @@ from jobs.worker_registry import WorkerSeen
 from lab.errors import StudyError, UserError
 from lab.study import Study
 from lab.study.plan import estimate_s, plan
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.app_db.schema import workers as workers_table
-from warehouse.database import reading
 
 #: Far from anything that means something, and within an INTEGER.
 MAX_PRIORITY = 1_000_000

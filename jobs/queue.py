@@ -15,9 +15,9 @@ from jobs.table import FINISHED, Event, Job, add_event, find, job_from_row, know
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
+from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.database import app_engine, reading
 from warehouse.settings import Settings
 
 
@@ -28,7 +28,7 @@ def submit(settings: Settings, study: Study, priority: int = 0) -> str:
     workers look for queued jobs by themselves.
     """
     study = check_study(settings, study)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     try:
         check_hardware(engine, study)
         job_id = _insert(engine, study, priority)

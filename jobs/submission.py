@@ -16,7 +16,7 @@ from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
 from jobs.worker_registry import known_engines
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 
@@ -103,7 +103,7 @@ def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> lis
 
 def _known_elsewhere(settings: Settings, study: Study) -> list[Capabilities]:
     """What the workers with the study's hardware have told of their engines."""
-    database = app_engine(settings)
+    database = app_engine(settings.app_database_url)
     try:
         return known_engines(database, study.hardware)
     finally:

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
-from warehouse.database import reading
 
 #: Each worker says this often that it is there.
 SAY_EVERY_S = 10.0

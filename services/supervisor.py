@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
-from warehouse.database import make_home, migrate
+from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 
 _READY_TIMEOUT_S = 60.0

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.workers.homes import Home, new_home, until
 from tests.workers.valkey import Broker
-from warehouse.database import migrate
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 # No limit on the time of one example: the machine also runs engines, and pytest-timeout watches the whole test. The

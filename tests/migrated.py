@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from warehouse.database import migrate
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 

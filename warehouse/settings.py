@@ -7,6 +7,7 @@ the environment wins. All state lies under `home`.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tomllib
 from pathlib import Path
@@ -89,6 +90,12 @@ class Settings(BaseSettings):
         return self.database_url or f"sqlite:///{(self.home / 'app.sqlite').absolute()}"
 
     @property
+    def app_database_file(self) -> Path | None:
+        """The SQLite file of the app database, or None if a database server holds it."""
+        embedded = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]+)", self.app_database_url)
+        return None if embedded is None else Path(embedded[1])
+
+    @property
     def broker_file(self) -> Path:
         """Where `drafthouse up` leaves the address of the Valkey it started; readable by its owner only."""
         return self.home / "valkey" / "url"
@@ -113,12 +120,12 @@ def load_settings() -> Settings:
         raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from None
 
 
-def secret(settings: Settings, name: str) -> str:
+def secret(home: Path, name: str) -> str:
     """The value of a secret that a study names: DRAFTHOUSE_SECRET_<NAME>, or <name> in secrets.toml under home.
 
     Raises SettingsError when it is not there or cannot be used; no text of ours ever has the value in it.
     """
-    variable, file = SECRET_PREFIX + name.upper(), settings.home / SECRETS_FILE
+    variable, file = SECRET_PREFIX + name.upper(), home / SECRETS_FILE
     value = os.environ.get(variable) or _secrets(file).get(name)
     if value is None:
         raise SettingsError(f"there is no secret {name!r} on this host: set {variable}, or {name} in {file.absolute()}")

@@ -20,7 +20,7 @@ from jobs.leases import claim, has_queued, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import SAY_EVERY_S, introduce, say_there, tell_engines
 from lab.errors import UserError
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from workers.engine_runtime.process import end_leftovers
 from workers.heartbeat import Heart, WorkerStops
@@ -36,7 +36,7 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._database = app_engine(settings)
+        self._database = app_engine(settings.app_database_url)
         self._name, self._hardware = worker_name(), hardware_name()
         self._heart: Heart | None = None
         self._job_id: str | None = None

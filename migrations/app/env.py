@@ -1,4 +1,4 @@
-"""Alembic's door to the app database; warehouse.database opens the connection and brings the metadata."""
+"""Alembic's door to the app database; warehouse.app_db.engine opens the connection and brings the metadata."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import pytest
 from lab.advice import theory
 from tests.cli.homes import Home, new_home
 from tests.warehouse.studies import Made, write
-from warehouse.database import migrate
 from warehouse.ingest.service import ingest_all
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.cli.homes import Home, new_home
 from tests.warehouse.studies import Made, write
-from warehouse.database import migrate
 from warehouse.ingest.service import ingest_all
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 PLACES = 4

@@ -8,7 +8,7 @@ import pytest
 
 from services.doctor import Finding, examine
 from tests.cli.homes import REPOSITORY
-from warehouse.database import migrate
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 

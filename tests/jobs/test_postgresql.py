@@ -24,8 +24,9 @@ from lab.errors import RevisionError
 from tests.jobs.test_queue import GREEDY
 from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
 from warehouse.app_db import dashboards, pins, price_book
+from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import APP
-from warehouse.database import app_engine, migrate
+from warehouse.migrate import migrate
 from warehouse.schema import revisions
 from warehouse.settings import Settings
 
@@ -74,7 +75,7 @@ def test_the_migrations_make_what_the_tables_declare_and_go_down_and_up_again(da
 
 def test_one_never_set_up_names_the_command(tmp_path: Path, database_url: str) -> None:
     with pytest.raises(RevisionError, match="never set up: run `drafthouse migrate`"):
-        app_engine(Settings(home=tmp_path, database_url=database_url))
+        app_engine(Settings(home=tmp_path, database_url=database_url).app_database_url)
 
 
 def test_prices_are_added_once_and_withdrawn(home: Home) -> None:

@@ -20,10 +20,10 @@ LEASE_S = 30.0
 #: Claims whatever there is and finishes it, printing each job's id.
 GREEDY = """
 import sys
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import load_settings
 from jobs.leases import claim, finish, heartbeat
-database, me = app_engine(load_settings()), sys.argv[1]
+database, me = app_engine(load_settings().app_database_url), sys.argv[1]
 while job := claim(database, me, 30.0):
     heartbeat(database, job.job_id, me, 30.0, None)
     finish(database, job.job_id, me, "done")

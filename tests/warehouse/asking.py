@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
 def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         return connection.execute(sql).fetchall()
 
 

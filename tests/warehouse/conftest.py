@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.database import migrate
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 

@@ -10,7 +10,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.table import Progress, State
 from lab.study import Study
 from tests.migrated import copy_migrated
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
@@ -64,7 +64,7 @@ def progress(**changes: object) -> Progress:
 def claimed_job(settings: Settings, study: Study) -> str:
     """Submitted before all others, and taken by a worker."""
     job_id = queue.submit(settings, study, priority=10_000)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     claimed = leases.claim(engine, WORKER, 3600)
     engine.dispose()
     assert claimed is not None
@@ -75,14 +75,14 @@ def claimed_job(settings: Settings, study: Study) -> str:
 def running_job(settings: Settings, study: Study, **changes: object) -> str:
     """A job that a worker has claimed and reported on."""
     job_id = claimed_job(settings, study)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     leases.heartbeat(engine, job_id, WORKER, 3600, progress(**changes))
     engine.dispose()
     return job_id
 
 
 def finish(settings: Settings, job_id: str, state: State, error: str | None = None) -> None:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     leases.finish(engine, job_id, WORKER, state, error=error)
     engine.dispose()
 
@@ -96,7 +96,7 @@ def tell_worker(
     methods: tuple[str, ...] = ("draft_model", "ngram"),
 ) -> None:
     """A worker that is there and has told of its one engine."""
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     worker_registry.introduce(engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False)
     vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
     worker_registry.tell_engines(engine, worker, [vllm])

@@ -23,8 +23,8 @@ from jobs.table import Job
 from lab.metrics.records import RunRecord
 from lab.study import Study
 from lab.study.parsing import study_from_dict
+from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
-from warehouse.database import app_engine
 from warehouse.settings import Settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -100,7 +100,7 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
     ours = {"engines_file": folder / "engines.toml", "lease_s": 2.0}
     made = Settings(home=folder / "home", **{**ours, **settings})
     shutil.copytree(migrated, made.home)
-    database = app_engine(made)
+    database = app_engine(made.app_database_url)
     try:
         yield Home(made, database, folder)
     finally:

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from lab.errors import UserError
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
-from warehouse.database import reading
 
 MOST_NAME_LETTERS = 80
 #: Any constant will do: everyone who changes dashboards of one PostgreSQL database takes the same lock.

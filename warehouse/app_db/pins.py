@@ -14,8 +14,8 @@ import sqlalchemy as sa
 
 from lab.errors import UserError
 from warehouse.app_db.dashboards import changing, new_id, refuse_absent, touch
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins
-from warehouse.database import reading
 
 MOST_CAPTION_LETTERS = 2_000
 #: A page that draws more than this is of no use to anybody.

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 
 from lab.cost import Price
 from lab.errors import UserError
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import prices as prices_table
-from warehouse.database import reading
 
 _OWNED = ("purchase_price", "lifetime_years", "utilisation")
 

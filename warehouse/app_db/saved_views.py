@@ -13,8 +13,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from lab.errors import UserError
+from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import kept_views, named_views
-from warehouse.database import reading
 
 _ID_LETTERS = 12
 MOST_LETTERS = 100_000

@@ -19,7 +19,6 @@ from lab.errors import UserError
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.bundles.vllm_json import vllm_results
 from warehouse.queries.paired_runs import dicts, jobs_of
-from warehouse.settings import Settings
 
 MANIFEST = "drafthouse-export.json"
 MANIFEST_FORMAT = "drafthouse export"
@@ -30,7 +29,7 @@ _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY st
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
 
-def export(settings: Settings, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
+def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
     """Write the runs of a study, and say how many. The end of `to` says as what: FORMATS, or a folder of bundles.
 
     Raises QueryError for a study that is not there, UserError for a place that is taken or cannot be written. What was
@@ -41,24 +40,22 @@ def export(settings: Settings, con: duckdb.DuckDBPyConnection, study: str, to: P
         if to.is_dir() and any(to.iterdir()):
             raise UserError(f"{to} is a folder with something in it: name a new one")
         if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
-            return _export_bundles(settings, con, jobs, to)
+            return _export_bundles(bundles, con, jobs, to)
         return _FILES[kind](con, jobs, to)
     except OSError as error:
         raise UserError(f"{to} cannot be written: {error.strerror or error}") from None
 
 
-def _export_bundles(settings: Settings, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
+def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
     """bundles/<job_id>/<run_id>/ as they are, results.parquet, each study as TOML, and a manifest with every digest."""
     query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?)) ORDER BY job_id, run_id"
     runs = con.execute(query, [list(jobs)]).fetchall()
     with _written(to) as writing:
         writing.mkdir()
         for job_id, run_id in runs:
-            source = bundle_folder(settings.bundles, job_id, run_id)
+            source = bundle_folder(bundles, job_id, run_id)
             if not source.is_dir():
-                raise UserError(
-                    f"the bundle of run {job_id}/{run_id} is not in {settings.bundles}: it cannot be exported"
-                )
+                raise UserError(f"the bundle of run {job_id}/{run_id} is not in {bundles}: it cannot be exported")
             shutil.copytree(source, writing / "bundles" / job_id / run_id)
         _write_parquet(con, jobs, writing / "results.parquet")
         for row in dicts(con, _STUDIES, [list(jobs)]):

@@ -8,7 +8,7 @@ import duckdb
 import sqlalchemy as sa
 
 from warehouse.app_db import schema as app_schema
-from warehouse.database import reading
+from warehouse.app_db.engine import reading
 from warehouse.ingest.master import insert, transaction
 from warehouse.schema.column import Column, keyed, rows
 from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 
 from lab.errors import UserError
 from warehouse.ingest.publish import publish
+from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.schema.views import describe
-from warehouse.settings import Settings
 
 Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements.
@@ -25,15 +25,15 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memor
 
 
 @contextlib.contextmanager
-def only_ingester(settings: Settings) -> Iterator[None]:
-    """Hold the home's ingester lock. Raises UserError at once where another process has it; kill -9 frees it."""
-    with (settings.home / "ingester.lock").open("a+") as file:
+def only_ingester(home: Path) -> Iterator[None]:
+    """Hold the home's ingester lock. Raises UserError at once if another process holds it; kill -9 frees it."""
+    with (home / "ingester.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise UserError(
-                f"an ingester already runs on {settings.home.absolute()} (process {file.read().strip()}): stop it first"
+                f"an ingester already runs on {home.absolute()} (process {file.read().strip()}): stop it first"
             ) from None
         file.truncate(0)
         file.write(f"{os.getpid()}\n")
@@ -52,18 +52,18 @@ def connect_master(path: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def migrate_master(settings: Settings) -> None:
+def migrate_master(home: Path, master: Path, published: Path) -> None:
     """Bring the master to the newest revision and publish it. Does nothing where both are.
 
     Raises UserError where an ingester of another revision runs, RevisionError for a newer master.
     """
     try:
-        with only_ingester(settings):
-            create_master(settings.master_file)
-            with connect_master(settings.master_file) as connection:
-                publish(connection, settings)
+        with only_ingester(home):
+            create_master(master)
+            with connect_master(master) as connection:
+                publish(connection, master, published)
     except UserError:
-        if published_revision(settings.warehouse_file) != revisions.head("warehouse"):
+        if published_revision(published) != revisions.head("warehouse"):
             raise
 
 
@@ -112,15 +112,6 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         with contextlib.suppress(duckdb.Error):
             connection.rollback()
         raise
-
-
-def duckdb_revision(connection: duckdb.DuckDBPyConnection) -> str | None:
-    """The revision that the current database says it has; None where it was never migrated."""
-    try:
-        row = connection.execute("select version_num from alembic_version").fetchone()
-    except duckdb.CatalogException:
-        return None
-    return None if row is None else str(row[0])
 
 
 def published_revision(path: Path) -> str | None:

@@ -13,23 +13,21 @@ from pathlib import Path
 import duckdb
 
 from warehouse.bundles.run_bundle import fsync
-from warehouse.settings import Settings
 
 _TEMPORARY = ".{name}.{unique}.publishing"
 
 
-def publish(connection: duckdb.DuckDBPyConnection, settings: Settings) -> None:
+def publish(connection: duckdb.DuckDBPyConnection, master: Path, published: Path) -> None:
     """Make warehouse.duckdb what the master is now. Raises OSError or duckdb.Error; the old one is still there then.
 
     `connection` holds the master, outside any transaction. Whoever has the old file open keeps reading that.
     """
-    published = settings.warehouse_file
     remove_leftovers(published)
     connection.execute("CHECKPOINT")
     # A new name each time: a copy orphaned by kill -9 may still be writing to the one before.
     copy = published.with_name(_TEMPORARY.format(name=published.name, unique=uuid.uuid4().hex[:8]))
     try:
-        _copy(settings.master_file, copy)
+        _copy(master, copy)
         fsync(copy)
         copy.rename(published)
         fsync(published.parent)

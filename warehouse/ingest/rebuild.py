@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.errors import BundleError
+from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
-from warehouse.database import app_engine
 from warehouse.ingest.app_replica import mirror, read_app
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
@@ -20,10 +20,10 @@ def rebuild(settings: Settings) -> None:
 
     Raises UserError while an ingester runs, and OSError or duckdb.Error where the disk is full.
     """
-    app = app_engine(settings)
+    app = app_engine(settings.app_database_url)
     fresh = settings.home / ".master.duckdb.rebuilding"
     try:
-        with only_ingester(settings):
+        with only_ingester(settings.home):
             _remove(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
@@ -36,7 +36,7 @@ def rebuild(settings: Settings) -> None:
                 judge_jobs(connection, settings.bundles)
             _replace(settings.master_file, fresh)
             with connect_master(settings.master_file) as connection:
-                publish(connection, settings)
+                publish(connection, settings.master_file, settings.warehouse_file)
     finally:
         app.dispose()
         _remove(fresh)

@@ -21,8 +21,8 @@ import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: be
 import sqlalchemy as sa
 
 from lab.errors import BundleError, UserError
+from warehouse.app_db.engine import app_engine
 from warehouse.bundles import run_bundle
-from warehouse.database import app_engine
 from warehouse.ingest.app_replica import Mirrored, mirror, read_app
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
@@ -67,7 +67,7 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
     if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
         ingester.published = False
     if not ingester.published:
-        publish(ingester.connection, ingester.settings)
+        publish(ingester.connection, ingester.settings.master_file, ingester.settings.warehouse_file)
         ingester.published = True
     return more
 
@@ -124,9 +124,9 @@ def open_ingester(settings: Settings, app: sa.Engine) -> Iterator[Ingester]:
 
 def ingest_all(settings: Settings) -> None:
     """Ingest and publish whatever there is now, then return. Raises UserError where an ingester runs."""
-    app = app_engine(settings)
+    app = app_engine(settings.app_database_url)
     try:
-        with only_ingester(settings), open_ingester(settings, app) as ingester:
+        with only_ingester(settings.home), open_ingester(settings, app) as ingester:
             while ingest_once(ingester):
                 pass
     finally:
@@ -135,8 +135,8 @@ def ingest_all(settings: Settings) -> None:
 
 def run(settings: Settings, stop: threading.Event) -> None:
     """Ingest until `stop`. Raises UserError where another ingester runs, or a database is of another revision."""
-    app = app_engine(settings)
-    with only_ingester(settings):
+    app = app_engine(settings.app_database_url)
+    with only_ingester(settings.home):
         while not stop.is_set():
             try:
                 with open_ingester(settings, app) as ingester:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.database import open_warehouse
 from warehouse.ingest.master import migrate_master
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "data_dictionary.md"
@@ -72,8 +72,8 @@ def _cell(text: str) -> str:
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(home=Path(folder))
-        migrate_master(settings)
-        with open_warehouse(settings) as connection:
+        migrate_master(settings.home, settings.master_file, settings.warehouse_file)
+        with open_warehouse(settings.warehouse_file) as connection:
             PAGE.write_text(page(connection), encoding="utf-8")
 
 

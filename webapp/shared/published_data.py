@@ -25,10 +25,11 @@ from lab.comparison.agreement import Agreement
 from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.study import Study
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
 from warehouse.queries import comparisons
 from warehouse.queries import results as queries
 from warehouse.queries.comparisons import StudyComparison, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.settings import Settings, load_settings
 from webapp.charts.theme import Mode
@@ -56,7 +57,7 @@ def settings() -> Settings:
 @st.cache_resource(show_spinner=False, max_entries=1)
 def _engine(url: str) -> sa.Engine:
     del url  # the key: another database is another engine
-    return app_engine(settings())
+    return app_engine(settings().app_database_url)
 
 
 def engine() -> sa.Engine:
@@ -129,7 +130,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
     @functools.wraps(ask)
     def asking(*args: P.args, **named: P.kwargs) -> T:
-        with closing(open_warehouse(settings())) as connection:
+        with closing(open_warehouse(settings().warehouse_file)) as connection:
             return ask(connection, *args, **named)
 
     # Streamlit reads from the signature which arguments belong to the key.

@@ -25,5 +25,5 @@ def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
         per_request_spec_metrics=arm.speculation is not None,
         foreign=True,
         checked=not settings.allow_metadata_addresses,
-        api_key=None if arm.server.api_key is None else secret(settings, arm.server.api_key),
+        api_key=None if arm.server.api_key is None else secret(settings.home, arm.server.api_key),
     )

@@ -21,9 +21,9 @@ def home_with(folder: Path, text: str, mode: int = 0o600) -> Settings:
 
 def test_a_secret_comes_from_the_environment_or_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = home_with(tmp_path, f'production = "{KEY}"')
-    assert secret(settings, "production") == KEY
+    assert secret(settings.home, "production") == KEY
     monkeypatch.setenv("DRAFTHOUSE_SECRET_PRODUCTION", "other")
-    assert secret(settings, "production") == "other"
+    assert secret(settings.home, "production") == "other"
 
 
 def test_a_secret_in_the_environment_is_no_unknown_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,18 +35,18 @@ def test_a_secret_in_the_environment_is_no_unknown_setting(tmp_path: Path, monke
 def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
     settings = home_with(tmp_path, f'production = "{KEY}"', mode=0o644)
     with pytest.raises(SettingsError, match="chmod 600") as refused:
-        secret(settings, "production")
+        secret(settings.home, "production")
     assert KEY not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", [f"production = {KEY}", f'production = "{KEY} {KEY}"', f'production = "{KEY}\\n"'])
 def test_a_secret_that_cannot_be_used_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        secret(home_with(tmp_path, text), "production")
+        secret(home_with(tmp_path, text).home, "production")
     assert KEY not in str(refused.value)
 
 
 def test_a_secret_that_is_not_there_is_answered_with_where_to_put_it(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="set DRAFTHOUSE_SECRET_PRODUCTION, or production in") as refused:
-        secret(Settings(home=tmp_path), "production")
+        secret(Settings(home=tmp_path).home, "production")
     assert str(tmp_path / "secrets.toml") in str(refused.value)

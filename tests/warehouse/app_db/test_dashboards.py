@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
+from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import Pinned
-from warehouse.database import app_engine
 from warehouse.settings import Settings
 
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
@@ -23,7 +23,7 @@ QUERY = Pinned("sql", {"query": ("0123456789ab",)}, "table")
 
 @pytest.fixture
 def engine(settings: Settings) -> Iterator[sa.Engine]:
-    made = app_engine(settings)
+    made = app_engine(settings.app_database_url)
     yield made
     made.dispose()
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
 from warehouse.app_db import price_book
-from warehouse.database import app_engine, migrate
+from warehouse.app_db.engine import app_engine
+from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 RENTED = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
@@ -29,7 +30,7 @@ BOUGHT = RENTED.model_copy(
 def database(tmp_path: Path) -> Iterator[sa.Engine]:
     settings = Settings(home=tmp_path)
     migrate(settings)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     yield engine
     engine.dispose()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.migrated import copy_migrated
 from warehouse.app_db import saved_views
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 STATE = {"sql": "select '; drop table jobs'", "drawn": None}
@@ -17,7 +17,7 @@ VISITORS = 8
 def test_visitors_who_keep_the_same_at_once_get_the_same_id_and_lose_nothing(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     copy_migrated(settings.home)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     with ThreadPoolExecutor(VISITORS) as visitors:
         ids = set(visitors.map(lambda _: saved_views.keep(engine, "sql", STATE), range(VISITORS)))
     (view_id,) = ids

@@ -19,10 +19,11 @@ from tests.warehouse.runs import counters, failed_request, request, run_record, 
 from warehouse.bundles.export import MANIFEST, export
 from warehouse.bundles.restore import take_in
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.database import migrate, open_warehouse
 from warehouse.importers.load import import_paths as read_foreign
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
+from warehouse.migrate import migrate
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 ORIGINALS = [SAMPLES / "vllm-bench" / f"spec-{name}-c4.json" for name in ("code-append", "random", "somefail")]
@@ -62,8 +63,8 @@ def other(tmp_path: Path, migrated_home: Path) -> Settings:
 
 
 def exported(settings: Settings, study: str, to: Path) -> Path:
-    with open_warehouse(settings) as connection:
-        export(settings, connection, study, to)
+    with open_warehouse(settings.warehouse_file) as connection:
+        export(settings.bundles, connection, study, to)
     return to
 
 

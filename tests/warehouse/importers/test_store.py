@@ -16,11 +16,11 @@ from tests.warehouse.asking import ask, contents
 from tests.warehouse.queries.test_comparisons import write
 from tests.warehouse.runs import old_bundle, second_bundle, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
-from warehouse.database import open_warehouse
 from warehouse.importers.store import Import, import_paths
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparisons import StudyComparison, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -255,7 +255,7 @@ def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:
     folder = SAMPLES / "vllm-bench"
     imported(settings, folder / "base-random-c4.json", study="mine", arm="base")
     imported(settings, folder / "spec-random-c4.json", study="mine", arm="spec")
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         (pair,) = compare_study(connection, "mine", baseline="base").pairs
     assert pair.comparison.ratio is not None
     assert pair.comparison.ratio.low is None, "the requests have no prompts to pair them by"
@@ -270,12 +270,12 @@ def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings)
         write(settings, "plain", repeat, 1.0 + repeat / 100)
         write(settings, "drafted", repeat, 0.5)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         (job_id,) = connection.execute("select distinct job_id from runs").fetchone() or ("",)
         before = shown(compare_study(connection, job_id))
         (hardware,) = connection.execute("select distinct hardware from runs").fetchone() or ("",)
     imported(settings, SAMPLES / "vllm-bench", SAMPLES / "vllm-bench-sweep", hardware=hardware, study="small")
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         assert shown(compare_study(connection, job_id)) == before
 
 

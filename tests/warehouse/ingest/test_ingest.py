@@ -8,11 +8,11 @@ import time
 import pytest
 import sqlalchemy as sa
 
+from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, old_bundle, request, run_record, write_run
-from tests.warehouse.test_database import NOW, add_job
-from warehouse import database
 from warehouse.app_db import schema
+from warehouse.app_db.engine import app_engine
 from warehouse.ingest.bundle_rows import add_bundle
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.service import ingest_all
@@ -88,7 +88,7 @@ def test_hostile_texts_come_out_as_they_went_in(settings: Settings) -> None:
 
 
 def test_studies_and_jobs_are_mirrored_and_kept_up_to_date(settings: Settings) -> None:
-    engine = database.app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         add_job(connection, "job-1")
     ingest_all(settings)
@@ -124,7 +124,7 @@ def test_the_whole_record_can_be_had_from_the_json_columns(settings: Settings) -
 
 
 def test_an_app_database_that_is_away_stops_no_measurement(settings: Settings) -> None:
-    engine = database.app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))
     engine.dispose()

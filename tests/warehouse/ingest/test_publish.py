@@ -7,10 +7,10 @@ import sys
 
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
-from warehouse import database
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.publish import publish
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
@@ -22,7 +22,7 @@ def test_a_leftover_copy_of_a_killed_ingester_is_removed(settings: Settings) -> 
 
 
 def test_an_open_reader_keeps_what_it_has_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
-    with database.open_warehouse(settings) as old:
+    with open_warehouse(settings.warehouse_file) as old:
         write_run(settings.bundles)
         ingest_all(settings)
         assert old.execute("select count(*) from runs").fetchone() == (0,)
@@ -33,6 +33,6 @@ def test_the_master_stays_locked_while_it_is_published(settings: Settings) -> No
     """Copying it in this process would drop the lock: another process then wrote, and its tables were lost."""
     other = [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1])", str(settings.master_file)]
     with connect_master(settings.master_file) as connection:
-        publish(connection, settings)
+        publish(connection, settings.master_file, settings.warehouse_file)
         refused = subprocess.run(other, capture_output=True, text=True, check=False)
     assert "Could not set lock" in refused.stderr

@@ -29,5 +29,5 @@ def test_a_warehouse_rebuilt_from_bundles_alone_is_equal(settings: Settings) -> 
 
 
 def test_rebuilding_is_refused_while_an_ingester_runs(settings: Settings) -> None:
-    with only_ingester(settings), pytest.raises(UserError, match=r"an ingester already runs .* stop it first"):
+    with only_ingester(settings.home), pytest.raises(UserError, match=r"an ingester already runs .* stop it first"):
         rebuild(settings)

@@ -8,11 +8,12 @@ import pytest
 from lab.metrics.catalogue import METRICS
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import write_run
-from warehouse import database
 from warehouse.ingest.master import connect_master, refresh
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
+from warehouse.migrate import migrate
 from warehouse.published import book
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
@@ -59,7 +60,7 @@ def test_loading_again_and_rebuilding_change_nothing(settings: Settings) -> None
     write_run(settings.bundles)
     ingest_all(settings)
     before = contents(settings)
-    database.migrate(settings)
+    migrate(settings)
     rebuild(settings)
     assert contents(settings) == before
 
@@ -70,7 +71,7 @@ def test_figures_that_were_changed_or_lost_are_loaded_anew(settings: Settings) -
         connection.execute("delete from published_runs")
         connection.execute("update published_results set value = 0")
         refresh(connection)
-    database.migrate(settings)
+    migrate(settings)
     assert contents(settings) == before
 
 
@@ -80,5 +81,5 @@ def test_published_runs_are_no_jobs_and_no_measurements(settings: Settings) -> N
 
 
 def test_the_published_file_takes_no_writes(settings: Settings) -> None:
-    with database.open_warehouse(settings) as connection, pytest.raises(duckdb.InvalidInputException):
+    with open_warehouse(settings.warehouse_file) as connection, pytest.raises(duckdb.InvalidInputException):
         connection.execute("delete from published_runs")

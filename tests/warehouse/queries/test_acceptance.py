@@ -15,10 +15,10 @@ from lab.metrics.records import ServerCounters
 from lab.study import Workload
 from tests.warehouse.runs import cell
 from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, Made, write
-from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
 from warehouse.queries.acceptance_drift import History, histories
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 DRAFTED = Made("drafted", 0, rounds=ROUNDS)
@@ -39,7 +39,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
         write(shared, Made("plain", repeat, pace))
         write(shared, Made("drafted", repeat, pace, ROUNDS))
     ingest_all(shared)
-    with open_warehouse(shared) as connection:
+    with open_warehouse(shared.warehouse_file) as connection:
         yield connection
 
 
@@ -52,7 +52,7 @@ def asked(settings: Settings, *runs: tuple[Made, dict[str, Any]]) -> ArmAcceptan
     for made, changes in runs:
         write(settings, made, **changes)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         return only(con)
 
 
@@ -110,7 +110,10 @@ def test_a_workload_of_one_kind_of_text_is_that_kind_where_requests_tell_nothing
 def test_a_study_without_speculation_has_no_acceptance(settings: Settings) -> None:
     write(settings, Made("plain", 0))
     ingest_all(settings)
-    with open_warehouse(settings) as con, pytest.raises(QueryError, match="no valid run of 'small' speculates"):
+    with (
+        open_warehouse(settings.warehouse_file) as con,
+        pytest.raises(QueryError, match="no valid run of 'small' speculates"),
+    ):
         study_acceptance(con, "small")
 
 
@@ -132,7 +135,7 @@ def measured_over_time(settings: Settings, *lengthenings: int, cell_id: str = "s
 
 def over_time(settings: Settings, study: str) -> list[History]:
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         return histories(con, study)
 
 

@@ -10,9 +10,9 @@ from cli.compare import _same
 from lab.comparison.agreement import Agreement
 from lab.study import Sampling
 from tests.warehouse.studies import REQUESTS, TOKENS, Made, write
-from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparisons import agreements, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 CHARACTERS = 4 * TOKENS
@@ -25,7 +25,7 @@ def agreed(
     write(settings, Made("plain", 0, tells_tokens=telling[0]), **changes)
     write(settings, Made("other", 0, ending=ending, ending_every=every, tells_tokens=telling[1]), **changes)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         ((_, found),) = agreements(con, compare_study(con, "small"))
     return found
 

@@ -15,13 +15,13 @@ from lab.errors import QueryError
 from lab.metrics.records import RequestRecord
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.database import open_warehouse
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import paired_runs
 from warehouse.queries import results as queries
 from warehouse.queries.advice_inputs import failed_of, measured_of
 from warehouse.queries.comparisons import agreements, break_evens, compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
@@ -56,7 +56,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
         for repeat, factor in enumerate(factors):
             write(shared, arm, repeat, factor)
     ingest_all(shared)
-    with open_warehouse(shared) as connection:
+    with open_warehouse(shared.warehouse_file) as connection:
         yield connection
 
 
@@ -92,7 +92,7 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
     write(settings, "plain", 0, 1.0)
     write(settings, "drafted", 0, 0.5)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, "job-1")
     (pair,) = found.pairs
     assert pair.verdict.word == "not enough data"
@@ -106,7 +106,7 @@ def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: 
     wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
     write(settings, "same", 0, 1.0, counters_after=wrong)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         runs = queries.results(con, "job-1").set_index("run_id")
         compared = queries.speedup(con, "job-1")
         found = queries.findings(con, "job-1")
@@ -156,7 +156,7 @@ def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(setting
         about = {"run_id": f"drafted-0-{attempt}", "attempt": attempt, "status": "failed", "error": error}
         write(settings, "drafted", 0, 1.0, **about)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, "job-1")
         (advice,) = advise(measured_of(con, found), failed_of(con, found))
     assert advice.action == "do not enable"
@@ -186,7 +186,7 @@ def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_ar
 
 def sentences(settings: Settings) -> str:
     """Of the job, not of its runs."""
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = queries.findings(con, "job-1")
     return "\n".join(found[found["run_id"].isna()]["sentence"])
 
@@ -198,7 +198,7 @@ def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_
     twice = [replace(request, prompt_id=f"p{request.index % 500}") for request in base.requests]
     write_bundle(settings.bundles, base.run, twice, base.samples, None)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         (arm,) = paired_runs.arm_runs(connection, ["job-1"], "ttft_mean_ms")
         means = "select prompt_id, avg(ttft_ms) from request_records group by prompt_id"
         expected = dict(connection.execute(means).fetchall())

@@ -14,9 +14,10 @@ from tests.warehouse.asking import ask
 from tests.warehouse.runs import circumstances
 from tests.warehouse.studies import ROUNDS, Made, write
 from warehouse.app_db import price_book
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 from warehouse.settings import Settings
 
@@ -45,7 +46,7 @@ def measured(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> S
 
 
 def costs(settings: Settings, price: float | None = 3.6) -> dict[tuple[str, str], ArmCost]:
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         return {(each.arm, each.place.pattern): each for each in study_costs(con, "small", price)}
 
 
@@ -81,7 +82,7 @@ def test_the_peak_is_the_load_of_the_greatest_throughput(measured: Settings) -> 
 
 def test_a_saving_carries_the_interval_of_the_throughputs(measured: Settings) -> None:
     found = costs(measured)["drafted", "c4"]
-    with open_warehouse(measured) as con:
+    with open_warehouse(measured.warehouse_file) as con:
         ratios = {pair.place.pattern: pair.comparison.ratio for pair in compare_study(con, "small").pairs}
     ratio = ratios["c4"]
     assert ratio is not None
@@ -98,7 +99,7 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     assert costs(settings)["plain", "c4"].electricity_per_million_output_tokens is None
     with pytest.raises(QueryError, match="nobody knows the price"):
         costs(settings, price=None)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     price = Price(
         hardware="H200",
         valid_from=date(2026, 1, 1),

@@ -8,16 +8,17 @@ from lab.cost import Price
 from tests.warehouse.asking import ask
 from tests.warehouse.studies import ROUNDS, Made, write
 from warehouse.app_db import price_book
-from warehouse.database import app_engine, open_warehouse
+from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.headlines import Headline, headlines
 from warehouse.settings import Settings
 
 
 def headlines_of(settings: Settings) -> list[Headline]:
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         return headlines(con)
 
 
@@ -38,7 +39,7 @@ def test_the_headline_is_the_best_cell_with_the_interval_of_its_comparison(setti
         pair_of_runs(settings, repeat)
         pair_of_runs(settings, repeat, load="c2", pace=0.9 + 0.01 * repeat)
     (found,) = headlines_of(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         (wanted,) = [pair for pair in compare_study(con, "small").pairs if pair.place.pattern == "c2"]
     assert (found.arm, found.place, found.repeats, found.cells) == ("drafted", wanted.place, 3, 2)
     assert found.ratio.low is not None
@@ -71,7 +72,7 @@ def test_the_cost_is_known_where_the_price_is(settings: Settings) -> None:
     pair_of_runs(settings, 0)
     (unpriced,) = headlines_of(settings)
     assert (unpriced.cost, unpriced.currency) == (None, None)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     price_book.add(
         engine,
         Price(hardware="H200", valid_from=date(2026, 1, 1), currency="EUR", source="bill", rented_per_hour=3.6),

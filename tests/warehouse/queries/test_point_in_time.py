@@ -11,9 +11,9 @@ from lab.errors import UserError
 from tests.lab.studies import study, study_dict
 from tests.webapp.homes import make_home
 from tests.webapp.measured import START, measure_study
-from warehouse.database import open_warehouse
 from warehouse.queries import results as queries
 from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql
 from warehouse.schema.tables import WAREHOUSE
@@ -38,7 +38,7 @@ def counted(settings: Settings, sql: str) -> int:
 
 def test_every_table_of_runs_has_only_those_that_had_ended(measured: tuple[Settings, str]) -> None:
     settings, job_id = measured
-    with as_of(BETWEEN), closing(open_warehouse(settings)) as connection:
+    with as_of(BETWEEN), closing(open_warehouse(settings.warehouse_file)) as connection:
         runs = set(queries.results(connection, job_id)["run_id"])
         ended = queries.frame(connection, "SELECT run_id, started_at, window_s FROM runs")
         for name in WAREHOUSE.tables:
@@ -46,7 +46,7 @@ def test_every_table_of_runs_has_only_those_that_had_ended(measured: tuple[Setti
             if "run_id" in rows and not name.startswith("published_"):
                 assert set(rows["run_id"]) <= runs, name
         assert len(queries.frame(connection, "SELECT * FROM requests")) > 0
-    with closing(open_warehouse(settings)) as connection:
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
         now = set(queries.results(connection, job_id)["run_id"])
     assert runs < now
     assert len(runs) > 0
@@ -55,19 +55,19 @@ def test_every_table_of_runs_has_only_those_that_had_ended(measured: tuple[Setti
 
 def test_before_the_first_run_there_is_none_and_after_the_last_there_are_all(measured: tuple[Settings, str]) -> None:
     settings, job_id = measured
-    with as_of(START - timedelta(seconds=1)), closing(open_warehouse(settings)) as connection:
+    with as_of(START - timedelta(seconds=1)), closing(open_warehouse(settings.warehouse_file)) as connection:
         assert queries.jobs_with_results(connection).empty
-    with as_of(LATER), closing(open_warehouse(settings)) as connection:
+    with as_of(LATER), closing(open_warehouse(settings.warehouse_file)) as connection:
         then = queries.speedup(connection, job_id)
-    with closing(open_warehouse(settings)) as connection:
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
         assert then.equals(queries.speedup(connection, job_id))
 
 
 def test_comparisons_are_of_the_runs_of_then(measured: tuple[Settings, str]) -> None:
     settings, job_id = measured
-    with as_of(LATER), closing(open_warehouse(settings)) as connection:
+    with as_of(LATER), closing(open_warehouse(settings.warehouse_file)) as connection:
         then = compare_study(connection, job_id, "output_tok_per_s")
-    with closing(open_warehouse(settings)) as connection:
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
         assert str(then.pairs) == str(compare_study(connection, job_id, "output_tok_per_s").pairs)
     assert then.pairs
 

@@ -15,9 +15,9 @@ from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, counters, request, run_record, write_run
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 #: The server's counters after a run of 60 tokens, and after one of 50.
@@ -74,7 +74,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     write(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
     write(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
     ingest_all(shared)
-    with open_warehouse(shared) as connection:
+    with open_warehouse(shared.warehouse_file) as connection:
         yield connection
 
 
@@ -90,7 +90,7 @@ def test_the_speedup_is_the_mean_of_the_ratios_within_each_repeat(con: duckdb.Du
 def test_a_repeat_without_its_baseline_has_a_value_and_no_ratio(settings: Settings) -> None:
     write(settings, "draft", 0, 60)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         [row] = queries.speedup(con, "job-1").to_dict("records")
     assert (row["value"], row["repeats"], row["paired_repeats"]) == (60.0, 1, 0)
     assert math.isnan(row["ratio"])
@@ -100,7 +100,7 @@ def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
     write(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
     write(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         assert queries.speedup(con, "job-1")["value"].tolist() == [60.0]
 
 
@@ -213,7 +213,7 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
         for arm, rate in zip(("base", "draft"), rates, strict=True):
             write(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         found = queries.speedup(connection, "job-1")
     drafted = found[found["arm"] == "draft"]
     assert drafted[["input_tokens", "ratio", "paired_repeats"]].to_numpy().tolist() == [[64, 3.0, 1], [1024, 0.5, 1]]
@@ -228,7 +228,7 @@ def test_runs_of_one_cell_are_found_in_every_study(settings: Settings) -> None:
         }
         write_run(settings.bundles, run_id=f"run-{number}", identity=cell(cell_id), **where)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         assert list(queries.same_cell(connection, "same")["job_id"]) == ["job-0", "job-2"]
         assert queries.same_cell(connection, "none").empty
 
@@ -237,7 +237,7 @@ def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings)
     samples = [TelemetrySample(t_s, 0.1, 1, 0, 0, gpu_power_w=power_w) for t_s, power_w in ((1.0, 100.0), (2.0, 300.0))]
     write_bundle(settings.bundles, run_record(), (request(),), samples, None)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         found = queries.telemetry(connection, "run-1")
         (energy_j,) = connection.execute("select energy_j from results where origin = 'measured'").fetchone() or ()
     assert found["gpu_power_w"].tolist() == [100.0, 300.0]

@@ -23,10 +23,11 @@ from lab.metrics.histogram import cumulative, quantile
 from lab.study import Arm, Load, Speculation, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record
 from warehouse.app_db import price_book
+from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.database import app_engine, open_warehouse
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import slices
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.slice_filters import DIMENSIONS, VALIDITIES, Filters
 from warehouse.settings import Settings
 
@@ -69,13 +70,13 @@ def write_all(settings: Settings) -> None:
 def sliced(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     settings = Settings(home=tmp_path_factory.mktemp("sliced") / "home")
     shutil.copytree(migrated_home, settings.home)
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
     price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}))
     engine.dispose()
     write_all(settings)
     ingest_all(settings)
-    with closing(open_warehouse(settings)) as connection:
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
         yield connection
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from lab.study import Slo
 from tests.warehouse.studies import ROUNDS, Made, write
-from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 from warehouse.queries.paired_runs import Place
 from warehouse.queries.slo_costs import cheapest, keeps, slo_of
@@ -39,7 +39,7 @@ def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_
     write(settings, Made("plain", 0), slo=slo)
     write(settings, Made("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = {each.arm: each for each in study_costs(con, "small", 3.6)}
         given = slo_of(con, "small")
     assert given is not None
@@ -54,7 +54,7 @@ def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
     write(settings, Made("plain", 0), slo=Slo())
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         (found,) = study_costs(con, "small", 3.6)
         assert slo_of(con, "small") is None
     assert found.within_slo is None

@@ -12,8 +12,8 @@ from alembic import command
 
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.database import open_warehouse
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 from warehouse.schema import prompt_latency_columns, revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.settings import Settings
@@ -40,7 +40,7 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
     for run_id in ("run-1", "run-2"):
         write(settings, run_id)
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         assert connection.execute("select count(*) from prompt_lists").fetchone() == (1,)
         found = prompt_latency_columns.read(connection, ["run-1", "run-2"], "ttft_ms")
     assert found["run-1"].prompts is found["run-2"].prompts
@@ -50,7 +50,7 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
 def test_a_prompt_whose_latency_is_unknown_is_left_out_of_it_alone(settings: Settings) -> None:
     write(settings, "run-1")
     ingest_all(settings)
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         ttft = prompt_latency_columns.read(connection, ["run-1"], "ttft_ms")["run-1"]
         tpot = prompt_latency_columns.read(connection, ["run-1"], "tpot_ms")["run-1"]
         means = (
@@ -67,7 +67,7 @@ def test_a_run_without_an_answer_has_no_row_and_is_no_error(settings: Settings) 
     write_bundle(settings.bundles, base.run, failed, base.samples, None)
     ingest_all(settings)
     assert listed(settings) == []
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         assert prompt_latency_columns.read(connection, [base.run.run_id], "ttft_ms") == {}
 
 

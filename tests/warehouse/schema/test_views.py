@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.warehouse.asking import ask
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.schema import dictionary
 from warehouse.settings import Settings
 
@@ -54,6 +54,6 @@ def test_everything_in_the_warehouse_says_what_it_means(settings: Settings) -> N
 
 
 def test_the_data_dictionary_is_what_the_warehouse_says(settings: Settings) -> None:
-    with open_warehouse(settings) as connection:
+    with open_warehouse(settings.warehouse_file) as connection:
         written = dictionary.PAGE.read_text(encoding="utf-8")
         assert written == dictionary.page(connection), "run `python -m warehouse.schema.dictionary`"

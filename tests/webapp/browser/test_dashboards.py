@@ -13,7 +13,7 @@ from tests.webapp.browser.test_links import HOSTILE, choose, heading, open_liste
 from tests.webapp.conftest import Server
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 
@@ -139,7 +139,7 @@ def key(page: Page, name: str) -> None:
 
 def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
-    engine = app_engine(server.settings)
+    engine = app_engine(server.settings.app_database_url)
     board = dashboards.create(engine, "to arrange")
     first, second = (
         pins.add(engine, board, pins.Pinned("results", {"job": (job_id,)}, figure), "")

@@ -18,7 +18,7 @@ from tests.lab.studies import study
 from tests.webapp.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 
 pytestmark = pytest.mark.browser
 
@@ -61,7 +61,7 @@ def choose(page: Page, label: str, option: str) -> None:
 
 
 def jobs(server: Server) -> list[Job]:
-    engine = app_engine(server.settings)
+    engine = app_engine(server.settings.app_database_url)
     try:
         return queue.jobs(engine)
     finally:
@@ -199,7 +199,7 @@ def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: 
 
 def cancel_by_hand(server: Server, job_id: str) -> None:
     """Out of the way of the other tests, which share the queue."""
-    engine = app_engine(server.settings)
+    engine = app_engine(server.settings.app_database_url)
     queue.cancel(engine, job_id)
     engine.dispose()
 
@@ -221,7 +221,7 @@ def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page
     page.goto(f"{server.url}/jobs?job={job_id}")
     heading(page, "Jobs")
     expect(page.get_by_text("4 of 8 requests")).to_be_visible()
-    engine = app_engine(server.settings)
+    engine = app_engine(server.settings.app_database_url)
     moved = queue.job(engine, job_id).progress
     assert moved is not None
     leases.heartbeat(engine, job_id, "test-worker", 3600, moved.model_copy(update={"requests_done": 7}))

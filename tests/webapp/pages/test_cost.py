@@ -17,8 +17,8 @@ from tests.webapp.conftest import OpenPage, forget_everything
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from warehouse.app_db import price_book
+from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
-from warehouse.database import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.paired_runs import Place
 from warehouse.settings import Settings
@@ -53,7 +53,7 @@ def words(app: AppTest) -> str:
 
 
 def entries(settings: Settings) -> list[Entry]:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     try:
         return price_book.entries(engine)
     finally:

@@ -15,8 +15,8 @@ from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import START, measure_study
 from warehouse.app_db import dashboards, pins, saved_views
+from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import Pinned
-from warehouse.database import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
@@ -30,7 +30,7 @@ HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
 
 @pytest.fixture
 def engine(settings: Settings) -> Iterator[sa.Engine]:
-    made = app_engine(settings)
+    made = app_engine(settings.app_database_url)
     yield made
     made.dispose()
 

@@ -13,7 +13,7 @@ from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, running_job, tell_worker
 from tests.webapp.measured import measure_study
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from webapp.pages.home import cards, tables
 
@@ -32,7 +32,7 @@ def click(app: AppTest, label: str) -> AppTest:
 
 
 def queued(settings: Settings) -> list[Job]:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     try:
         return queue.jobs(engine)
     finally:

@@ -10,7 +10,7 @@ from jobs.table import Job
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, finish, running_job, tell_worker
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 
@@ -26,7 +26,7 @@ def click(app: AppTest, label: str) -> AppTest:
 
 
 def stored(settings: Settings, job_id: str) -> Job:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     try:
         return queue.job(engine, job_id)
     finally:
@@ -180,7 +180,7 @@ def test_names_are_shown_letter_by_letter(open_page: OpenPage, settings: Setting
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     engine.dispose()

@@ -14,7 +14,7 @@ from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
@@ -181,7 +181,7 @@ def test_the_tables_carry_units_and_no_long_numbers(measured: Settings, open_pag
 
 
 def test_a_job_table_that_is_away_leaves_the_results_readable(measured: Settings, open_page: OpenPage) -> None:
-    engine = app_engine(measured)
+    engine = app_engine(measured.app_database_url)
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     engine.dispose()

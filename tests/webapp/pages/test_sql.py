@@ -13,7 +13,7 @@ from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from warehouse.app_db import saved_views
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
@@ -179,7 +179,7 @@ def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:
 
 
 def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Settings) -> None:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     one = saved_views.keep(engine, "sql", {"a": 1, "b": 2})
     assert saved_views.keep(engine, "sql", {"b": 2, "a": 1}) == one
     assert saved_views.keep(engine, "explore", {"a": 1, "b": 2}) != one

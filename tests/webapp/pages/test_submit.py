@@ -15,7 +15,7 @@ from lab.study.reference_pair import reference_version
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import tell_worker
-from warehouse.database import app_engine
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from webapp.pages.submit import form_options
 from webapp.shared.page_files import page_file
@@ -75,7 +75,7 @@ def shown_study(app: AppTest) -> Study:
 
 
 def submitted(settings: Settings) -> list[Study]:
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     try:
         return [job.study for job in queue.jobs(engine)]
     finally:
@@ -106,7 +106,7 @@ def test_a_study_is_submitted_with_the_priority_that_was_set(open_page: OpenPage
     app = open_page("submit")
     app.number_input(key="submit-priority").set_value(7)
     click(app, "Submit study")
-    engine = app_engine(settings)
+    engine = app_engine(settings.app_database_url)
     (job,) = queue.jobs(engine)
     engine.dispose()
     assert job.priority == 7

@@ -11,9 +11,9 @@ from lab.advice import Advice, Failed, Measured, advise
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from lab.study import Study
 from lab.study.follow_up import next_study
-from warehouse.database import open_warehouse
 from warehouse.queries.advice_inputs import failed_of, measured_of
 from warehouse.queries.comparisons import StudyComparison
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.speculated_runs import speculated_runs
 from webapp.shared import published_data
 
@@ -47,6 +47,6 @@ def _read(
     publication: published_data.Publication, job_id: str, _compared: StudyComparison
 ) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
     del publication, job_id
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         measured, failed = measured_of(connection, _compared), failed_of(connection, _compared)
         return measured, failed, speculated_runs(connection, _compared)

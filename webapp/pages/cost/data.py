@@ -11,9 +11,9 @@ from lab.errors import UnknownPriceError
 from lab.study import Slo
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
-from warehouse.database import open_warehouse
 from warehouse.queries import costs as study_costs
 from warehouse.queries import slo_costs
+from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost
 from webapp.shared import published_data
 
@@ -34,7 +34,7 @@ def _costs(
 ) -> list[ArmCost] | UnknownPriceError:
     """That nobody knows the price is kept too, as it takes as long to find out."""
     del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         try:
             return study_costs.study_costs(connection, job_id, price, utilisation)
         except UnknownPriceError as error:
@@ -48,7 +48,7 @@ def slo(job_id: str) -> Slo | None:
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
 def _slo(publication: published_data.Publication, job_id: str) -> Slo | None:
     del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         return slo_costs.slo_of(connection, job_id)
 
 

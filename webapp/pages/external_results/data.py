@@ -12,11 +12,11 @@ import streamlit as st
 
 from jobs.presets import load_preset
 from lab.published.replication import Beside
-from warehouse.database import open_warehouse
 from warehouse.importers.files import ForeignFile
 from warehouse.importers.store import Import, import_read
 from warehouse.published import book
 from warehouse.queries import published as published_questions
+from warehouse.queries.connect import open_warehouse
 from webapp.shared import published_data
 
 _MOST_KEPT = 64
@@ -61,7 +61,7 @@ def published(source: str) -> Published:
 @st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
 def _published(publication: published_data.Publication, source: str) -> Published:
     del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         figures, doubts = published_questions.figures(connection, source), published_questions.doubts(connection)
     presets = dict.fromkeys(book.preset_of(source, study) for study in dict.fromkeys(figures["study"]))
     known = figures.drop(columns=list(_HIDDEN)).dropna(axis="columns", how="all")
@@ -79,7 +79,7 @@ def repeated(source: str, preset: str) -> list[Repeated]:
 def _repeated(publication: published_data.Publication, source: str, preset: str) -> list[Repeated]:
     del publication
     names = [load_preset(preset, reference=reference).name for reference in (False, True)]
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         jobs = [(name, published_questions.repeating_job(connection, name)) for name in names]
         return [
             _beside(name, job_id, published_questions.beside(connection, source, preset, job_id))

@@ -12,7 +12,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import QueryError
-from warehouse.database import open_warehouse
+from warehouse.queries.connect import open_warehouse
 from warehouse.sandbox.runner import SqlResult, as_frame, run_sql
 from warehouse.schema import dictionary
 from warehouse.settings import Settings
@@ -53,7 +53,7 @@ def answered(sql: str) -> Answered:
 @st.cache_data(show_spinner=False, max_entries=1)
 def _described(publication: published_data.Publication) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     del publication
-    with closing(open_warehouse(published_data.settings())) as connection:
+    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
         return dictionary.described(connection)
 
 

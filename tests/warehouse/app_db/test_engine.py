@@ -1,0 +1,94 @@
+"""The app database: transactions that wait for each other, and a refusal of other revisions that names the remedy."""
+
+from __future__ import annotations
+
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from lab.errors import RevisionError, SettingsError, UserError
+from tests.warehouse.app_jobs import NOW, add_job
+from warehouse.app_db.engine import app_engine, reading
+from warehouse.app_db.schema import job_events, jobs
+from warehouse.migrate import migrate
+from warehouse.settings import Settings
+
+
+def test_an_app_database_never_set_up_names_the_command(tmp_path: Path) -> None:
+    with pytest.raises(RevisionError, match="never set up: run `drafthouse migrate`"):
+        app_engine(Settings(home=tmp_path).app_database_url)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_app_database_names_the_command(settings: Settings) -> None:
+    with app_engine(settings.app_database_url).begin() as connection:
+        connection.execute(sa.text("DELETE FROM alembic_version"))
+    with pytest.raises(RevisionError, match="run `drafthouse migrate`"):
+        app_engine(settings.app_database_url)
+
+
+def test_a_newer_app_database_asks_for_a_newer_drafthouse(settings: Settings) -> None:
+    with app_engine(settings.app_database_url).begin() as connection:
+        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'app_9999'"))
+    with pytest.raises(RevisionError, match=r"newer Drafthouse .*app_9999.*: upgrade Drafthouse"):
+        app_engine(settings.app_database_url)
+    with pytest.raises(RevisionError, match="upgrade Drafthouse"):
+        migrate(settings)
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y"])
+def test_an_address_that_is_none_is_a_settings_error(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match="DRAFTHOUSE_DATABASE_URL"):
+        app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
+
+
+def test_a_database_server_that_is_away_is_a_sentence_without_the_password(tmp_path: Path) -> None:
+    url = "postgresql+pg8000://someone:secret@127.0.0.1:1/x"
+    with pytest.raises(UserError, match="cannot be opened") as caught:
+        app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
+    assert "secret" not in str(caught.value)
+
+
+def test_moments_come_back_in_utc_and_naive_ones_are_refused(settings: Settings) -> None:
+    engine = app_engine(settings.app_database_url)
+    with engine.begin() as connection:
+        add_job(connection, "j")
+        assert connection.execute(sa.select(jobs.c.submitted_at)).scalar() == NOW
+        with pytest.raises(sa.exc.StatementError, match="has no time zone"):
+            connection.execute(jobs.update().values(started_at=datetime(2026, 1, 1)))  # noqa: DTZ001 - on purpose
+
+
+def test_writers_that_read_first_wait_for_each_other_and_lose_nothing(settings: Settings) -> None:
+    engine = app_engine(settings.app_database_url)
+    with engine.begin() as connection:
+        add_job(connection, "j")
+
+    def count_up() -> None:
+        for _ in range(25):
+            with engine.begin() as connection:
+                tries = connection.execute(sa.select(jobs.c.tries)).scalar_one()
+                connection.execute(jobs.update().values(tries=tries + 1))
+
+    threads = [threading.Thread(target=count_up) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with engine.connect() as connection:
+        assert connection.execute(sa.select(jobs.c.tries)).scalar() == 100
+
+
+def test_a_reader_does_not_wait_for_a_writer(settings: Settings) -> None:
+    engine = app_engine(settings.app_database_url)
+    with engine.begin() as writer:
+        add_job(writer, "j")
+        with reading(engine).connect() as reader:
+            assert reader.execute(sa.select(sa.func.count()).select_from(jobs)).scalar() == 0
+
+
+def test_an_event_of_a_job_that_does_not_exist_is_refused(settings: Settings) -> None:
+    with app_engine(settings.app_database_url).begin() as connection, pytest.raises(sa.exc.IntegrityError):
+        connection.execute(job_events.insert().values(job_id="none", at=NOW, kind="x", detail=""))
