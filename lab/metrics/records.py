@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
 from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 #: The version of the bundle format written by this Drafthouse. Raise it when a reader must change.
 #: 2: telemetry has the engine, the host and its GPUs in it; a run knows its identity.
@@ -19,58 +22,138 @@ READABLE_FORMAT_VERSIONS = (1, 2, 3, 4)
 
 
 @dataclass(frozen=True)
+class FieldInfo:
+    """What a field of a record means. The bundle files and the warehouse's columns are generated from these."""
+
+    comment: str
+    unit: str | None
+    since_format: int  # the first version of the bundle format that has the field
+
+
+def _info(comment: str, unit: str | None = None, *, since: int = 1) -> dict[str, FieldInfo]:
+    """The metadata of a dataclass field, for `field_infos`."""
+    return {"info": FieldInfo(comment, unit, since)}
+
+
+def field_infos(record: type[DataclassInstance]) -> dict[str, FieldInfo]:
+    """Every field of RequestRecord or TelemetrySample by name, in the order of the columns."""
+    return {each.name: each.metadata["info"] for each in fields(record)}
+
+
+@dataclass(frozen=True)
 class RequestRecord:
     """One request of the measured window. None means unknown or never happened; it is never a zero in disguise."""
 
-    index: int  # place in the order of sending, from 0
-    prompt_id: str  # the same prompt has the same id in every arm
-    category: str | None
-    prompt: str
-    requested_output_tokens: int
-    intended_send_s: float  # when the load asked for it
-    sent_s: float | None  # when it left the client
-    first_token_s: float | None
-    end_s: float | None  # last byte, or the moment of failure
-    chunk_s: tuple[float, ...]  # arrival of each streamed chunk that carried output
-    chunk_tokens: tuple[int, ...] | None  # tokens in each of those chunks, where the server counts them
-    prompt_tokens: int | None  # from the server's usage
-    completion_tokens: int | None  # from the server's usage
-    finish_reason: str | None
-    error: str | None
-    output_text: str
-    spec_drafts: int | None = None  # verification rounds of this request
-    spec_draft_tokens: int | None = None
-    spec_accepted_tokens: int | None = None
-    sent_prompt_tokens: int | None = None  # as sent, counted here: without what a server puts around a prompt
-    output_token_ids: tuple[int, ...] | None = None  # of the tokenizer, where the server was asked and tells them
+    index: int = field(metadata=_info("position in the order of sending, from 0"))
+    prompt_id: str = field(metadata=_info("identifies the prompt: the same prompt has the same id in every arm"))
+    category: str | None = field(metadata=_info("category of the prompt, as its dataset names it"))
+    prompt: str = field(metadata=_info("the prompt that was sent"))
+    requested_output_tokens: int = field(metadata=_info("most tokens that the server may generate", "tokens"))
+    intended_send_s: float = field(
+        metadata=_info("when the load wanted it sent; like all times here, seconds since the window began", "s")
+    )
+    sent_s: float | None = field(metadata=_info("when it left the client", "s"))
+    first_token_s: float | None = field(metadata=_info("when the first output arrived", "s"))
+    end_s: float | None = field(metadata=_info("when the last byte arrived, or the request failed", "s"))
+    chunk_s: tuple[float, ...] = field(metadata=_info("when each streamed chunk with output arrived", "s"))
+    chunk_tokens: tuple[int, ...] | None = field(
+        metadata=_info("tokens in each of those chunks; null if the server does not count them", "tokens")
+    )
+    prompt_tokens: int | None = field(metadata=_info("length of the prompt in the server's usage", "tokens"))
+    completion_tokens: int | None = field(metadata=_info("length of the output in the server's usage", "tokens"))
+    finish_reason: str | None = field(metadata=_info("why the output ended, as the server reports it"))
+    error: str | None = field(metadata=_info("why the request failed; null if it succeeded"))
+    output_text: str = field(metadata=_info("the text that came back"))
+    spec_drafts: int | None = field(
+        default=None, metadata=_info("verification rounds of this request, as the server reports them", "rounds")
+    )
+    spec_draft_tokens: int | None = field(default=None, metadata=_info("tokens drafted for this request", "tokens"))
+    spec_accepted_tokens: int | None = field(
+        default=None, metadata=_info("drafted tokens accepted for this request", "tokens")
+    )
+    sent_prompt_tokens: int | None = field(
+        default=None,
+        metadata=_info(
+            "length of the prompt as sent, counted by the client; a smaller prompt_tokens means that the server "
+            "truncated the prompt, null that the client could not count",
+            "tokens",
+            since=3,
+        ),
+    )
+    output_token_ids: tuple[int, ...] | None = field(
+        default=None,
+        metadata=_info(
+            "the output as token ids of the target's tokenizer; null if it was not greedy or the engine does not "
+            "report them",
+            since=4,
+        ),
+    )
 
 
 @dataclass(frozen=True)
 class TelemetrySample:
     """One second of the measured window: the client's own figures, then what the probes saw at its end.
 
-    None where a probe has nothing to read: no GPU, an engine that does not tell. Figures of GPUs are those of all GPUs
-    that the engine uses, together.
+    None if a probe has nothing to read: no GPU, or an engine that does not report the figure. GPU figures are those of
+    all GPUs that the engine uses, together.
     """
 
-    t_s: float
-    loop_lag_ms: float  # worst lag of the client's event loop in this second
-    requests_in_flight: int
-    requests_done: int
-    chunks_received: int
-    engine_running: int | None = None  # requests the engine works on, as it says itself
-    engine_waiting: int | None = None  # requests in the engine's own queue
-    kv_cache_usage: float | None = None  # share of the engine's KV cache in use, 0 to 1
-    host_cpu_percent: float | None = None  # of all processors of the client's host, since the sample before
-    host_memory_used_bytes: int | None = None
-    gpu_utilisation_percent: float | None = None  # mean
-    gpu_memory_used_bytes: int | None = None  # sum
-    gpu_power_w: float | None = None  # sum
-    gpu_sm_clock_mhz: float | None = None  # of the slowest
-    gpu_memory_clock_mhz: float | None = None  # of the slowest
-    gpu_temperature_c: float | None = None  # of the hottest
-    gpu_throttle_reasons: str | None = None  # NVML's, of any of them, joined by commas; "" where there is none
-    gpu_other_processes: int | None = None  # that compute on them and are not the engine's
+    t_s: float = field(metadata=_info("seconds since the window began", "s"))
+    loop_lag_ms: float = field(metadata=_info("worst lag of the client's event loop in this second", "ms"))
+    requests_in_flight: int = field(metadata=_info("requests sent and not yet fully answered", "requests"))
+    requests_done: int = field(metadata=_info("requests ended since the window began", "requests"))
+    chunks_received: int = field(metadata=_info("streamed chunks received since the window began", "chunks"))
+    engine_running: int | None = field(
+        default=None, metadata=_info("requests the engine worked on, as it reports itself", "requests", since=2)
+    )
+    engine_waiting: int | None = field(
+        default=None, metadata=_info("requests in the engine's own queue", "requests", since=2)
+    )
+    kv_cache_usage: float | None = field(
+        default=None, metadata=_info("share of the engine's KV cache in use, 0 to 1", "fraction", since=2)
+    )
+    host_cpu_percent: float | None = field(
+        default=None,
+        metadata=_info("use of all processors of the client's host since the previous sample", "percent", since=2),
+    )
+    host_memory_used_bytes: int | None = field(
+        default=None, metadata=_info("memory of the client's host that is in use", "bytes", since=2)
+    )
+    gpu_utilisation_percent: float | None = field(
+        default=None,
+        metadata=_info("share of the time in which the GPUs computed, mean of the engine's GPUs", "percent", since=2),
+    )
+    gpu_memory_used_bytes: int | None = field(
+        default=None, metadata=_info("memory in use, sum of the engine's GPUs", "bytes", since=2)
+    )
+    gpu_power_w: float | None = field(
+        default=None, metadata=_info("power drawn, sum of the engine's GPUs", "W", since=2)
+    )
+    gpu_sm_clock_mhz: float | None = field(
+        default=None, metadata=_info("multiprocessor clock of the slowest of the engine's GPUs", "MHz", since=2)
+    )
+    gpu_memory_clock_mhz: float | None = field(
+        default=None, metadata=_info("memory clock of the slowest of the engine's GPUs", "MHz", since=2)
+    )
+    gpu_temperature_c: float | None = field(
+        default=None, metadata=_info("temperature of the hottest of the engine's GPUs", "°C", since=2)
+    )
+    gpu_throttle_reasons: str | None = field(
+        default=None,
+        metadata=_info(
+            "NVML's reasons for which the clocks of any of the engine's GPUs are held back, joined by commas; empty "
+            "if there are none",
+            since=2,
+        ),
+    )
+    gpu_other_processes: int | None = field(
+        default=None,
+        metadata=_info(
+            "processes other than the engine's that computed on its GPUs; null if it cannot be told",
+            "processes",
+            since=3,
+        ),
+    )
 
 
 class ServerCounters(Frozen):

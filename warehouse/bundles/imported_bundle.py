@@ -10,42 +10,29 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
+from warehouse.bundles.record_table import arrow_schema, read_records, write_records
 from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundles, write_whole
 from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
+from warehouse.schema.column import record_kinds
 
 SOURCE_FOLDER = "source"
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
-_REQUEST_FIELDS: list[pa.Field[Any]] = [
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("error", pa.string()),
-    pa.field("sent_s", pa.float64()),
-    pa.field("ttft_ms", pa.float64()),
-    pa.field("tpot_ms", pa.float64()),
-    pa.field("e2e_ms", pa.float64()),
-    pa.field("chunk_gaps_ms", pa.list_(pa.float64())),
-    pa.field("token_gaps_ms", pa.list_(pa.float64())),
-    pa.field("prompt_tokens", pa.int64()),
-    pa.field("completion_tokens", pa.int64()),
-    pa.field("output_text", pa.string()),
-    pa.field("spec_drafts", pa.int64()),
-    pa.field("spec_draft_tokens", pa.int64()),
-    pa.field("spec_accepted_tokens", pa.int64()),
-]
-_REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS)
+#: Counts are 64 bits wide, because a file may hold any.
+_REQUESTS_SCHEMA = arrow_schema(
+    {name: "bigint?" if kind == "int?" else kind for name, kind in record_kinds(ImportedRequest).items()}
+)
 
 
 class ImportedRecord(Frozen):
@@ -107,8 +94,7 @@ def _filler(
     def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         if run.requests is not None:
-            rows = [asdict(request) for request in run.requests]
-            pq.write_table(pa.Table.from_pylist(rows, schema=_REQUESTS_SCHEMA), writing / REQUESTS_FILE)
+            write_records(writing / REQUESTS_FILE, run.requests, _REQUESTS_SCHEMA)
         (writing / SOURCE_FOLDER).mkdir()
         for source in (run.source, *run.companions):
             _keep(writing / SOURCE_FOLDER / source.sha256, source, sources, kept)
@@ -134,7 +120,7 @@ def read_imported(folder: Path) -> ImportedBundle:
         if not _SHA256.fullmatch(source.sha256) or not (folder / SOURCE_FOLDER / source.sha256).is_file():
             raise BundleError(f"{folder}: the file that it was imported from is not in it")
     path = folder / REQUESTS_FILE
-    requests = _read_requests(path) if path.exists() else None
+    requests = read_records(path, ImportedRequest, _REQUESTS_SCHEMA) if path.exists() else None
     return ImportedBundle(folder, record, replace(record.run, requests=requests))
 
 
@@ -144,19 +130,3 @@ def read_record(folder: Path) -> ImportedRecord:
         return ImportedRecord.model_validate_json((folder / RUN_FILE).read_bytes())
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
-
-
-def _read_requests(path: Path) -> tuple[ImportedRequest, ...]:
-    try:
-        rows: Sequence[dict[str, Any]] = pq.read_table(path, schema=_REQUESTS_SCHEMA).to_pylist()
-    except (OSError, pa.ArrowException) as error:
-        raise BundleError(f"{path} cannot be read: {error}") from None
-    return tuple(map(_request, rows))
-
-
-def _request(row: dict[str, Any]) -> ImportedRequest:
-    return ImportedRequest(**{key: _frozen(value) for key, value in row.items()})
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

@@ -12,80 +12,42 @@ import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.records import READABLE_FORMAT_VERSIONS, RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.records import (
+    BUNDLE_FORMAT_VERSION,
+    READABLE_FORMAT_VERSIONS,
+    RequestRecord,
+    RunRecord,
+    TelemetrySample,
+    field_infos,
+)
+from warehouse.bundles.record_table import arrow_schema, read_records, write_records
+from warehouse.schema.column import record_kinds
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
 
-_REQUEST_FIELDS_1: list[pa.Field[Any]] = [
-    pa.field("index", pa.int32(), nullable=False),
-    pa.field("prompt_id", pa.string(), nullable=False),
-    pa.field("category", pa.string()),
-    pa.field("prompt", pa.string(), nullable=False),
-    pa.field("requested_output_tokens", pa.int32(), nullable=False),
-    pa.field("intended_send_s", pa.float64(), nullable=False),
-    pa.field("sent_s", pa.float64()),
-    pa.field("first_token_s", pa.float64()),
-    pa.field("end_s", pa.float64()),
-    pa.field("chunk_s", pa.list_(pa.float64()), nullable=False),
-    pa.field("chunk_tokens", pa.list_(pa.int32())),
-    pa.field("prompt_tokens", pa.int32()),
-    pa.field("completion_tokens", pa.int32()),
-    pa.field("finish_reason", pa.string()),
-    pa.field("error", pa.string()),
-    pa.field("output_text", pa.string(), nullable=False),
-    pa.field("spec_drafts", pa.int32()),
-    pa.field("spec_draft_tokens", pa.int32()),
-    pa.field("spec_accepted_tokens", pa.int32()),
-]
-_REQUEST_FIELDS_3: list[pa.Field[Any]] = [pa.field("sent_prompt_tokens", pa.int32())]
-_REQUEST_FIELDS_4: list[pa.Field[Any]] = [pa.field("output_token_ids", pa.list_(pa.int32()))]
-_TELEMETRY_FIELDS_1: list[pa.Field[Any]] = [
-    pa.field("t_s", pa.float64(), nullable=False),
-    pa.field("loop_lag_ms", pa.float64(), nullable=False),
-    pa.field("requests_in_flight", pa.int32(), nullable=False),
-    pa.field("requests_done", pa.int32(), nullable=False),
-    pa.field("chunks_received", pa.int32(), nullable=False),
-]
-_TELEMETRY_FIELDS_2: list[pa.Field[Any]] = [
-    pa.field("engine_running", pa.int32()),
-    pa.field("engine_waiting", pa.int32()),
-    pa.field("kv_cache_usage", pa.float64()),
-    pa.field("host_cpu_percent", pa.float64()),
-    pa.field("host_memory_used_bytes", pa.int64()),
-    pa.field("gpu_utilisation_percent", pa.float64()),
-    pa.field("gpu_memory_used_bytes", pa.int64()),
-    pa.field("gpu_power_w", pa.float64()),
-    pa.field("gpu_sm_clock_mhz", pa.float64()),
-    pa.field("gpu_memory_clock_mhz", pa.float64()),
-    pa.field("gpu_temperature_c", pa.float64()),
-    pa.field("gpu_throttle_reasons", pa.string()),
-]
-_TELEMETRY_FIELDS_3: list[pa.Field[Any]] = [pa.field("gpu_other_processes", pa.int32())]
-REQUESTS_SCHEMA = pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3 + _REQUEST_FIELDS_4)
-TELEMETRY_SCHEMA = pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2 + _TELEMETRY_FIELDS_3)
-#: What each format that can be read has in its files; what it lacks is unknown.
-_REQUESTS_OF_FORMAT = {
-    1: pa.schema(_REQUEST_FIELDS_1),
-    2: pa.schema(_REQUEST_FIELDS_1),
-    3: pa.schema(_REQUEST_FIELDS_1 + _REQUEST_FIELDS_3),
-    4: REQUESTS_SCHEMA,
-}
-_TELEMETRY_OF_FORMAT = {
-    1: pa.schema(_TELEMETRY_FIELDS_1),
-    2: pa.schema(_TELEMETRY_FIELDS_1 + _TELEMETRY_FIELDS_2),
-    3: TELEMETRY_SCHEMA,
-    4: TELEMETRY_SCHEMA,
-}
+
+def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
+    """The Parquet schema of the records in this version of the format: older ones lack some fields."""
+    kinds, infos = record_kinds(record), field_infos(record)
+    return arrow_schema({name: kind for name, kind in kinds.items() if infos[name].since_format <= version})
+
+
+_REQUESTS_SCHEMAS = {version: _schema(RequestRecord, version) for version in READABLE_FORMAT_VERSIONS}
+_TELEMETRY_SCHEMAS = {version: _schema(TelemetrySample, version) for version in READABLE_FORMAT_VERSIONS}
+
+
+class _FormatVersion(BaseModel):
+    """The one field of `run.json` that is read first: a newer format may have fields that RunRecord forbids."""
+
+    format_version: int
 
 
 @dataclass(frozen=True)
@@ -116,8 +78,8 @@ def write_bundle(
 
     def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(run.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        _write_table(writing / REQUESTS_FILE, requests, REQUESTS_SCHEMA)
-        _write_table(writing / TELEMETRY_FILE, telemetry, TELEMETRY_SCHEMA)
+        write_records(writing / REQUESTS_FILE, requests, _REQUESTS_SCHEMAS[BUNDLE_FORMAT_VERSION])
+        write_records(writing / TELEMETRY_FILE, telemetry, _TELEMETRY_SCHEMAS[BUNDLE_FORMAT_VERSION])
         if log is None:
             (writing / LOG_FILE).touch()
         else:
@@ -159,32 +121,31 @@ def _put(writing: Path, final: Path) -> None:
     fsync(final.parent)
 
 
-def _write_table(path: Path, rows: Sequence[RequestRecord] | Sequence[TelemetrySample], schema: pa.Schema) -> None:
-    pq.write_table(pa.Table.from_pylist([asdict(row) for row in rows], schema=schema), path)
-
-
 def read_bundle(folder: Path) -> Bundle:
     """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
     run = read_run(folder)
-    requests = _read_table(folder / REQUESTS_FILE, _REQUESTS_OF_FORMAT[run.format_version])
-    telemetry = _read_table(folder / TELEMETRY_FILE, _TELEMETRY_OF_FORMAT[run.format_version])
-    return Bundle(folder, run, tuple(map(_request, requests)), tuple(TelemetrySample(**row) for row in telemetry))
+    requests = read_records(folder / REQUESTS_FILE, RequestRecord, _REQUESTS_SCHEMAS[run.format_version])
+    telemetry = read_records(folder / TELEMETRY_FILE, TelemetrySample, _TELEMETRY_SCHEMAS[run.format_version])
+    return Bundle(folder, run, requests, telemetry)
 
 
 def read_run(folder: Path) -> RunRecord:
     """Read `run.json` alone. Raises BundleError."""
     try:
-        run = RunRecord.model_validate_json((folder / RUN_FILE).read_bytes())
+        content = (folder / RUN_FILE).read_bytes()
+        _refuse_other_format(folder, _FormatVersion.model_validate_json(content).format_version)
+        return RunRecord.model_validate_json(content)
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
-    if run.format_version not in READABLE_FORMAT_VERSIONS:
+
+
+def _refuse_other_format(folder: Path, version: int) -> None:
+    if version not in READABLE_FORMAT_VERSIONS:
         *earlier, newest = map(str, READABLE_FORMAT_VERSIONS)
-        readable = f"{', '.join(earlier)} and {newest}"
         raise BundleError(
-            f"{folder} has bundle format {run.format_version}; this Drafthouse reads {readable}: "
+            f"{folder} has bundle format {version}; this Drafthouse reads {', '.join(earlier)} and {newest}: "
             "use the Drafthouse that wrote it, or a newer one"
         )
-    return run
 
 
 def read_log(folder: Path) -> bytes | None:
@@ -193,21 +154,6 @@ def read_log(folder: Path) -> bytes | None:
         return (folder / LOG_FILE).read_bytes() or None
     except OSError as error:
         raise BundleError(f"{folder / LOG_FILE} cannot be read: {error}") from None
-
-
-def _request(row: dict[str, Any]) -> RequestRecord:
-    return RequestRecord(**{key: _frozen(value) for key, value in row.items()})
-
-
-def _read_table(path: Path, schema: pa.Schema) -> list[dict[str, Any]]:
-    try:
-        return list(pq.read_table(path, schema=schema).to_pylist())
-    except (OSError, pa.ArrowException) as error:
-        raise BundleError(f"{path} cannot be read: {error}") from None
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def find_bundles(root: Path) -> Iterator[Path]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
-from typing import Any
+from types import NoneType, UnionType
+from typing import Any, get_args, get_type_hints
 
 import pyarrow as pa
 import sqlalchemy as sa
@@ -25,6 +26,38 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
 }
 
 
+#: The kind of column that holds a field of a dataclass, by the field's type without `None`.
+_KIND_OF_TYPE: dict[Any, str] = {
+    str: "text",
+    int: "int",
+    float: "double",
+    bool: "bool",
+    tuple[str, ...]: "texts",
+    tuple[int, ...]: "ints",
+    tuple[float, ...]: "doubles",
+}
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    return KINDS[kind.removesuffix("?")][1]
+
+
+def is_nullable(kind: str) -> bool:
+    return kind.endswith("?")
+
+
+def record_kinds(record: type) -> dict[str, str]:
+    """The kind of each field of a dataclass, in order, from its type; amounts of bytes are 64 bits wide."""
+    return {name: _kind(name, hint) for name, hint in get_type_hints(record).items()}
+
+
+def _kind(name: str, hint: Any) -> str:
+    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    [type_] = [member for member in members if member is not NoneType]
+    kind = "bigint" if type_ is int and name.endswith("_bytes") else _KIND_OF_TYPE[type_]
+    return f"{kind}?" if NoneType in members else kind
+
+
 @dataclass(frozen=True)
 class Column:
     """`kind` is one of KINDS, with a question mark where null is allowed. `value` reads it from the row's record."""
@@ -36,7 +69,11 @@ class Column:
 
     @property
     def nullable(self) -> bool:
-        return self.kind.endswith("?")
+        return is_nullable(self.kind)
+
+    def or_null(self) -> Column:
+        """The same column with null allowed."""
+        return self if self.nullable else replace(self, kind=f"{self.kind}?")
 
     @property
     def types(self) -> tuple[Any, pa.DataType]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import BundleError
-from lab.metrics.records import RequestRecord, TelemetrySample
+from lab.metrics.records import RequestRecord, TelemetrySample, field_infos
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import old_bundle, request, run_record, second_bundle, third_bundle, write_run
-from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, find_bundles, read_bundle, read_log, write_bundle
+from warehouse.bundles.run_bundle import (
+    REQUESTS_FILE,
+    RUN_FILE,
+    TELEMETRY_FILE,
+    find_bundles,
+    read_bundle,
+    read_log,
+    write_bundle,
+)
 
 _SAMPLES = st.builds(
     TelemetrySample,
@@ -71,9 +81,75 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
 
 
 def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
-    folder = write_run(tmp_path, format_version=5)
+    """A newer format may have fields that this Drafthouse does not know."""
+    folder = write_run(tmp_path)
+    record = json.loads((folder / RUN_FILE).read_text())
+    (folder / RUN_FILE).write_text(json.dumps(record | {"format_version": 5, "a_new_field": 1}))
     with pytest.raises(BundleError, match="reads 1, 2, 3 and 4: use the Drafthouse that wrote it, or a newer one"):
         read_bundle(folder)
+
+
+#: The columns of the Parquet files as the first format had them, and what later formats added at their end. Files on
+#: disk have these: a change here is a new version of the format.
+_REQUESTS = {
+    1: """index: int32 not null
+prompt_id: string not null
+category: string
+prompt: string not null
+requested_output_tokens: int32 not null
+intended_send_s: double not null
+sent_s: double
+first_token_s: double
+end_s: double
+chunk_s: list<element: double> not null
+chunk_tokens: list<element: int32>
+prompt_tokens: int32
+completion_tokens: int32
+finish_reason: string
+error: string
+output_text: string not null
+spec_drafts: int32
+spec_draft_tokens: int32
+spec_accepted_tokens: int32""",
+    3: "sent_prompt_tokens: int32",
+    4: "output_token_ids: list<element: int32>",
+}
+_TELEMETRY = {
+    1: """t_s: double not null
+loop_lag_ms: double not null
+requests_in_flight: int32 not null
+requests_done: int32 not null
+chunks_received: int32 not null""",
+    2: """engine_running: int32
+engine_waiting: int32
+kv_cache_usage: double
+host_cpu_percent: double
+host_memory_used_bytes: int64
+gpu_utilisation_percent: double
+gpu_memory_used_bytes: int64
+gpu_power_w: double
+gpu_sm_clock_mhz: double
+gpu_memory_clock_mhz: double
+gpu_temperature_c: double
+gpu_throttle_reasons: string""",
+    3: "gpu_other_processes: int32",
+}
+
+
+def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) -> None:
+    folder = write_run(tmp_path)
+    for file, added in ((REQUESTS_FILE, _REQUESTS), (TELEMETRY_FILE, _TELEMETRY)):
+        written = pq.read_schema(folder / file)
+        columns = [f"{each.name}: {each.type}{'' if each.nullable else ' not null'}" for each in written]
+        assert columns == "\n".join(added.values()).split("\n")
+
+
+@pytest.mark.parametrize(
+    ("record", "added"), [(RequestRecord, _REQUESTS), (TelemetrySample, _TELEMETRY)], ids=["requests", "telemetry"]
+)
+def test_each_field_says_in_which_format_it_came(record: type[RequestRecord], added: dict[int, str]) -> None:
+    since = {line.split(":")[0]: version for version, lines in added.items() for line in lines.split("\n")}
+    assert {name: info.since_format for name, info in field_infos(record).items()} == since
 
 
 def test_a_bundle_of_the_first_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
