@@ -56,8 +56,7 @@ def settings() -> Settings:
 
 @st.cache_resource(show_spinner=False, max_entries=1)
 def _engine(url: str) -> sa.Engine:
-    del url  # the key: another database is another engine
-    return app_engine(settings().app_database_url)
+    return app_engine(url)
 
 
 def engine() -> sa.Engine:
