@@ -118,7 +118,7 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
         warehouse.execute("UPDATE verdicts SET is_valid = run_id <> 'invalid'")
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = con.execute("SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id").fetchall()
     assert [run_id for (run_id,) in found] == ["another cell", "another job", "last valid"]
 
@@ -138,7 +138,7 @@ def test_runs_from_before_workloads_had_names_are_labelled_by_what_they_measured
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
         warehouse.execute("UPDATE runs SET workload = NULL, dataset = 'prompts' WHERE run_id = 'a'")
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         rows = con.execute(
             "SELECT run_id, workload_label, closed_loop FROM results WHERE origin = 'measured' ORDER BY 1"
         )
@@ -151,7 +151,7 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
         tokens = after["generation_tokens"]
         write(settings, "draft", 0, tokens, counters_before=counters(), counters_after=counters(**after), **names)
     ingest_all(settings)
-    with open_warehouse(settings) as con:
+    with open_warehouse(settings.warehouse_file) as con:
         found = queries.acceptance_per_position(con, "job-1")
     assert found["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
 
