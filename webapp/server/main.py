@@ -9,7 +9,7 @@ import streamlit as st
 from webapp.server import first_paint
 from webapp.server.navigation import sections
 from webapp.server.script_lock import PAGES
-from webapp.shared import link
+from webapp.shared import url_widgets
 
 STATIC = Path(__file__).parents[1] / "static"
 
@@ -18,5 +18,5 @@ with PAGES.turn():
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
     page = st.navigation(sections())
     if first_paint.begin(page.url_path):
-        link.follow(page.url_path)
+        url_widgets.follow_link(page.url_path)
     page.run()

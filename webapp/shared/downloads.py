@@ -11,8 +11,9 @@ import streamlit as st
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import pin_dialog
-from webapp.shared import figure_files, published_data, table_files
-from webapp.shared.about import SOURCE, About, View
+from webapp.shared import files, published_data
+from webapp.shared.files import SOURCE, About
+from webapp.shared.url_params import View
 
 
 def about(title: str, note: str, view: View) -> About:
@@ -41,8 +42,8 @@ def show_files(figure: Figure, told: About, mode: Mode) -> None:
         return
     with menu:
         if figure.panels:
-            _button("PNG", lambda: figure_files.png(figure, told, mode), told, "image/png", figure.key)
-            _button("SVG", lambda: figure_files.svg(figure, told, mode), told, "image/svg+xml", figure.key)
+            _button("PNG", lambda: files.png(figure, told, mode), told, "image/png", figure.key)
+            _button("SVG", lambda: files.svg(figure, told, mode), told, "image/svg+xml", figure.key)
         _rows(figure.rows, told, figure.key)
 
 
@@ -53,8 +54,8 @@ def show_table_buttons(frame: pd.DataFrame, title: str, view: View, key: str) ->
 
 
 def _rows(frame: pd.DataFrame, told: About, key: str) -> None:
-    _button("CSV", lambda: table_files.csv(frame, told), told, "text/csv", key)
-    _button("Parquet", lambda: table_files.parquet(frame, told), told, "application/vnd.apache.parquet", key)
+    _button("CSV", lambda: files.csv(frame, told), told, "text/csv", key)
+    _button("Parquet", lambda: files.parquet(frame, told), told, "application/vnd.apache.parquet", key)
 
 
 def _button(kind: str, make: Any, told: About, mime: str, key: str) -> None:

@@ -14,7 +14,7 @@ from webapp.shared.text import literal
 
 
 @contextmanager
-def said_here() -> Iterator[None]:
+def show_user_errors() -> Iterator[None]:
     """Show a UserError, or a database that went away, where the page is, and end the page there."""
     try:
         yield

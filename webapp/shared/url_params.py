@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,20 @@ class Param:
     label: str
     noun: str
     always_in_url: bool = False  # else the first option leaves the URL clean
+
+
+@dataclass(frozen=True)
+class View:
+    """A page and the parameters of its link. `page` is its path in the URL."""
+
+    page: str
+    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    @property
+    def link(self) -> str:
+        """Relative to the app: `results?job=...`."""
+        query = urlencode(self.parameters, doseq=True)
+        return f"{self.page}?{query}" if query else self.page
 
 
 JOB = Param("job", "Study", "study", always_in_url=True)
@@ -63,7 +79,7 @@ SLICED: dict[str, Param] = {
 VALIDITY = Param("validity", "Validity", "validity")
 BEGUN_FROM = Param("from", "Begun on or after", "first day")
 BEGUN_TO = Param("to", "Begun on or before", "last day")
-#: Tabs (`webapp.shared.open_tabs`), on each page those of its own.
+#: Tabs (`url_widgets.show_tabs`): each page has its own.
 RESULTS_TAB = Param("results_tab", "Table", "table")
 COMPARE_TAB = Param("compare_tab", "Table", "table")
 COST_TAB = Param("cost_tab", "Table", "table")

@@ -7,15 +7,18 @@ value that a link asks for and that is not there any more is said beside the wid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 import streamlit as st
 
-from webapp.shared.link import bound, missing_key
+from webapp.server.first_paint import PAGE
 from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
+
+#: Key in the session's state: by page, the parameters that were chosen by there so far.
+_HAD = "link-had"
 
 
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
@@ -162,3 +165,39 @@ def _put_into_url(param: Param, value: str) -> None:
 
 def forget_missing(param: Param) -> None:
     st.session_state.pop(missing_key(param.key), None)
+
+
+def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
+    """`parts`: what shows each tab, by its name. The first is open where neither the link nor the reader chose one."""
+    note_missing(param, list(parts))
+    tabs = st.tabs(list(parts), **bound(param.key))
+    say_missing(param)
+    for tab, show_part in zip(tabs, parts.values(), strict=True):
+        if tab.open:
+            with tab:
+                show_part()
+
+
+def bound(key: str) -> dict[str, Any]:
+    """Of a widget whose value the URL carries: it belongs to the view of the page that is shown."""
+    st.session_state.setdefault(_HAD, {}).setdefault(st.session_state.get(PAGE), set()).add(key)
+    return {"key": key, "bind": "query-params"}
+
+
+def missing_key(key: str) -> str:
+    """In the session's state: what was asked for in vain for this parameter."""
+    return f"missing-{key}"
+
+
+def follow_link(page: str) -> None:
+    """On a page that was just opened: a link tells all of its view, so what was chosen there before counts no longer.
+
+    On its way back a browser passes through URLs of a page with another one's parameters: these are no links. Between
+    pages that have a parameter in common Streamlit tells of no link: what was chosen for the rest stays.
+    """
+    had: dict[str, set[str]] = st.session_state.get(_HAD, {})
+    here, asked = had.get(page, set()), set(st.query_params) & set().union(*had.values())
+    if asked and (not here or asked & here):
+        for key in here | asked:
+            st.session_state.pop(key, None)
+            st.session_state.pop(missing_key(key), None)

@@ -64,9 +64,9 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     app = open_page("compare", job=job_id, metric="Cost per million output tokens")
     assert "price" in words(app)
 
-    made = figures.drawn({"job": (job_id,)}, "light")
+    made = figures.figures({"job": (job_id,)}, "light")
     assert [figure.key for figure in made] == ["heat", "break-even", "positions", "ecdf"]
-    again = figures.drawn({"job": (job_id,)}, "light")
+    again = figures.figures({"job": (job_id,)}, "light")
     assert all(one is other for one, other in zip(made, again, strict=True))
 
 

@@ -104,7 +104,7 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     label = url_params.job_label(three_arms().name, job_id)
     for mark in MARKS:
         parameters = {"mark": [str(mark)], "study": [label]}
-        (figure,) = figures.drawn(parameters, "light")
+        (figure,) = figures.figures(parameters, "light")
         shown = figures.shown(parameters, "light")
         arms = ["no draft", "draft", "a first by name"]
         drafting = mark == "Scatter"  # against the acceptance length, which the baseline has not

@@ -5,6 +5,7 @@ import pytest
 
 from tests.webapp import frames
 from webapp.pages.results import summary
+from webapp.shared.cards import Card
 
 
 def test_the_best_cell_is_the_candidates_highest_ratio() -> None:
@@ -65,9 +66,7 @@ def test_an_arm_that_always_pays_or_never_does_is_said_to() -> None:
 
 def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
     results = pd.DataFrame({"status": ["completed", "completed", "failed"], "requests_completed": [8, 16, None]})
-    assert summary.runs_card(results, 4) == summary.Card(
-        "Runs measured", "2 of 4", "1 run failed, 24 requests answered"
-    )
+    assert summary.runs_card(results, 4) == Card("Runs measured", "2 of 4", "1 run failed, 24 requests answered")
     assert summary.runs_card(results, None).value == "2"
 
 

@@ -9,8 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import UserError
-from webapp.charts import panels as figures
-from webapp.charts import predicted
+from webapp.charts import panels, predicted
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import Mode
@@ -40,7 +39,7 @@ def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
     return cost
 
 
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Predicted against measured, where there is something to draw.
 
     Raises KeyError where the parameters name no study; UserError without a comparison.
@@ -56,16 +55,16 @@ def _figure(publication: published_data.Publication, job_id: str, cost: float | 
     rows = advice_rows.runs(advice_data.found(job_id, cost).runs)
     runs = published_data.results(job_id)
     about = pd.DataFrame({"arm": runs["arm"], "is_baseline": runs["is_baseline"].eq(other=True)})
-    styles = figures.styles_of(about, mode, published_data.arms(job_id))
+    styles = panels.styles_of(about, mode, published_data.arms(job_id))
     parts = [(title, advice_rows.against(rows, *columns)) for *columns, title in _PANELS]
     there = arms_drawn(pd.concat([part for _, part in parts]), [style.arm for style in styles])
     shown = tuple(style for style in styles if style.arm in there)
-    panels: tuple[Panel, ...] = tuple(
+    drawn: tuple[Panel, ...] = tuple(
         (title.split(" (")[0], predicted.panel(part, title, shown, mode)) for title, part in parts if not part.empty
     )
-    if not panels:
+    if not drawn:
         return None
     note = "a mark a run; from the acceptance of the first position" + (
         "" if cost is None else f", at a draft's cost of {cost:g} target steps"
     )
-    return Figure("predicted", "Predicted against measured", note, shown, panels, rows)
+    return Figure("predicted", "Predicted against measured", note, shown, drawn, rows)

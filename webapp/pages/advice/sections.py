@@ -15,14 +15,15 @@ from webapp.pages.advice import figures as advice_figures
 from webapp.pages.advice import rows as advice_rows
 from webapp.pages.advice import tables
 from webapp.pages.advice.data import Found
-from webapp.pages.results import sections
-from webapp.pages.results.summary import Card
 from webapp.pages.submit.start import FROM_JOB, Start
-from webapp.shared import drawing, open_tabs, published_data, url_params, url_widgets
-from webapp.shared.about import View
-from webapp.shared.link import bound
+from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.cards import Card, show_cards
+from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.page_files import page_file
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, span, times
+from webapp.shared.url_params import View
+from webapp.shared.url_widgets import bound
 
 _ICONS = {
     "enable": ":green[:material/check_circle:]",
@@ -39,7 +40,7 @@ def choose() -> dict[str, Sequence[str]]:
     """The study, and the cost of drafting. Raises UserError for a cost that a link gives and that is none."""
     study, cost = st.columns([3.2, 1])
     with study:
-        label = url_widgets.choose(url_params.JOB, sections.labels(published_data.studies_with_results()))
+        job_id = study_picker.choose_study()
     if url_params.DRAFT_COST not in st.session_state:
         advice_figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
     with cost:
@@ -55,7 +56,7 @@ def choose() -> dict[str, Sequence[str]]:
             "concurrency.",
         )
     url_widgets.say_missing(url_params.JOB)
-    asked: dict[str, Sequence[str]] = {url_params.JOB.key: (url_params.job_id_of(label),)}
+    asked: dict[str, Sequence[str]] = {url_params.JOB.key: (job_id,)}
     return asked if told is None else asked | {url_params.DRAFT_COST: (f"{told:g}",)}
 
 
@@ -70,7 +71,7 @@ def show_nothing(found: Found) -> None:
         st.stop()
 
 
-def show_cards(found: Found) -> None:
+def show_summary(found: Found) -> None:
     rows = advice_rows.verdicts(found.advice, found.measured)
     told = rows["action"].value_counts()
     places = f"of {count(len(rows), 'workload and load', 'workloads and loads')}"
@@ -80,7 +81,7 @@ def show_cards(found: Found) -> None:
         bounds = f" ({span(row['low'], row['high'])})" if row["low"] == row["low"] else ""
         where = f"{row['arm']} with k = {row['k']:.0f} on {row['workload']}, {row['pattern']}{bounds}"
         cards.append(Card("Greatest sure speed-up", times(row["speedup"]), where))
-    drawing.show_cards(cards)
+    show_cards(cards)
 
 
 def show_verdicts(found: Found, job_id: str) -> None:
@@ -149,29 +150,29 @@ def show_next(found: Found, job_id: str) -> None:
 def show_tables(found: Found, view: View) -> None:
     def show_verdicts() -> None:
         rows = tables.verdicts(advice_rows.verdicts(found.advice, found.measured))
-        drawing.show_table(rows, tables.VERDICTS, "The verdict of each workload and load", view, "advice")
+        show_table(rows, tables.VERDICTS, "The verdict of each workload and load", view, "advice")
 
     def show_runs() -> None:
         title = "Each run beside its prediction"
-        drawing.show_table(advice_rows.runs(found.runs), tables.RUNS, title, view, "predictions")
+        show_table(advice_rows.runs(found.runs), tables.RUNS, title, view, "predictions")
 
     def show_checklist() -> None:
         rows = advice_rows.checklist(found.advice)
         if rows.empty:
             st.caption("No rule of thumb says anything about these runs.")
         else:
-            drawing.show_table(rows, tables.CHECKLIST, "Rules of thumb", view, "checklist")
+            show_table(rows, tables.CHECKLIST, "Rules of thumb", view, "checklist")
 
-    open_tabs.show(
+    url_widgets.show_tabs(
         url_params.ADVICE_TAB,
         {"Verdicts": show_verdicts, "Predicted and measured": show_runs, "Practice checklist": show_checklist},
     )
 
 
 def show_figure(asked: Mapping[str, Sequence[str]], view: View) -> None:
-    mode = drawing.mode()
-    figures = advice_figures.drawn(asked, mode)
+    mode = colour_mode()
+    figures = advice_figures.figures(asked, mode)
     if not figures:
         st.caption("Nothing is predicted: the runs do not tell the acceptance of their first position.")
         return
-    drawing.show_figures(figures, mode, view)
+    show_figures(figures, mode, view)

@@ -35,7 +35,7 @@ _MAX_FIGURES = 256
 _MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
 
 
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """The heat map, ratios against concurrency, acceptance, latencies: each only where there is something to draw.
 
     Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison.

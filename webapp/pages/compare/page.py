@@ -5,14 +5,14 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.compare import figures, outputs, sections, selection
-from webapp.pages.results import sections as results_sections
-from webapp.shared.about import View
-from webapp.shared.errors import said_here
+from webapp.shared import study_picker
+from webapp.shared.errors import show_user_errors
+from webapp.shared.url_params import View
 
 st.title("Compare")
-results_sections.show_empty_state()
+study_picker.show_empty_state()
 
-with said_here():
+with show_user_errors():
     asked = sections.choose()
     choice = selection.of(asked)
     if not choice.pairs:
@@ -20,15 +20,15 @@ with said_here():
         st.stop()
     sections.show_circumstances(choice)
     sections.say_what_is_missing(choice)
-    sections.show_cards(choice)
+    sections.show_summary(choice)
     of_all, of_a_place = st.container(), st.container()
     with of_a_place:
         asked |= sections.choose_place(choice)
     choice, view = selection.of(asked), View("compare", asked)
     with of_all:
-        sections.show_figures(figures.OF_ALL, asked, view)
+        sections.show_charts(figures.OF_ALL, asked, view)
     with of_a_place:
-        sections.show_figures(figures.OF_A_PLACE, asked, view)
+        sections.show_charts(figures.OF_A_PLACE, asked, view)
     sections.show_tables(choice, view)
     outputs.show(choice)
-results_sections.follow(results_sections.job_state(choice.job_id))
+study_picker.follow(study_picker.job_state(choice.job_id))

@@ -23,12 +23,13 @@ from webapp.pages.compare import (
     tables as compare_tables,
 )
 from webapp.pages.compare.selection import Choice
-from webapp.pages.results import sections
-from webapp.pages.results.summary import Card
-from webapp.shared import drawing, open_tabs, published_data, url_params, url_widgets, verdict_tables
-from webapp.shared.about import View
-from webapp.shared.link import bound
+from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared.cards import Card, show_cards
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, span, times
+from webapp.shared.url_params import View
+from webapp.shared.url_widgets import bound
 
 Parameters = Mapping[str, Sequence[str]]
 _MOST_CARDS = 6
@@ -38,8 +39,7 @@ def choose() -> dict[str, Sequence[str]]:
     """Study, baseline, candidates and metric. Raises UserError where no arm can be compared."""
     study, baseline, metric = st.columns([2.4, 1.4, 1.4])
     with study:
-        label = url_widgets.choose(url_params.JOB, sections.labels(published_data.studies_with_results()))
-    job_id = url_params.job_id_of(label)
+        job_id = study_picker.choose_study()
     with baseline:
         base = url_widgets.choose(
             url_params.BASELINE, selection.baselines(job_id), help_text="Any arm may be what the others are held to"
@@ -62,12 +62,12 @@ def choose() -> dict[str, Sequence[str]]:
     return asked | ({url_params.CANDIDATES.key: chosen} if chosen else {})
 
 
-def show_figures(keys: Sequence[str], asked: Parameters, view: View) -> None:
+def show_charts(keys: Sequence[str], asked: Parameters, view: View) -> None:
     """One after the other, so that the first is seen while the others are made."""
-    mode = drawing.mode()
+    mode = colour_mode()
     for key in keys:
         if (made := figures.figure(key, asked, mode)) is not None:
-            drawing.show_figures([made], mode, view)
+            show_figures([made], mode, view)
 
 
 def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
@@ -82,7 +82,7 @@ def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
     return {url_params.AT_WORKLOAD.key: (workload,), url_params.AT_LOAD.key: (load,)}
 
 
-def show_cards(choice: Choice) -> None:
+def show_summary(choice: Choice) -> None:
     """Each candidate over all its cells: the geometric mean, its interval, and how the cells come out."""
     tables = compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
     by_arm = {each.arm: each for each in tables}
@@ -93,7 +93,7 @@ def show_cards(choice: Choice) -> None:
         bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
         word = by_arm[arm].sweep.verdict.word if arm in by_arm else "not enough data"
         cards.append(Card(arm, times(mean), f"{MARKS[word]} {word} over all cells{bounds}. {_tally(choice, arm)}"))
-    drawing.show_cards(cards[:_MOST_CARDS])
+    show_cards(cards[:_MOST_CARDS])
     more = len(cards) - _MOST_CARDS
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
@@ -110,8 +110,8 @@ def _tally(choice: Choice, arm: str) -> str:
 
 
 def show_circumstances(choice: Choice) -> None:
-    job = sections.job_state(choice.job_id)
-    sections.show_circumstances(published_data.results(choice.job_id), job, "the tab Checks of the Results page")
+    job = study_picker.job_state(choice.job_id)
+    study_picker.show_caveats(published_data.results(choice.job_id), job, "the tab Checks of the Results page")
 
 
 def say_what_is_missing(choice: Choice) -> None:
@@ -133,7 +133,7 @@ def say_what_is_missing(choice: Choice) -> None:
 
 
 def show_tables(choice: Choice, view: View) -> None:
-    open_tabs.show(
+    url_widgets.show_tabs(
         url_params.COMPARE_TAB,
         {
             "Verdicts": lambda: _show_verdicts(choice, view),
@@ -146,7 +146,7 @@ def show_tables(choice: Choice, view: View) -> None:
 def _show_verdicts(choice: Choice, view: View) -> None:
     shown = verdict_tables.verdicts(choice.found, _agreements(choice), None)
     chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
-    drawing.show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+    show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
 
 
 def _show_crossings(choice: Choice, view: View) -> None:
@@ -155,7 +155,7 @@ def _show_crossings(choice: Choice, view: View) -> None:
         st.caption("Break-even needs one load at each of several concurrencies.")
     else:
         shown = compare_tables.crossings(rows)
-        drawing.show_table(shown, compare_tables.CROSSINGS, "Where each arm pays", view, "crossings")
+        show_table(shown, compare_tables.CROSSINGS, "Where each arm pays", view, "crossings")
 
 
 def _show_percentiles(choice: Choice, view: View) -> None:
@@ -164,7 +164,7 @@ def _show_percentiles(choice: Choice, view: View) -> None:
         st.caption("These runs have no histograms of latencies.")
     else:
         title = f"Latency percentiles, {choice.workload}, {choice.load}"
-        drawing.show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
+        show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
 
 
 def _agreements(choice: Choice) -> list[Agreement] | None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost
 from webapp.pages.cost.tables import slo_bounds
-from webapp.pages.results.summary import Card
+from webapp.shared.cards import Card
 from webapp.shared.text import count, number
 
 

@@ -13,10 +13,12 @@ from warehouse.queries.slo_costs import cheapest
 from webapp.pages.cost import cards, figures, selection, tables
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost.selection import Choice
-from webapp.pages.results import sections
-from webapp.shared import drawing, open_tabs, published_data, url_params, url_widgets
-from webapp.shared.about import View
+from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.cards import show_cards
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
 from webapp.shared.text import literal
+from webapp.shared.url_params import View
 
 
 def choose() -> dict[str, Sequence[str]]:
@@ -26,7 +28,7 @@ def choose() -> dict[str, Sequence[str]]:
     """
     study, per, slo = st.columns([2.4, 2, 1.4])
     with study:
-        label = url_widgets.choose(url_params.JOB, sections.labels(published_data.studies_with_results()))
+        job_id = study_picker.choose_study()
     with per:
         measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
     with slo:
@@ -51,7 +53,7 @@ def choose() -> dict[str, Sequence[str]]:
     if not is_valid:
         st.stop()
     keys = (url_params.JOB, url_params.PER, url_params.KEPT, url_params.PRICE, url_params.UTILISATION)
-    values = zip(keys, (url_params.job_id_of(label), measure, share, price, utilisation), strict=True)
+    values = zip(keys, (job_id, measure, share, price, utilisation), strict=True)
     return {param.key: (value,) for param, value in values if value}
 
 
@@ -77,9 +79,9 @@ def costs(choice: Choice) -> list[ArmCost]:
         st.stop()
 
 
-def show_cards(choice: Choice, costs: Sequence[ArmCost]) -> None:
+def show_summary(choice: Choice, costs: Sequence[ArmCost]) -> None:
     slo = cost_data.slo(choice.job_id)
-    drawing.show_cards(
+    show_cards(
         [
             cards.lowest_cost_card(costs),
             cards.saving_card(costs),
@@ -89,9 +91,9 @@ def show_cards(choice: Choice, costs: Sequence[ArmCost]) -> None:
     )
 
 
-def show_figures(parameters: Mapping[str, Sequence[str]], view: View) -> None:
-    mode = drawing.mode()
-    drawing.show_figures(figures.figures(parameters, mode), mode, view)
+def show_charts(parameters: Mapping[str, Sequence[str]], view: View) -> None:
+    mode = colour_mode()
+    show_figures(figures.figures(parameters, mode), mode, view)
 
 
 def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
@@ -101,7 +103,7 @@ def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
 
     def show_costs() -> None:
         shown = tables.table(frame, has_slo=slo is not None)
-        drawing.show_table(shown, config, f"Cost of tokens ({currency})", view, "costs")
+        show_table(shown, config, f"Cost of tokens ({currency})", view, "costs")
         if frame["kwh_per_million_output_tokens"].isna().all():
             st.caption("Energy was not measured: these runs recorded no GPU power.")
 
@@ -111,9 +113,9 @@ def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
         else:
             st.caption(f"SLO of this study: {tables.slo_bounds(slo)}. The cheapest arm and load that meet it:")
             best = tables.cheapest(cheapest(costs, choice.least_share))
-            drawing.show_table(best, config, f"Cheapest arm within the SLO ({currency})", view, "cheapest")
+            show_table(best, config, f"Cheapest arm within the SLO ({currency})", view, "cheapest")
 
-    open_tabs.show(url_params.COST_TAB, {"Costs": show_costs, "Cheapest within the SLO": show_cheapest})
+    url_widgets.show_tabs(url_params.COST_TAB, {"Costs": show_costs, "Cheapest within the SLO": show_cheapest})
 
 
 @st.fragment(run_every="2s")

@@ -15,7 +15,8 @@ from warehouse.app_db.pins import Pin
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
-from webapp.shared import downloads, drawing, published_data, undo_banner
+from webapp.shared import downloads, published_data, undo_banner
+from webapp.shared.figures import show_panels
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal, moment
 
@@ -58,7 +59,7 @@ def _show_figure(each: RenderedPin, mode: Mode) -> None:
     if each.figure is None:
         st.warning(literal(each.problem), icon=":material/link_off:")
     elif each.figure.panels:
-        drawing.show_panels(each.figure, mode)
+        show_panels(each.figure, mode)
     else:
         st.dataframe(each.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=each.about.title, placeholder="")
 

@@ -22,8 +22,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.charts.vega_spec import plain
 from webapp.pages.dashboards import render_pins
-from webapp.shared.about import SOURCE, About
-from webapp.shared.figure_files import VEGA_LITE
+from webapp.shared.files import SOURCE, VEGA_LITE, About
 from webapp.shared.text import count, moment
 
 #: Of a table; a browser shows more, but nobody reads them there.

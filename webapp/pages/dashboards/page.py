@@ -5,10 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.dashboards import listing, sections
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import DASHBOARD
 
-with said_here():
+with show_user_errors():
     if dashboard_id := st.query_params.get(DASHBOARD):
         sections.show(dashboard_id)
     else:

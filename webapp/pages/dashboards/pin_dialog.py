@@ -11,10 +11,9 @@ from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import Pinned
 from webapp.pages.dashboards.render_pins import FIGURES
 from webapp.shared import published_data
-from webapp.shared.about import View
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal
-from webapp.shared.url_params import DASHBOARD
+from webapp.shared.url_params import DASHBOARD, View
 
 NOW, THIS_MOMENT, A_DATE = "Always the newest data", "This moment", "A date"
 _CHOICES = (NOW, THIS_MOMENT, A_DATE)

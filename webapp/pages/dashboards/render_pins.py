@@ -23,18 +23,19 @@ from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
 from webapp.pages.sql import figures as sql_figures
 from webapp.shared import published_data
-from webapp.shared.about import SOURCE, About, View
+from webapp.shared.files import SOURCE, About
+from webapp.shared.url_params import View
 
 #: Path in the URL -> the function that draws the page's figures from its link's parameters. Only figures of these pages
 #: have a button to pin.
 FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] = {
-    "results": results_figures.drawn,
-    "compare": compare_figures.drawn,
-    "advice": advice_figures.drawn,
-    "explore": explore_figures.drawn,
+    "results": results_figures.figures,
+    "compare": compare_figures.figures,
+    "advice": advice_figures.figures,
+    "explore": explore_figures.figures,
     "cost": cost_figures.figures,
-    "run": run_figures.drawn,
-    "sql": sql_figures.drawn,
+    "run": run_figures.figures,
+    "sql": sql_figures.figures,
 }
 #: Page, parameters and point in time -> the figures, or why there are none.
 Pages = dict[tuple[str, str, datetime | None], list[Figure] | str]

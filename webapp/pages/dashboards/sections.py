@@ -12,10 +12,10 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.pages.dashboards import cards, html_export, listing, render_pins
 from webapp.pages.dashboards.cards import REFUSAL
-from webapp.shared import drawing, published_data, undo_banner
-from webapp.shared.about import View
+from webapp.shared import published_data, undo_banner
+from webapp.shared.figures import colour_mode
 from webapp.shared.text import count, literal, moment
-from webapp.shared.url_params import DASHBOARD
+from webapp.shared.url_params import DASHBOARD, View
 
 
 def show(dashboard_id: str) -> None:
@@ -68,7 +68,7 @@ def _show_dashboard(dashboard: Dashboard) -> None:
 
 
 def _show_cards(pinned: list[Pin], *, is_edited: bool) -> None:
-    mode = drawing.mode()
+    mode = colour_mode()
     cards.show(render_pins.render(pinned, mode, st.context.url or ""), mode, is_edited=is_edited)
 
 

@@ -18,7 +18,7 @@ from webapp.shared.published_data import cached_figures
 ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
 
 
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Raises KeyError for what names nothing, ValueError for a day that is none, UserError without a warehouse."""
     figure = shown(parameters, mode).figure
     return [] if figure is None else [figure]

@@ -6,17 +6,17 @@ import streamlit as st
 
 from webapp.pages.explore import figures, filters, sections
 from webapp.pages.explore.selection import asked
-from webapp.shared import drawing
-from webapp.shared.about import View
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode
+from webapp.shared.url_params import View
 
 st.title("Explore")
-with said_here():
+with show_user_errors():
     options = sections.begin()
     drawn = filters.choose_drawing()
     view = View("explore", {**filters.choose_runs(options), **drawn})
     slice_ = asked(view.parameters)
-    shown = figures.shown(view.parameters, drawing.mode())
+    shown = figures.shown(view.parameters, colour_mode())
 
 sections.show_count(options, shown, slice_)
 if shown.runs.empty:

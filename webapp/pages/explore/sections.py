@@ -14,11 +14,12 @@ from webapp.pages.explore import filters as explore_filters
 from webapp.pages.explore import tables
 from webapp.pages.explore.parts import Shown, within
 from webapp.pages.explore.selection import Asked
-from webapp.pages.results import sections
-from webapp.shared import drawing, open_tabs, published_data, url_params
-from webapp.shared.about import View
+from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.page_files import page_file
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, number
+from webapp.shared.url_params import View
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
@@ -27,10 +28,10 @@ _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
 def begin() -> pd.DataFrame:
     """What filters can offer; ends the page where there is nothing at all."""
     if published_data.publication() is None:
-        sections.show_empty_state()
+        study_picker.show_empty_state()
     options = explore_data.options()
     if options.empty:
-        sections.show_empty_state()
+        study_picker.show_empty_state()
     if published_data.studies_with_results().empty:
         st.info(
             "Nothing has been measured here yet: below is what others published. Your own runs appear here seconds "
@@ -87,8 +88,8 @@ def show_figure(shown: Shown, asked: Asked, view: View) -> None:
     if shown.figure is None:
         st.info("Nothing to draw: choose another number, or other runs.", icon=":material/show_chart:")
         return
-    mode = drawing.mode()
-    drawing.show_figures([shown.figure], mode, view, choose=_choose)
+    mode = colour_mode()
+    show_figures([shown.figure], mode, view, choose=_choose)
     chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
     if len(chosen):
         _show_chosen(chosen.iloc[0])
@@ -119,14 +120,14 @@ def _show_chosen(run: pd.Series) -> None:
 def show_tables(shown: Shown, asked: Asked, view: View) -> None:
     def show_runs() -> None:
         runs = tables.runs(shown.runs, asked)
-        drawing.show_table(runs, tables.run_config(asked), "Runs of this slice", view, "runs")
+        show_table(runs, tables.run_config(asked), "Runs of this slice", view, "runs")
 
     def show_groups(found: pd.DataFrame) -> None:
         groups = tables.groups(found)
-        drawing.show_table(groups, tables.group_config(asked), "Percentiles of each group", view, "groups")
+        show_table(groups, tables.group_config(asked), "Percentiles of each group", view, "groups")
 
     if shown.groups is None:
         st.markdown(f"**Runs ({len(shown.runs):,})**")
         show_runs()
     else:
-        open_tabs.show(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
+        url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.external_results import sections
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 
 st.title("Other people's figures")
-with said_here():
+with show_user_errors():
     sections.show_upload()
     sections.show_published()

@@ -9,10 +9,11 @@ import streamlit as st
 
 from lab.errors import UserError
 from webapp.pages.external_results import data
-from webapp.shared import drawing, url_params, url_widgets
-from webapp.shared.about import View
+from webapp.shared import url_params, url_widgets
 from webapp.shared.page_files import page_file
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
+from webapp.shared.url_params import View
 
 _MOST_MIB = 128
 _SAID = "import-said"
@@ -99,7 +100,7 @@ def _show_repeated(source: str, name: str) -> None:
 
 
 def _table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
-    drawing.show_table(frame, _TITLES, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
+    show_table(frame, _TITLES, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn

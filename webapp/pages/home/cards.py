@@ -10,7 +10,7 @@ import pandas as pd
 from jobs.table import Job
 from jobs.worker_registry import WorkerSeen
 from webapp.pages.jobs.workers import engine_words
-from webapp.pages.results.summary import Card
+from webapp.shared.cards import Card
 from webapp.shared.text import count, duration, moment
 
 

@@ -10,17 +10,17 @@ from webapp.pages.home import sections, tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
 from webapp.shared import published_data
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 
 st.title("Home")
-with said_here():
+with show_user_errors():
     published = published_data.publication()
     jobs, workers = jobs_sections.all_jobs(published_data.engine()), worker_registry.workers(published_data.engine())
     studies, headlines = home_data.studies(), home_data.headlines()
 ended = tables.ended(jobs, studies)
 
-sections.show_cards(jobs, ended, studies, workers)
-with said_here():
+sections.show_summary(jobs, ended, studies, workers)
+with show_user_errors():
     if studies.empty and not sections.active(jobs):
         sections.show_beginning(workers)
     jobs_sections.show_active(jobs)

@@ -18,18 +18,22 @@ from webapp.pages.home import cards as home_cards
 from webapp.pages.home import tables
 from webapp.pages.jobs import sections
 from webapp.pages.submit.form_options import DEMO
-from webapp.shared import drawing, published_data
-from webapp.shared.about import View
-from webapp.shared.errors import said_here
+from webapp.shared import published_data
+from webapp.shared.cards import show_cards
+from webapp.shared.errors import show_user_errors
 from webapp.shared.page_files import page_file
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, duration, literal
+from webapp.shared.url_params import View
 
 _LOOK_EVERY = "5s"
 
 
-def show_cards(jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerSeen]) -> None:
+def show_summary(
+    jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerSeen]
+) -> None:
     cards = [home_cards.now_card(jobs), home_cards.finished_card(ended), home_cards.measured_card(studies)]
-    drawing.show_cards([*cards, home_cards.workers_card(workers, datetime.now(UTC))])
+    show_cards([*cards, home_cards.workers_card(workers, datetime.now(UTC))])
 
 
 def show_beginning(workers: Sequence[WorkerSeen]) -> None:
@@ -88,7 +92,7 @@ def show_headlines(found: Sequence[Headline]) -> None:
             "No target has a headline yet: it needs valid runs of a baseline and of another arm under the same load."
         )
         return
-    drawing.show_table(
+    show_table(
         tables.headlines(found),
         tables.headline_config(),
         "The headline of each target",
@@ -115,7 +119,7 @@ def show_ended(ended: pd.DataFrame) -> None:
 @st.fragment(run_every=_LOOK_EVERY)
 def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
     """Draw the page anew once something was published, or another study is queued or runs."""
-    with said_here():
+    with show_user_errors():
         jobs = sections.all_jobs(published_data.engine())
     if published_data.publication() != published or active(jobs) != list(shown):
         st.rerun()

@@ -13,7 +13,7 @@ from lab.study.parsing import study_to_toml
 from webapp.pages.jobs.sections import ACTIVE, show_badge
 from webapp.pages.submit.start import FROM_JOB
 from webapp.shared import published_data, url_params
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal, moment
 
@@ -76,7 +76,7 @@ def _retry_buttons(job: Job) -> None:
 
 
 def _retry(job: Job, *, everything: bool) -> None:
-    with said_here():
+    with show_user_errors():
         queue.retry(published_data.engine(), job.job_id, everything=everything)
     st.rerun()
 
@@ -92,7 +92,7 @@ def _live_log(job_id: str) -> None:
 
 
 def _log(job_id: str) -> None:
-    with said_here():
+    with show_user_errors():
         tail = log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):

@@ -13,7 +13,7 @@ from jobs.table import Job
 from jobs.worker_registry import WorkerSeen
 from lab.study import Study
 from webapp.shared import published_data
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal
 
 Starts = Mapping[str, datetime | None]
@@ -86,6 +86,6 @@ def _move(job: Job, way: str, icon: str, move: Callable[[sa.Engine, str], None],
 
 
 def _do(change: Callable[[sa.Engine], None]) -> None:
-    with said_here():
+    with show_user_errors():
         change(published_data.engine())
     st.rerun()

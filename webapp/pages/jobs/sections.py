@@ -13,7 +13,7 @@ from jobs import queue, worker_registry
 from jobs.table import Job, Progress, State
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.page_files import page_file
 from webapp.shared.text import count, duration, literal, number
 
@@ -59,7 +59,7 @@ def show_active(jobs: list[Job]) -> None:
 
 @st.fragment(run_every=_LOOK_EVERY)
 def _live(shown: list[str]) -> None:
-    with said_here():
+    with show_user_errors():
         active = [job for job in all_jobs(published_data.engine()) if job.state in ACTIVE]
     if [job.job_id for job in active] != shown:
         st.rerun()
@@ -73,7 +73,7 @@ def _show_queue(active: list[Job]) -> None:
     line = queue_controls.in_line(active)
     if not line:
         return
-    with said_here():
+    with show_user_errors():
         workers = worker_registry.workers(published_data.engine())
         starts = queue_controls.starts(active, workers)
     for place, job in enumerate(line, start=1):
@@ -128,7 +128,7 @@ def _cancel_button(job: Job) -> None:
     with st.popover("Cancel", icon=":material/cancel:"):
         st.markdown("Stop this study? Runs that ended stay in the warehouse; the one going on is lost.")
         if st.button("Cancel the study", key=f"cancel-{job.job_id}", type="primary"):
-            with said_here():
+            with show_user_errors():
                 queue.cancel(published_data.engine(), job.job_id)
             st.rerun()
 

@@ -12,7 +12,7 @@ import streamlit as st
 
 from jobs import worker_registry
 from jobs.worker_registry import WorkerSeen
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration
 
 _LOOK_EVERY = "10s"
@@ -22,7 +22,7 @@ _COLUMNS = ("state", "hardware", "gpus", "engines", "job_id", "last_seen", "work
 @st.fragment(run_every=_LOOK_EVERY)
 def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
-    with said_here():
+    with show_user_errors():
         workers = worker_registry.workers(engine)
     if not workers:
         st.caption("No worker has told of itself yet: `drafthouse up` starts one here, `drafthouse worker` elsewhere.")

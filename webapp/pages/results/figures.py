@@ -17,7 +17,7 @@ ALL_CATEGORIES = "all"
 
 
 @cached_figures
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """Speed-up, then the metric itself, then acceptance: each only where there is something to draw.
 
     Raises KeyError where the parameters name no study or no metric that there is; UserError without a warehouse.

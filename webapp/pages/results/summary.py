@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 
+from webapp.shared.cards import Card
 from webapp.shared.text import count, span, times
-
-
-@dataclass(frozen=True)
-class Card:
-    """A figure, and the sentence under it."""
-
-    label: str
-    value: str
-    detail: str
 
 
 def best_cell(speedups: pd.DataFrame, *, higher_is_better: bool = True) -> pd.Series | None:

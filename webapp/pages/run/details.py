@@ -14,10 +14,11 @@ import streamlit as st
 from lab.errors import BundleError
 from lab.metrics.catalogue import METRICS
 from warehouse.bundles.run_bundle import bundle_folder, read_log
-from webapp.shared import downloads, drawing, open_tabs, published_data, url_params
-from webapp.shared.about import View
-from webapp.shared.errors import said_here
+from webapp.shared import downloads, published_data, url_params, url_widgets
+from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, number
+from webapp.shared.url_params import View
 
 _MOST_LOG_LETTERS = 200_000
 _LOG_HEIGHT = 460
@@ -44,10 +45,10 @@ def show(run: pd.Series, view: View) -> None:
         downloads.show_table_buttons(requests, f"Requests of {run['run_id']}", view, "requests")
 
     def show_log() -> None:
-        with said_here():
+        with show_user_errors():
             _show_log(run)
 
-    open_tabs.show(
+    url_widgets.show_tabs(
         url_params.RUN_TAB,
         {
             "Checks": lambda: _show_checks(run, published_data.run_findings(run["run_id"])),
@@ -105,7 +106,7 @@ def _show_numbers(run: pd.Series, view: View) -> None:
     columns = {"name": "Number", "value": "Value", "unit": "Unit"}
     config = {name: st.column_config.TextColumn(title) for name, title in columns.items()}
     config["formula"] = st.column_config.TextColumn("What it is", width="large")
-    drawing.show_table(pd.DataFrame(rows), config, f"Numbers of {run['run_id']}", view, "numbers")
+    show_table(pd.DataFrame(rows), config, f"Numbers of {run['run_id']}", view, "numbers")
 
 
 def _figure(value: object) -> str:

@@ -15,7 +15,7 @@ from webapp.shared.text import count
 
 
 @cached_figures
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """When each request was answered, then what was seen each second: each only where it is known.
 
     Raises KeyError where the parameters name no run; UserError without a warehouse.

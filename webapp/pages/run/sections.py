@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from webapp.pages.results.summary import Card
 from webapp.pages.run import figures
-from webapp.shared import drawing, url_params
-from webapp.shared.about import View
+from webapp.shared import url_params
+from webapp.shared.cards import Card, show_cards
+from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.text import count, literal, moment, number
+from webapp.shared.url_params import View
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
@@ -66,7 +67,7 @@ def _show_badge(run: pd.Series) -> None:
         st.badge("not to be believed", icon=":material/gpp_bad:", color="red")
 
 
-def show_cards(run: pd.Series) -> None:
+def show_summary(run: pd.Series) -> None:
     """Only of a run that has figures."""
     if run["status"] != "completed":
         return
@@ -81,12 +82,12 @@ def show_cards(run: pd.Series) -> None:
     if not pd.isna(run["acceptance_length"]):
         share = f"{number(100 * run['acceptance_rate'])} % of drafted tokens accepted"
         cards.insert(3, Card("Acceptance length", number(run["acceptance_length"]), share))
-    drawing.show_cards(cards)
+    show_cards(cards)
 
 
-def show_figures(view: View) -> None:
-    mode = drawing.mode()
-    found = figures.drawn(view.parameters, mode)
-    drawing.show_figures(found, mode, view)
+def show_charts(view: View) -> None:
+    mode = colour_mode()
+    found = figures.figures(view.parameters, mode)
+    show_figures(found, mode, view)
     if all(figure.key != "seconds" for figure in found):
         st.caption("The window was too short for figures of each second.")

@@ -12,10 +12,10 @@ from webapp.pages.dashboards import pin_dialog
 from webapp.pages.sql import data, figures, state
 from webapp.pages.sql.data import Answered
 from webapp.pages.sql.state import Question
-from webapp.shared import drawing
-from webapp.shared.about import View
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, number
-from webapp.shared.url_params import QUERY
+from webapp.shared.url_params import QUERY, View
 
 _NONE = "none"
 
@@ -42,7 +42,7 @@ def show() -> None:
 def _show_table(frame: pd.DataFrame, question: Question) -> None:
     link = state.link()
     title, view = figures.title_of(question.sql, link), View(state.PAGE, {QUERY: (link,)})
-    drawing.show_table(frame, {}, title, view, "answer")
+    show_table(frame, {}, title, view, "answer")
     pin_dialog.show_button(title, view, figures.TABLE, "Pin the table")
 
 
@@ -64,9 +64,9 @@ def _show_chart(answer: Answered, question: Question) -> None:
     begun = drawn or Drawn("bar", columns[0], columns[-1])
     chosen = _choose(columns, begun)
     link = state.link_of(Question(question.sql, chosen))
-    mode, title = drawing.mode(), figures.title_of(question.sql, link)
+    mode, title = colour_mode(), figures.title_of(question.sql, link)
     figure = figures.kept_chart(question.sql, chosen, title, mode)
-    drawing.show_figures([figure], mode, View(state.PAGE, {QUERY: (link,)}))
+    show_figures([figure], mode, View(state.PAGE, {QUERY: (link,)}))
     if chosen != begun:
         state.draw(chosen)
 

@@ -27,7 +27,7 @@ _MOST_TITLE_LETTERS = 80
 _MOST_KEPT = 32
 
 
-def drawn(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """The chart, where the question says how it is drawn, and the table.
 
     Raises QueryError for a question that is not kept or not answered, UserError without a warehouse.

@@ -7,11 +7,11 @@ from pathlib import Path
 import streamlit as st
 
 from webapp.pages.sql import answer, sections
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 
 st.html(Path(__file__).parents[2] / "static" / "sql.css")
 st.title("SQL")
-with said_here():
+with show_user_errors():
     sections.begin()
     editor, schema = st.columns([2.6, 1], gap="medium")
     with editor:

@@ -11,7 +11,7 @@ from webapp.pages.sql import state
 from webapp.pages.sql.examples import EXAMPLES
 from webapp.pages.sql.state import PAGE, TEXT, Question
 from webapp.shared import published_data
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, literal
 
 _EXAMPLE, _NAMED, _NAME, _SAID = "sql-example", "sql-named", "sql-name", "sql-said"
@@ -111,7 +111,7 @@ def _forget(name: str) -> None:
 def show_schema() -> None:
     """Every table, with its columns once it is opened, to read beside the editor."""
     st.markdown("**Tables**")
-    with said_here(), st.container(height=640, border=False, gap="xsmall"):
+    with show_user_errors(), st.container(height=640, border=False, gap="xsmall"):
         for name, comment, columns in sql_data.described():
             label = f"`{name}` :gray[{count(len(columns), 'column')}]"
             table = st.expander(label, key=f"sql-table-{name}", on_change="rerun")

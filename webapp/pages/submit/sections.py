@@ -10,11 +10,11 @@ import streamlit as st
 from jobs import queue
 from lab.errors import StudyError
 from lab.study import Study
-from webapp.pages.results.summary import Card
 from webapp.pages.submit import form_state, text_editor, validation_messages
 from webapp.pages.submit.form_model import to_study
 from webapp.pages.submit.validation_messages import Problem
-from webapp.shared import drawing, published_data, url_params
+from webapp.shared import published_data, url_params
+from webapp.shared.cards import Card, show_cards
 from webapp.shared.page_files import page_file
 from webapp.shared.text import count, duration, literal
 
@@ -74,7 +74,7 @@ def _refusal(study: Study) -> list[Problem]:
 def show_plan(study: Study) -> None:
     forecast = published_data.forecast(study)
     starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
-    drawing.show_cards(
+    show_cards(
         [
             Card("Engine starts", f"{forecast.launches:,}", starts),
             Card("Runs", f"{forecast.runs:,}", "arms × workloads × loads × repeats"),

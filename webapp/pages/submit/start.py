@@ -24,7 +24,7 @@ from webapp.pages.advice import data as advice_data
 from webapp.pages.submit import form_options, form_state, text_editor
 from webapp.pages.submit.form_model import FormValues
 from webapp.shared import published_data, undo_banner, url_params
-from webapp.shared.errors import said_here
+from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 
 FROM_JOB, DECIDE = "from_job", "decide"
@@ -146,7 +146,7 @@ def show() -> None:
         with st.container(width="content"):
             start_over = st.button("Start over", icon=":material/replay:", help="Discard all changes")
         if start_over:
-            with said_here():
+            with show_user_errors():
                 _load(start)
             st.rerun()
     undo_banner.show(_UNDO)
@@ -156,7 +156,7 @@ def show() -> None:
 
 
 def _show_choice(start: Start) -> None:
-    with said_here():
+    with show_user_errors():
         titles = {
             Start("preset", preset.name): f"{preset.name}: {preset.title.replace('`', '')}"
             for preset in form_options.presets()

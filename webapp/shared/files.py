@@ -1,26 +1,79 @@
-"""A figure as a picture that can leave the page: title, legend, panels, source, date and link in one file. Pure."""
+"""Figures and tables as files that can leave the page: each carries its title, source, date and link. Pure."""
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import altair as alt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import vl_convert
 
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared.about import About
+from webapp.shared.text import moment
 
-_MOST_COLUMNS = 3
+#: Whose figures the files show.
+SOURCE = "Drafthouse"
+#: Key of the description in a Parquet file's metadata.
+_KEY = b"drafthouse"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_MAX_NAME_LETTERS = 80
+_MAX_COLUMNS = 3
 _PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
-#: Of one letter of a legend, about.
+#: Pixels of a legend: one letter (about), one mark with its margins, one line.
 _LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
 _PNG_SCALE = 2.0
 VEGA_LITE = "6.4"
+
+
+@dataclass(frozen=True)
+class About:
+    """`source`: whose figures; `as_of`: the moment of the data, null where unknown; `link`: where the view stands."""
+
+    title: str
+    note: str
+    source: str
+    as_of: datetime | None
+    link: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """Below the title."""
+        return tuple(line for line in (self.note, f"{self.source}, data of {moment(self.as_of)}", self.link) if line)
+
+    def file_name(self, ending: str) -> str:
+        """The title as a name that every file system takes."""
+        name = _NOT_IN_NAMES.sub("-", self.title).strip("-.")[:_MAX_NAME_LETTERS]
+        return f"{name or 'drafthouse'}.{ending}"
+
+
+def csv(frame: pd.DataFrame, about: About) -> bytes:
+    """Comma-separated values in UTF-8, under lines that begin with `#` (pandas: `comment="#"`; DuckDB finds them)."""
+    header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
+    return (header + frame.to_csv(index=False)).encode()
+
+
+def parquet(frame: pd.DataFrame, about: About) -> bytes:
+    """With the same lines in the file's metadata, under the key `drafthouse`."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    header = "\n".join((about.title, *about.lines))
+    metadata = {**(table.schema.metadata or {}), _KEY: header.encode()}
+    sink = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), sink)
+    return sink.getvalue()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def svg(figure: Figure, about: About, mode: Mode) -> bytes:
@@ -36,8 +89,8 @@ def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
     """The figure with all that stands around it on its page."""
     width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else max(_PANEL_WIDTH, figure.least_width)
     panels = [_titled(_sized(chart, width), title) for title, chart in figure.panels]
-    grid = alt.concat(*panels, columns=_MOST_COLUMNS)
-    across = width * min(len(panels), _MOST_COLUMNS)
+    grid = alt.concat(*panels, columns=_MAX_COLUMNS)
+    across = width * min(len(panels), _MAX_COLUMNS)
     parts = [legend(figure.styles, mode, across), grid] if figure.styles else [grid]
     return alt.vconcat(*parts, title=_title(about, mode), padding=16)
 

@@ -1,32 +1,27 @@
-"""Figures and cards as the pages show them."""
+"""Figures as the pages show them: title, legend, panels, and the menu of their files."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from webapp.charts import vega_spec
 from webapp.charts.explore.runs import CHOSEN
 from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode
-from webapp.pages.results.summary import Card
 from webapp.server import first_paint
 from webapp.shared import downloads
-from webapp.shared.about import View
-from webapp.shared.tables import with_run_links
 from webapp.shared.text import literal
+from webapp.shared.url_params import View
 
 Choose = Callable[[str | None], None]
 #: More panels than this stand in several rows.
-_MOST_COLUMNS = 3
-#: A longer value is words rather than a figure and is set smaller.
-_FIGURE_LETTERS = 12
+_MAX_COLUMNS = 3
 
 
-def mode() -> Mode:
+def colour_mode() -> Mode:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
@@ -38,7 +33,7 @@ def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose
     if not drawn:
         return
     alone = all(len(figure.panels) == 1 for figure in drawn)
-    columns, width = min(len(drawn), _MOST_COLUMNS), max(figure.least_width for figure in drawn)
+    columns, width = min(len(drawn), _MAX_COLUMNS), max(figure.least_width for figure in drawn)
     with st.grid(columns, min_column_width=width) if alone else st.container():
         for figure in drawn:
             _show(figure, mode, view, choose)
@@ -57,7 +52,7 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
     """The legend, and the panels beside each other."""
     if figure.styles:
         st.markdown(legend(figure.styles))
-    with st.grid(min(len(figure.panels), _MOST_COLUMNS), min_column_width=figure.least_width, gap="medium"):
+    with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
         for place, ((title, _), spec) in enumerate(zip(figure.panels, vega_spec.of_panels(figure, mode), strict=True)):
             words = f"{figure.title}: {title}"
             if choose is None or not any(each["name"] == CHOSEN for each in spec.get("params", ())):
@@ -82,23 +77,3 @@ def legend(styles: Sequence[ArmStyle]) -> str:
     return " \u2002 ".join(
         f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}' for style in styles
     )
-
-
-def show_cards(cards: Sequence[Card]) -> None:
-    """A row of cards of one height: a label, a figure, and a sentence that says what it means."""
-    with st.grid(len(cards), gap="small", min_column_width=190):
-        for card in cards:
-            with st.container(border=True, height="stretch", gap="xxsmall"):
-                st.caption(card.label)
-                if len(card.value) <= _FIGURE_LETTERS:
-                    st.header(literal(card.value), anchor=False)
-                else:
-                    st.markdown(f"**{literal(card.value)}**")
-                st.caption(literal(card.detail))
-
-
-def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
-    """A table with its files below it. Each run leads to its page where the view or the row knows the study."""
-    shown = with_run_links(frame, *view.parameters.get("job", ()))
-    st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
-    downloads.show_table_buttons(frame, title, view, key)

@@ -1,0 +1,103 @@
+"""What every page of one study shares: choosing it, its empty state, its caveats, and following it while it runs."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from jobs import queue
+from jobs.table import Job
+from lab.errors import UserError
+from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared.errors import show_user_errors
+from webapp.shared.page_files import page_file
+from webapp.shared.text import count, literal
+
+#: The name that stands for the model this project ships.
+REFERENCE_TARGET = "reference"
+_LOOK_EVERY = "2s"
+
+
+def show_empty_state() -> None:
+    """Until there is a first run: what will be here, and how to get it. Ends the page then."""
+    with show_user_errors():
+        if published_data.publication() is not None and not published_data.studies_with_results().empty:
+            return
+        active = [job for job in queue.jobs(published_data.engine()) if job.state in ("queued", "running")]
+    with st.container(border=True, horizontal_alignment="center"):
+        st.space("medium")
+        if active:
+            st.subheader("No results yet: the first study is on its way", anchor=False, text_alignment="center")
+            st.markdown(
+                f"{literal(active[0].name)} is {active[0].state}. Its first run appears here seconds after it ends.",
+                text_alignment="center",
+            )
+            st.page_link(page_file("jobs"), label="Watch it on the Jobs page", icon=":material/list_alt:")
+        else:
+            st.subheader("No results yet: nothing has been measured here", anchor=False, text_alignment="center")
+            st.markdown(
+                "Submit a study and this page shows where a draft model pays and where it costs. "
+                "The demo study is filled in and runs on any machine.",
+                text_alignment="center",
+            )
+            if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
+                st.switch_page(page_file("submit"))
+        st.space("medium")
+    _watch(published_data.publication())
+    st.stop()
+
+
+def choose_study() -> str:
+    """The id of the job that the reader or the link has chosen; the newest one where neither has."""
+    studies = published_data.studies_with_results()
+    labels = [url_params.job_label(*pair) for pair in zip(studies["study_name"], studies["job_id"], strict=True)]
+    return url_params.job_id_of(url_widgets.choose(url_params.JOB, labels))
+
+
+def job_state(job_id: str) -> Job | None:
+    """The job behind the results; None where this host's queue does not know it (bundles from elsewhere)."""
+    try:
+        return queue.job(published_data.engine(), job_id)
+    except UserError:
+        return None
+
+
+def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Checks") -> None:
+    """Whether it is still going on, what was measured, and what must be known before a figure is believed.
+
+    `checks`: where a reader finds what the checks said.
+    """
+    if job is not None and job.state in ("queued", "running"):
+        st.info(
+            f"This study is {job.state}: what is measured so far is shown, and the page follows.",
+            icon=":material/progress_activity:",
+        )
+    if tools := sorted(set(runs["tool"][runs["origin"] == "imported"].dropna())):
+        st.caption(
+            f":material/upload_file: Imported from files of {literal(', '.join(tools))}: what they do not tell is "
+            "empty here, and checks that need it did not look."
+        )
+    completed = runs["status"] == "completed"
+    if left_out := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
+        st.warning(
+            f"{count(left_out, 'run')} of {completed.sum()} cannot be believed and are left out of charts and "
+            f"comparisons; {checks} says why.",
+            icon=":material/gpp_bad:",
+        )
+    if set(runs["target"]) == {REFERENCE_TARGET}:
+        st.caption(
+            ":material/info: The target is the reference model: a reference load, not a useful model, padded until a "
+            "step costs something, so that speculation can pay without a GPU. Read its curves' shape, not their speed."
+        )
+
+
+def follow(job: Job | None) -> None:
+    """While the study goes on, look for a new publication and show it."""
+    if job is not None and job.state in ("queued", "running"):
+        _watch(published_data.publication())
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def _watch(seen: published_data.Publication) -> None:
+    if published_data.publication() != seen:
+        st.rerun()
