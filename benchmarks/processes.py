@@ -15,8 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.engines.environment import fill_in, profile_environment, whole_environment
-from jobs.engines.profiles import installed_profile
+from jobs.engines.profiles import fill_in, installed_profile, profile_environment, whole_environment
 from lab.errors import EngineError
 from lab.study import Arm, Study
 from warehouse.settings import Settings

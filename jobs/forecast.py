@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
 from lab.estimate import Estimate, History, PastRuns, estimate
 from lab.study import Study
-from lab.study.plan import ASSUMED_START_S, WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_run_s, plan
+from lab.study.plan import WITH_GPU, WITHOUT_GPU, plan
 from lab.study.reference_pair import TARGET
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
@@ -44,28 +44,3 @@ def _past(row: Mapping[Hashable, Any]) -> PastRuns:
     known: dict[str, Any] = {str(key): None if pd.isna(value) else value for key, value in row.items()}
     known["output_tokens"] = known["requested_output_tokens"]
     return PastRuns(**{name: known[name] for name in PastRuns.__dataclass_fields__})
-
-
-class Forecast:
-    """Learns from each engine start and run of a job, and from nothing else."""
-
-    def __init__(self) -> None:
-        self._starts_s: list[float] = []
-        self._guessed_s = self._took_s = 0.0
-
-    def saw_start(self, took_s: float) -> None:
-        self._starts_s.append(took_s)
-
-    def saw_run(self, run: PlannedRun, took_s: float) -> None:
-        """`took_s` from the beginning of its warm-up to the end of its window."""
-        self._guessed_s += estimate_run_s(run)
-        self._took_s += took_s
-
-    def run_s(self, run: PlannedRun) -> float:
-        """About how long this run takes, in seconds."""
-        return estimate_run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
-
-    def remaining_s(self, runs: Sequence[PlannedRun], launches: int) -> float:
-        """About how long these runs take, on so many engine starts, in seconds."""
-        start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else ASSUMED_START_S
-        return launches * start_s + sum(map(self.run_s, runs))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 
-from jobs.datasets.check import check_workload
+from jobs.datasets.loader import check_workload
 from jobs.datasets.resolve import dataset_path, find
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities

@@ -16,12 +16,11 @@ from jobs.table import Job, State
 from lab.errors import CancelledError, UserError
 from lab.study.plan import plan
 from warehouse.settings import Settings
-from workers.bundle_writer import BundleWriter, disk_sentence
 from workers.file_digests import study_contents
 from workers.heartbeat import Heart, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRun
-from workers.run_recorder import Recorder
+from workers.run_recorder import BundleWriter, Recorder, disk_sentence
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0

@@ -5,19 +5,19 @@ from __future__ import annotations
 import functools
 import platform
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
-from jobs.engines.environment import whole_environment
 from jobs.engines.hardware import hardware_name, processors
-from jobs.engines.models import model_path
+from jobs.engines.models import local_folder, model_path
+from jobs.engines.profiles import whole_environment
 from lab.metrics.records import Circumstances
 from lab.study import Arm, FlagValue, Study
 from lab.study.cell_ids import Contents
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
-from workers.hub_cache import hub_revision
 from workers.probes.engine_gpus import EngineGpus
 from workers.probes.nvml import driver_version
 
@@ -88,3 +88,36 @@ def _revision() -> str | None:
     if commit is None:
         return None
     return commit + ("+changes" if git("status", "--porcelain", "--untracked-files=no") else "")
+
+
+def hub_revision(
+    settings: Settings, model: str, environment: Mapping[str, str] | None, revision: object = None
+) -> str | None:
+    """Return the commit of a hub model that an engine in this `environment` loaded for `revision` (by default, main).
+
+    None for a local folder, and if the commit is not in the cache: no engine came up, or its cache is in a container.
+    """
+    from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import, and needed for hub names alone
+
+    if environment is None or local_folder(settings, model) is not None:
+        return None
+    wanted = "main" if revision is None else str(revision)
+    try:
+        config = try_to_load_from_cache(model, "config.json", cache_dir=_hub_cache(environment), revision=wanted)
+    except (OSError, ValueError):  # an unreadable cache, or a name that no hub model can have
+        return None
+    return Path(config).parent.name if isinstance(config, str) else None
+
+
+def _hub_cache(environment: Mapping[str, str]) -> Path:
+    """Return the folder in which huggingface_hub keeps models, by the variables it reads.
+
+    The library itself only reads them from its own process; the engine has another environment.
+    """
+    for variable in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
+        if folder := environment.get(variable):
+            return Path(folder).expanduser()
+    if home := environment.get("HF_HOME"):
+        return Path(home).expanduser() / "hub"
+    caches = environment.get("XDG_CACHE_HOME")
+    return (Path(caches) if caches else Path("~/.cache")).expanduser() / "huggingface" / "hub"

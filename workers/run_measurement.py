@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 
 import aiohttp
 
-from jobs.datasets.prompt import Prompt
-from jobs.datasets.warm_up import warm_up_prompts
+from jobs.datasets.prompt import Prompt, warm_up_prompts
 from lab.errors import EngineError
 from lab.metrics.records import ClientHealth, RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Study
@@ -21,8 +20,8 @@ from workers.engine_runtime.launch import RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import Ask, open_session
 from workers.load.driver import OnProgress, drive, warm_up
-from workers.probes.counters import read_counters
 from workers.probes.engine_gpus import NO_GPUS, EngineGpus
+from workers.probes.engine_metrics import read_counters
 from workers.probes.telemetry import probes_of
 
 #: The warm-up fills every stream at least once, with enough different prompts to compile what there is to compile.

@@ -2,25 +2,76 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import functools
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Self
 
 from jobs.engine_logs import engine_log
 from jobs.table import Job
-from lab.errors import BundleError
+from lab.errors import BundleError, UserError
 from lab.metrics.records import RunRecord
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
-from warehouse.bundles.run_bundle import bundle_folder, read_run
+from warehouse.bundles.run_bundle import bundle_folder, read_run, write_bundle
 from warehouse.settings import Settings
-from workers.bundle_writer import BundleWriter
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
 from workers.probes.engine_gpus import NO_GPUS
 from workers.run_environment import circumstances
 from workers.run_measurement import Measured
+
+
+class BundleWriter:
+    """One bundle at a time; a write that failed is raised as UserError by whatever is called next."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._pool = ThreadPoolExecutor(1, "bundle writer")
+        self._last: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown()
+
+    def write(self, run: RunRecord, measured: Measured | None, log: Path | None, written: Callable[[], None]) -> None:
+        """Begin to write; the log is copied as it is by then. `written` is called once the bundle is on disk."""
+        self.wait()
+        requests, telemetry = (measured.requests, measured.telemetry) if measured else ((), ())
+        there = log if log is not None and log.exists() else None
+
+        def write() -> None:
+            write_bundle(self._root, run, requests, telemetry, there)
+            written()
+
+        self._last = self._pool.submit(write)
+
+    def wait(self) -> None:
+        """Until the last bundle is on disk. Raises UserError."""
+        if (last := self._last) is not None:
+            self._last = None
+            try:
+                last.result()
+            except OSError as error:
+                raise UserError(disk_sentence(self._root, error)) from error
+
+    async def settled(self) -> None:
+        """The same, for the event loop."""
+        await asyncio.to_thread(self.wait)
+
+
+def disk_sentence(folder: Path, error: OSError) -> str:
+    """What the user can do about a disk that did not take what we wrote."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk of {folder.absolute()} is full: free some space, then retry the job"
+    return f"{error.filename or folder.absolute()} cannot be written ({error.strerror}): mend that, then retry the job"
 
 
 @dataclass

@@ -6,11 +6,15 @@ broker that is away costs nothing to a job that is running.
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
 import platform
 import threading
 import time
+from pathlib import Path
 
+import psutil
 import sqlalchemy as sa
 
 from jobs.broker import wake
@@ -22,10 +26,9 @@ from jobs.worker_registry import SAY_EVERY_S, introduce, say_there, tell_engines
 from lab.errors import UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
-from workers.engine_runtime.process import end_leftovers
+from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heart, WorkerStops
 from workers.job_runner import run_job
-from workers.worker_name import is_dead, worker_name
 
 logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
@@ -125,3 +128,24 @@ class Worker:
         elif trouble is None and self._broker_trouble is not None:
             logger.info("the broker is back")
         self._broker_trouble = trouble
+
+
+def worker_name() -> str:
+    """`host/pid/place/start` of this process: never the same twice, and to be recognised as dead by its neighbours."""
+    return f"{platform.node()}/{os.getpid()}/{_place()}/{psutil.Process().create_time():.2f}"
+
+
+def is_dead(worker: str) -> bool:
+    """Whether this worker is known to be dead. One that lives elsewhere (another container, say) never is."""
+    parts = worker.split("/")
+    if len(parts) != 4 or parts[0] != platform.node() or parts[2] != _place():
+        return False
+    return not is_alive(int(parts[1]), float(parts[3]))
+
+
+def _place() -> str:
+    """Where process numbers mean the same: this boot of this machine, and this container on it."""
+    texts = [platform.node()]
+    if (boot := Path("/proc/sys/kernel/random/boot_id")).exists():
+        texts += [boot.read_text(), str(Path("/proc/self/ns/pid").readlink())]
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()[:8]

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from jobs.datasets import registry
-from jobs.datasets.catalogue import CUSTOM, DATASETS
-from jobs.datasets.dataset import Dataset
+from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.formats.files import Stock
 from jobs.datasets.resolve import Found, find
 from lab.errors import UserError

@@ -17,8 +17,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from jobs.datasets.catalogue import CUSTOM, DATASETS
-from jobs.datasets.dataset import Dataset
+from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.formats.files import DatasetFile, Stock, read_file
 from lab.errors import UserError
 from lab.study.model_base import Frozen

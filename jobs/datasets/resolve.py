@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobs.datasets import reference
-from jobs.datasets.catalogue import CUSTOM, DATASETS
-from jobs.datasets.dataset import SHIPPED, Dataset
+from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
+from jobs.datasets.formats import custom
 from jobs.datasets.formats.files import DatasetFile, Stock, read_file
 from jobs.datasets.registry import Registered, all_registered, read_registered, registered
 from lab.errors import UserError
@@ -30,7 +30,7 @@ class Found:
         if self.entry is not None:
             return read_registered(settings, self.entry)
         if self.dataset.name == "reference":
-            return reference.read(settings)
+            return _read_reference(settings)
         if self.dataset.read_row is None:
             raise UserError(f"dataset {self.dataset.name} is made for each study: there is no file to read")
         path = self.path or SHIPPED / (self.dataset.shipped or "")
@@ -74,3 +74,16 @@ def dataset_path(name: str) -> Path | None:
     if name in DATASETS:
         return None
     return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES or path.is_file() else None
+
+
+def _read_reference(settings: Settings) -> DatasetFile:
+    """Read all categories, one file each. Raises UserError if the reference models are not prepared yet."""
+    folder = settings.models_dir / "prompts"
+    paths = sorted(folder.glob("*.jsonl"))
+    if not paths:
+        raise UserError(f"{folder} holds no prompts: run `make models`")
+    files = [read_file(path, custom.row, f"dataset {path}") for path in paths]
+    digest = hashlib.sha256(
+        "".join(f"{path.name} {file.sha256}\n" for path, file in zip(paths, files, strict=True)).encode()
+    )
+    return DatasetFile(tuple(row for file in files for row in file.rows), 0, digest.hexdigest())

@@ -10,10 +10,16 @@ import os
 import subprocess
 from pathlib import Path
 
-from jobs.engines.environment import fill_in, profile_environment_here, whole_environment
 from jobs.engines.hardware import nvidia_gpus
 from jobs.engines.kinds import KINDS
-from jobs.engines.profiles import Profile, installed_profile, read_profiles
+from jobs.engines.profiles import (
+    Profile,
+    fill_in,
+    installed_profile,
+    profile_environment_here,
+    read_profiles,
+    whole_environment,
+)
 from lab.errors import UserError
 from lab.study import Frozen
 from warehouse.settings import Settings

@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.environment import MARK, is_secret
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
+from jobs.engines.profiles import MARK, is_secret
 from lab.study import Arm, Speculation
 from lab.study.arm import METHODS
 from warehouse.settings import ENVIRONMENT_PREFIX

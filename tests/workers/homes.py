@@ -18,7 +18,7 @@ import psutil
 import sqlalchemy as sa
 
 from jobs import queue
-from jobs.engines.environment import MARK
+from jobs.engines.profiles import MARK
 from jobs.table import Job
 from lab.metrics.records import RunRecord
 from lab.study import Study

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from jobs.forecast import Forecast
 from lab.study.plan import ASSUMED_START_S, Launch, estimate_run_s, estimate_s, plan
 from tests.lab.studies import study
-from workers.job_progress import JobStatus
+from workers.job_progress import Forecast, JobStatus
 from workers.load.window import LoadProgress
 
 

@@ -17,11 +17,10 @@ from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
 from tests.workers.homes import Home, until
-from workers.bundle_writer import disk_sentence
 from workers.file_digests import weights_digest
 from workers.heartbeat import Heart, WorkerStops
-from workers.worker import Worker
-from workers.worker_name import is_dead, worker_name
+from workers.run_recorder import disk_sentence
+from workers.worker import Worker, is_dead, worker_name
 
 
 def test_a_full_disk_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
@@ -48,7 +47,7 @@ def test_bundles_that_cannot_be_written_fail_the_job_with_a_sentence_and_a_retry
 
 
 def test_a_worker_knows_its_dead_neighbours_from_the_living_and_from_strangers() -> None:
-    code = "from workers.worker_name import worker_name; print(worker_name(), flush=True); input()"
+    code = "from workers.worker import worker_name; print(worker_name(), flush=True); input()"
     neighbour = subprocess.Popen((sys.executable, "-c", code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert neighbour.stdout is not None
     name = neighbour.stdout.readline().strip()

@@ -84,7 +84,7 @@ job_events = sa.Table(
 workers = sa.Table(
     "workers",
     APP,
-    sa.Column("worker", sa.Text, primary_key=True),  # workers.worker_name.worker_name(): never the same twice
+    sa.Column("worker", sa.Text, primary_key=True),  # workers.worker.worker_name(): never the same twice
     sa.Column("host", sa.Text, nullable=False),
     sa.Column("hardware", sa.Text, nullable=False),
     sa.Column("gpus", sa.Integer, nullable=False),

@@ -10,15 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobs.engine_logs import engine_log
+from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import told_version
-from jobs.engines.environment import command_words, profile_environment, told, whole_environment
 from jobs.engines.kinds import KINDS, Kind
-from jobs.engines.profiles import Profile, installed_profile
-from lab.errors import EngineError
+from jobs.engines.profiles import (
+    Profile,
+    command_words,
+    installed_profile,
+    profile_environment,
+    told,
+    whole_environment,
+)
+from lab.errors import EngineError, UserError
 from lab.study import Arm, Study
-from warehouse.settings import Settings
+from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
-from workers.engine_runtime.endpoint import endpoint_of
 from workers.engine_runtime.log_excerpt import telling_lines
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
@@ -164,3 +170,23 @@ def _port_was_taken(log: Path) -> bool:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])
+
+
+def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
+    """Raises UserError for an arm without a server, an address that is refused, or a key that is not here.
+
+    The key is read here, on the worker, when it is about to be used, and kept nowhere else.
+    """
+    if arm.server is None:
+        raise UserError(f"arm {arm.name!r} measures a running server: set base_url in its server")
+    if not settings.allow_metadata_addresses:
+        check_host(arm.server.base_url)
+    return Endpoint(
+        base_url=arm.server.base_url.rstrip("/"),
+        model=arm.server.served_model or study.target,
+        kind=study.endpoint,
+        per_request_spec_metrics=arm.speculation is not None,
+        foreign=True,
+        checked=not settings.allow_metadata_addresses,
+        api_key=None if arm.server.api_key is None else secret(settings.home, arm.server.api_key),
+    )

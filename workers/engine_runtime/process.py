@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from jobs.engines.environment import MARK
+from jobs.engines.profiles import MARK
 from workers.engine_runtime import guard
 
 #: Process titles are written over the environment (vLLM sets them) unless this says not to; the mark must stay.

@@ -14,8 +14,7 @@ from jobs.datasets.prompt import Message, Prompt
 from jobs.engines.addresses import CheckedResolver
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
-from workers.load.answer import Answer
-from workers.load.events import EventReader
+from workers.load.answer import Answer, EventReader
 
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 _KEEPALIVE_S = 2.0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from jobs.engines.environment import MARK
+from jobs.engines.profiles import MARK
 from workers.engine_runtime.process import EngineProcess, NoProcess, marked
 from workers.probes.nvml import Gpu, gpus, processes_on
 

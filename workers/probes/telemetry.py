@@ -16,7 +16,7 @@ import aiohttp
 from lab.metrics.records import TelemetrySample
 from workers.engine_runtime.launch import RunningEngine
 from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
-from workers.probes.gauges import GaugeReading, Gauges
+from workers.probes.engine_metrics import GaugeReading, Gauges
 from workers.probes.host import Host
 from workers.probes.nvml import read_gpu, together
 

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.datasets.check import check_workload
 from jobs.datasets.listing import dataset_digest
-from jobs.datasets.loader import load_prompts
-from jobs.datasets.prompt import Message, Prompt
-from jobs.datasets.warm_up import warm_up_prompts
+from jobs.datasets.loader import check_workload, load_prompts
+from jobs.datasets.prompt import Message, Prompt, warm_up_prompts
 from lab.errors import UserError
 from lab.study import Workload
 from tests.jobs.datasets.rows import write_rows

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from jobs.datasets import registry
-from jobs.datasets.check import check_workload
 from jobs.datasets.listing import add_dataset, dataset_digest, list_datasets
-from jobs.datasets.loader import load_prompts
+from jobs.datasets.loader import check_workload, load_prompts
 from jobs.datasets.registry import remove_dataset
 from lab.errors import UserError
 from lab.study import Workload

@@ -13,7 +13,7 @@ from jobs.engines.metric_names import SGLANG, TENSORRT_LLM, VLLM
 from jobs.engines.profiles import Profile
 from lab.study import Arm
 from tests.workers.homes import REPOSITORY
-from workers.probes.counters import parse_counters, parse_gauges
+from workers.probes.engine_metrics import GaugeReading, parse_counters, parse_gauges
 
 DOCUMENT = (REPOSITORY / "docs" / "engines.md").read_text()
 EXAMPLES = re.findall(r"```toml\n(.*?)```", DOCUMENT, re.DOTALL)
@@ -67,4 +67,4 @@ def test_gauges_are_summed_over_ranks_and_the_share_of_the_cache_is_averaged() -
         f'vllm:num_requests_running{{engine="{rank}"}} 2\nvllm:kv_cache_usage_perc{{engine="{rank}"}} 0.5\n'
         for rank in (0, 1)
     )
-    assert parse_gauges(page, VLLM) == {"requests_running": 4, "kv_cache_usage": 0.5}
+    assert parse_gauges(page, VLLM) == GaugeReading(engine_running=4, kv_cache_usage=0.5)

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines.environment import command_words, fill_in, profile_environment, told, whole_environment
 from jobs.engines.hardware import nvidia_gpus, processors
-from jobs.engines.profiles import Profile, installed_profile, read_profiles
+from jobs.engines.profiles import (
+    Profile,
+    command_words,
+    fill_in,
+    installed_profile,
+    profile_environment,
+    read_profiles,
+    told,
+    whole_environment,
+)
 from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
 from tests.workers.homes import REPOSITORY

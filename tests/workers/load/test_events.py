@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.load.events import EventReader
+from workers.load.answer import EventReader
 
 # What a JSON text on one line can be: any bytes without line ends, and no spaces at the rim (they carry nothing).
 payloads = st.lists(

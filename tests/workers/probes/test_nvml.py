@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.engines.environment import MARK
+from jobs.engines.profiles import MARK
 from tests.workers.homes import until
 from tests.workers.probes.stand_in_nvml import UUIDS, StandInNvml
 from workers.engine_runtime import process

@@ -13,10 +13,10 @@ from jobs.engines.metric_names import VLLM
 from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
-from tests.workers.probes.test_gauges import PAGE, SAID
+from tests.workers.probes.test_engine_gauges import EXPECTED, PAGE
 from workers.load.client import open_session
 from workers.probes.engine_gpus import NO_GPUS
-from workers.probes.gauges import Gauges
+from workers.probes.engine_metrics import Gauges
 from workers.probes.telemetry import Probes, Reading, merged
 
 
@@ -53,9 +53,9 @@ async def test_a_window_is_read_each_second_and_at_its_end() -> None:
             await asyncio.sleep(1.6)
     first, last = probes.beside([sample(1.0), sample(1.6)])
     assert (first.engine_running, first.engine_waiting, first.kv_cache_usage) == (
-        SAID.engine_running,
-        SAID.engine_waiting,
-        SAID.kv_cache_usage,
+        EXPECTED.engine_running,
+        EXPECTED.engine_waiting,
+        EXPECTED.kv_cache_usage,
     )
     assert last.engine_running is None  # it has nothing left to do
     for each in (first, last):

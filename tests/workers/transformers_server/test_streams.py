@@ -9,7 +9,7 @@ from lab.study import Sampling
 from tests.workers.transformers_server.asks import Json, chat, complete, grown, post, stream, streamed
 from tests.workers.transformers_server.servers import MODEL, K
 from workers.load.client import Ask, Endpoint, open_session, send
-from workers.probes.counters import read_counters
+from workers.probes.engine_metrics import read_counters
 
 pytestmark = pytest.mark.engine
 

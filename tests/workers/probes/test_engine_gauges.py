@@ -1,4 +1,4 @@
-"""What an engine says of the moment, read from a running server with one request."""
+"""An engine's gauges, read from a running server with one request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jobs.engines.metric_names import SGLANG, VLLM, Metrics
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from workers.load.client import open_session
-from workers.probes.gauges import GaugeReading, Gauges, parse
+from workers.probes.engine_metrics import GaugeReading, Gauges, parse_gauges
 
 PAGE = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -21,25 +21,25 @@ vllm:kv_cache_usage_perc{engine="0",model_name="a"} 0.5
 vllm:kv_cache_usage_perc{engine="1",model_name="a"} 0.25
 vllm:generation_tokens_total{engine="0",model_name="a"} 64.0
 """
-SAID = GaugeReading(engine_running=4, engine_waiting=7, kv_cache_usage=0.375)
+EXPECTED = GaugeReading(engine_running=4, engine_waiting=7, kv_cache_usage=0.375)
 
 
 def test_requests_are_summed_and_the_caches_share_is_averaged_over_engines() -> None:
-    assert parse(PAGE, VLLM) == SAID
+    assert parse_gauges(PAGE, VLLM) == EXPECTED
 
 
 def test_what_a_page_does_not_say_is_unknown() -> None:
-    assert parse("vllm:num_requests_running 0.0\n", VLLM) == GaugeReading(engine_running=0)
-    assert parse("", VLLM) == GaugeReading()
+    assert parse_gauges("vllm:num_requests_running 0.0\n", VLLM) == GaugeReading(engine_running=0)
+    assert parse_gauges("", VLLM) == GaugeReading()
 
 
-@pytest.mark.parametrize("dialects", [(VLLM,), (SGLANG, VLLM)])
-async def test_the_gauges_are_read_from_a_running_server_in_the_dialect_it_speaks(
-    dialects: tuple[Metrics, ...],
+@pytest.mark.parametrize("metrics", [(VLLM,), (SGLANG, VLLM)])
+async def test_the_gauges_are_read_from_a_running_server_by_the_names_it_uses(
+    metrics: tuple[Metrics, ...],
 ) -> None:
     async with serve(BEHAVIOURS, PAGE) as server, open_session() as session:
-        gauges = Gauges(session, server.base_url, dialects)
-        assert (await gauges.read(), await gauges.read()) == (SAID, SAID)
+        gauges = Gauges(session, server.base_url, metrics)
+        assert (await gauges.read(), await gauges.read()) == (EXPECTED, EXPECTED)
 
 
 async def test_a_server_without_such_a_page_is_asked_once(unused_tcp_port: int) -> None:
@@ -57,7 +57,7 @@ async def test_a_server_that_is_gone_says_nothing_and_may_come_back(unused_tcp_p
         assert await gauges.read() == GaugeReading()
         async with serve(BEHAVIOURS, PAGE) as server:
             gauges.base_url = server.base_url
-            assert await gauges.read() == SAID
+            assert await gauges.read() == EXPECTED
 
 
 async def test_an_answer_that_does_not_come_in_time_is_not_waited_for(silent_server: str) -> None:

@@ -9,7 +9,7 @@ from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from workers.load.client import open_session
-from workers.probes.counters import parse_counters, read_counters
+from workers.probes.engine_metrics import parse_counters, read_counters
 
 METRICS = """\
 # HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -23,6 +23,7 @@ vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 3.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 7.0
 vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="10"} 1.0
 vllm:num_preemptions_total NaN
+vllm:spec_decode_num_draft_tokens_total{engine=0} no number
 vllm:time_to_first_token_seconds_bucket{le="+Inf"} 5.0
 """
 

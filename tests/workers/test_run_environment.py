@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from warehouse.settings import Settings
-from workers.hub_cache import hub_revision
+from workers.run_environment import hub_revision
 
 COMMIT, OTHER = "a1" * 20, "b2" * 20
 
@@ -16,9 +16,11 @@ COMMIT, OTHER = "a1" * 20, "b2" * 20
 def cache(tmp_path: Path) -> Path:
     model = tmp_path / "hub" / "models--owner--name"
     (model / "refs").mkdir(parents=True)
-    (model / "refs" / "main").write_text(COMMIT + "\n")
+    (model / "refs" / "main").write_text(COMMIT)
     (model / "refs" / "v1").write_text("no commit")
-    (model / "snapshots" / OTHER).mkdir(parents=True)
+    for commit in (COMMIT, OTHER):
+        (model / "snapshots" / commit).mkdir(parents=True)
+        (model / "snapshots" / commit / "config.json").write_text("{}")
     return tmp_path / "hub"
 
 
@@ -28,9 +30,13 @@ def test_the_commit_of_main_is_found_wherever_the_environment_keeps_the_cache(ca
     assert hub_revision(Settings(), "owner/name", {variable: str(place)}) == COMMIT
 
 
-@pytest.mark.parametrize(("asked", "expected"), [(None, COMMIT), ("main", COMMIT), (OTHER, OTHER), ("c3" * 20, None)])
-def test_a_revision_that_was_asked_for_is_the_one_looked_up(cache: Path, asked: object, expected: str | None) -> None:
-    assert hub_revision(Settings(), "owner/name", {"HF_HUB_CACHE": str(cache)}, asked) == expected
+@pytest.mark.parametrize(
+    ("revision", "expected"), [(None, COMMIT), ("main", COMMIT), (OTHER, OTHER), ("c3" * 20, None)]
+)
+def test_a_revision_that_was_asked_for_is_the_one_looked_up(
+    cache: Path, revision: object, expected: str | None
+) -> None:
+    assert hub_revision(Settings(), "owner/name", {"HF_HUB_CACHE": str(cache)}, revision) == expected
 
 
 def test_what_the_cache_does_not_say_is_unknown(cache: Path) -> None:
@@ -39,6 +45,7 @@ def test_what_the_cache_does_not_say_is_unknown(cache: Path) -> None:
     assert hub_revision(Settings(), "owner/name", environment, "v1") is None
     assert hub_revision(Settings(), "owner/name", {"XDG_CACHE_HOME": str(cache)}) is None
     assert hub_revision(Settings(), "owner/name", None) is None
+    assert hub_revision(Settings(), "no hub name", environment) is None
 
 
 def test_a_folder_has_no_revision(cache: Path) -> None:
