@@ -1,1 +1,1 @@
-"""The `drafthouse` command: one file a verb, its printing beside it."""
+"""The `drafthouse` command."""

@@ -1,210 +1,107 @@
-"""The `drafthouse` command: one thin function a verb."""
+"""The `drafthouse` command: a table of verbs, each imported only when it is called.
+
+Otherwise `drafthouse --help` and the short verbs would wait seconds for pandas, SciPy and SQLAlchemy.
+"""
 
 from __future__ import annotations
 
-import os
+import importlib
 import sys
-import time
-from dataclasses import asdict
-from typing import Annotated
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from cli import (
-    analysis,
-    datasets,
-    jobs,
-    prices,
-)
-from cli import (
-    export as export_verbs,
-)
-from cli import follow as demos
-from cli import (
-    import_results as import_verbs,
-)
-from cli import (
-    published as published_verbs,
-)
-from cli import (
-    replicate as replicate_verb,
-)
-from cli.output import print_json, print_table
-from cli.studies import named_study, show_plan, show_presets
-from jobs import queue
 from lab.errors import UserError
-from services import doctor as doctors
-from services import supervisor
-from services.signals import stopped_by_signal
-from warehouse.migrate import migrate as migrate_home
-from warehouse.sandbox import runner
-from warehouse.settings import load_settings
 
-app = typer.Typer(
-    help="A lab for speculative decoding: measure whether a draft model pays, and believe the result.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-AsReference = Annotated[
-    bool, typer.Option("--reference", help="Scaled down to the reference pair, for minutes on a machine without a GPU.")
-]
-StudyName = Annotated[
-    str, typer.Argument(help="A preset, or a study in TOML or JSON; - reads TOML from standard input.")
-]
-_TEND_EVERY_S = 0.25
-app.add_typer(datasets.app, name="datasets")
-app.add_typer(prices.app, name="prices")
-for verb in (*jobs.VERBS, *analysis.VERBS):
-    app.command()(verb)
-app.command("import")(import_verbs.import_results)
-app.command()(export_verbs.export)
-app.command()(published_verbs.published)
-app.command()(replicate_verb.replicate)
+
+class Verb(NamedTuple):
+    """A command: where it is in `cli.verbs`, as module:function (or module:Typer with subcommands), and its help."""
+
+    target: str
+    help: str
+
+
+#: In the order of `--help`. A test holds each line to the docstring's first paragraph.
+PANELS: dict[str, dict[str, Verb]] = {
+    "Measure": {
+        "demo": Verb("up:demo", "Start everything, run the demo study here, and print the address of its results."),
+        "presets": Verb("plan:presets", "List the published experiments that can be submitted by name."),
+        "datasets": Verb("datasets:app", "List the datasets, and register or remove your own."),
+        "plan": Verb("plan:plan", "Show what a study needs: engine starts, runs, requests, and time."),
+        "submit": Verb("submit:submit", "Put a study into the queue."),
+        "jobs": Verb("jobs:jobs", "List the jobs, newest first: queued, running and ended."),
+        "cancel": Verb("jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
+        "retry": Verb("jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
+        "priority": Verb("jobs:priority", "Change a queued job's priority; of equals the oldest job runs first."),
+        "logs": Verb("jobs:logs", "Show the end of the engine's log of a job."),
+    },
+    "Analyse": {
+        "compare": Verb("compare:compare", "Compare each arm with the baseline: ratio, 95 % interval and verdict."),
+        "acceptance": Verb("acceptance:acceptance", "Show how many drafted tokens each arm accepted, and where."),
+        "advise": Verb("advise:advise", "Recommend for each workload and load whether to enable speculation, and why."),
+        "cost": Verb("cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
+        "prices": Verb("prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),
+        "checks": Verb("checks:checks", "List the validity checks that judge every run, with thresholds and advice."),
+        "sql": Verb("sql:sql", "Query the published warehouse; a query cannot change it."),
+    },
+    "Exchange results": {
+        "import": Verb("import_results:import_results", "Import result files of other tools: all of them or none."),
+        "export": Verb("export:export", "Export a study's runs to a folder or a file; the suffix chooses the format."),
+        "published": Verb("published:published", "List published figures by source, with the doubts about them."),
+        "replicate": Verb("replicate:replicate", "Repeat a published experiment, then show both results side by side."),
+    },
+    "Operate": {
+        "up": Verb("up:up", "Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."),
+        "doctor": Verb("doctor:doctor", "Check what is installed and running, and say how to fix what is missing."),
+        "migrate": Verb("databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."),
+        "rebuild": Verb("databases:rebuild", "Rebuild the warehouse from the bundles alone."),
+        "worker": Verb("up:worker", "Run one worker in the foreground, as on a GPU host."),
+        "ingester": Verb("up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
+        "web": Verb("up:web", "Run the web page in the foreground."),
+    },
+}
+VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands from the table, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, None if name is None else load(name), rest
+
+
+def load(name: str) -> TyperCommand | TyperGroup:
+    """Import a verb's module and build its command."""
+    module, _, attribute = VERBS[name].target.partition(":")
+    target = getattr(importlib.import_module(f"cli.verbs.{module}"), attribute)
+    if not isinstance(target, typer.Typer):
+        function, target = target, typer.Typer(add_completion=False)
+        target.command(name)(function)
+    command = typer.main.get_command(target)
+    assert isinstance(command, (TyperCommand, TyperGroup))  # noqa: S101 - Typer declares a wider type
+    return command
+
+
+def command_line() -> LazyGroup:
+    """Build the whole command without importing a verb."""
+    return LazyGroup(
+        name="drafthouse",
+        commands=[
+            TyperCommand(name, help=verb.help, rich_help_panel=panel)
+            for panel, verbs in PANELS.items()
+            for name, verb in verbs.items()
+        ],
+        help="A lab for speculative decoding: measure whether a draft model pays, and believe the result.",
+        no_args_is_help=True,
+    )
 
 
 def main() -> None:
-    """Run the command. What the user can mend is one sentence on stderr and exit status 2."""
+    """Run the command. An error that the user can fix prints as one sentence on stderr, with exit status 2."""
     try:
-        app()
+        command_line()(prog_name="drafthouse")
     except UserError as error:
         sys.stderr.write(f"drafthouse: {error}\n")
         raise SystemExit(2) from None
-
-
-@app.command()
-def up() -> None:
-    """Start the broker, a worker, the ingester and the page; Ctrl-C stops them all."""
-    settings = load_settings()
-    with stopped_by_signal(), supervisor.running(settings) as services:
-        print(f"Drafthouse is up: {supervisor.page_url(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
-        _tend_for_ever(services)
-
-
-@app.command()
-def demo(
-    *,
-    leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of keeping up.")] = False,
-) -> None:
-    """Start everything, run the demo study on this machine and show where its results are."""
-    settings = load_settings()
-    published = False
-    with stopped_by_signal(), supervisor.running(settings) as services:
-        published = demos.run_demo(settings, services.tend)
-        if not leave:
-            _tend_for_ever(services)
-    raise SystemExit(0 if published or not leave else 1)
-
-
-@app.command()
-def submit(
-    study: StudyName,
-    *,
-    reference: AsReference = False,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit status 1 if it failed.")] = False,
-    priority: Annotated[int, typer.Option(help="Higher runs earlier.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Put a study into the queue."""
-    settings = load_settings()
-    job_id = queue.submit(settings, named_study(study, reference=reference), priority=priority)
-    if as_json:
-        print_json({"job_id": job_id, "url": demos.results_url(settings, job_id)})
-    else:
-        print(f"{job_id} is queued; results: {demos.results_url(settings, job_id)}", flush=True)
-    if wait:
-        done = demos.follow(settings, job_id, tend=lambda: None)
-        raise SystemExit(0 if done.state == "done" and demos.all_runs_published(settings, done) else 1)
-
-
-@app.command()
-def presets(*, as_json: AsJson = False) -> None:
-    """List the published experiments that can be submitted by name."""
-    show_presets(as_json=as_json)
-
-
-@app.command()
-def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
-    """Say what a study asks of this machine: engine starts, runs, and about how long it takes."""
-    show_plan(load_settings(), named_study(study, reference=reference), as_json=as_json)
-
-
-@app.command()
-def sql(
-    query: Annotated[str, typer.Argument(help='One statement, for example "select * from results".')],
-    *,
-    as_json: AsJson = False,
-) -> None:
-    """Ask the published warehouse; nothing can be changed by it."""
-    answer = runner.run_sql(load_settings(), query)
-    rows = answer.rows()
-    if as_json:
-        print_json([dict(zip(answer.columns, row, strict=True)) for row in rows])
-    else:
-        print_table(answer.columns, rows)
-    if answer.truncated:
-        sys.stderr.write(f"drafthouse: {answer.left_out}: add a limit or aggregate\n")
-
-
-@app.command()
-def rebuild() -> None:
-    """Make the warehouse anew from the bundles alone."""
-    from warehouse.ingest.rebuild import rebuild as rebuild_warehouse  # noqa: PLC0415 - it judges runs, with SciPy
-
-    settings = load_settings()
-    rebuild_warehouse(settings)
-    print(f"{settings.warehouse_file} was made anew from the bundles in {settings.bundles}")
-
-
-@app.command()
-def migrate() -> None:
-    """Bring both databases to the revision of this Drafthouse; safe to repeat."""
-    settings = load_settings()
-    migrate_home(settings)
-    print(f"both databases of {settings.home.absolute()} are up to date")
-
-
-@app.command()
-def doctor(*, as_json: AsJson = False) -> None:
-    """Say what is installed and what is missing, with what to do; exit status 1 when something is."""
-    findings = doctors.examine(load_settings())
-    if as_json:
-        print_json([asdict(finding) for finding in findings])
-    else:
-        rows = [("ok" if f.ok else "MISSING", f.what, f.found, f.remedy) for f in findings]
-        print_table(("", "what", "found", "what to do"), rows)
-    raise SystemExit(0 if all(finding.ok for finding in findings) else 1)
-
-
-@app.command()
-def worker() -> None:
-    """Run one worker in the foreground: what a GPU host starts."""
-    load_settings()
-    _become(supervisor.worker_command())
-
-
-@app.command()
-def ingester() -> None:
-    """Run the ingester in the foreground: one per warehouse."""
-    load_settings()
-    _become(supervisor.ingester_command())
-
-
-@app.command()
-def web() -> None:
-    """Run the page in the foreground."""
-    load_settings()
-    _become(supervisor.web_command())
-
-
-def _tend_for_ever(services: supervisor.Services) -> None:
-    """Until a signal ends it."""
-    while True:
-        services.tend()
-        time.sleep(_TEND_EVERY_S)
-
-
-def _become(command: tuple[str, ...]) -> None:
-    sys.stdout.flush()
-    os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own

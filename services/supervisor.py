@@ -7,12 +7,12 @@ import fcntl
 import os
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
+from services.status import page_answers, page_url
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 
@@ -59,34 +59,6 @@ def running(settings: Settings) -> Iterator[Services]:
             yield services
         finally:
             services.stop()
-
-
-def is_up(settings: Settings) -> bool:
-    """Whether a `drafthouse up` holds this home."""
-    lock = settings.home / "up.lock"
-    if not lock.exists():
-        return False
-    with lock.open() as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False
-
-
-def page_answers(settings: Settings) -> bool:
-    """Whether the page says it is healthy."""
-    try:
-        with urllib.request.urlopen(f"{page_url(settings)}/healthz", timeout=1) as answer:  # noqa: S310 - our own http address
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def page_url(settings: Settings) -> str:
-    """Where a browser on this machine finds the page."""
-    host = "127.0.0.1" if settings.web_host in ("0.0.0.0", "::") else settings.web_host  # noqa: S104 - compared, not bound
-    return f"http://{host}:{settings.web_port}"
 
 
 def worker_command() -> tuple[str, ...]:

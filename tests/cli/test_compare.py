@@ -81,7 +81,7 @@ def test_hardware_that_works_half_of_the_hours_costs_twice_as_much_a_token(studi
 def test_a_utilisation_that_is_no_share_is_refused(studied: Home, share: str) -> None:
     answer = studied.ask("cost", "small", "--price-per-hour", "3.6", "--utilisation", share)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "is no share: 0.6 means that it works in 60 % of the hours" in answer.stderr
+    assert "is not a share above 0 and at most 1: 0.6 means 60 % busy" in answer.stderr
 
 
 def test_a_cost_needs_a_price(studied: Home) -> None:

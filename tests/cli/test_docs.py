@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cli import reference
-from cli.follow import demo_study
+from jobs.presets import load_preset
 from lab.study.parsing import study_from_toml
 from tests.cli.homes import REPOSITORY
 
@@ -46,7 +46,7 @@ def test_every_file_the_readme_links_to_exists() -> None:
 
 
 def test_the_demo_study_shows_several_methods_categories_and_concurrencies() -> None:
-    study = demo_study()
+    study = load_preset("demo")
     assert {arm.speculation.method for arm in study.arms if arm.speculation} >= {"draft_model", "ngram"}
     assert len({workload.category for workload in study.workloads}) >= 2
     assert [load.max_concurrency for load in study.loads] == [1, 4, 16]

@@ -1,37 +1,41 @@
-"""What `drafthouse acceptance` prints."""
+"""`drafthouse acceptance`: how many drafted tokens each arm accepted."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from cli.arguments import AsJson, StudyId
+from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.comparison.acceptance import RankCorrelation
 from lab.comparison.drift import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE
 from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
 from warehouse.queries.acceptance_drift import History, histories
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import load_settings
 
 
-def show_acceptance(study: str, *, as_json: bool) -> None:
-    """Raises UserError."""
-    with open_warehouse(load_settings().warehouse_file) as con:
-        found, over_time = study_acceptance(con, study), histories(con, study)
+def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
+    """Show how many drafted tokens each arm accepted, and where.
+
+    By position, by category, by request, and over time: every valid run of the same cell in any study.
+    """
+    with open_warehouse(ready_settings().warehouse_file) as con:
+        arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
-        print_json({"arms": [_as_dict(each) for each in found], "drift": _drift_dict(over_time)})
+        print_json({"arms": [_as_dict(each) for each in arms], "drift": _drift_dict(over_time)})
         return
-    here = ("workload", "pattern", "arm")
-    columns = ("k", "rate", "length", "by position", "given those before", "length with smaller k (estimate)", "from")
-    print_table((*here, *columns), [_row(each) for each in found])
+    cell = ("workload", "pattern", "arm")
+    columns = ("k", "rate", "length", "by position", "conditional", "length with smaller k (estimate)", "from")
+    print_table((*cell, *columns), [_row(each) for each in arms])
     print()
-    rows = [row for each in found for row in _category_rows(each)]
-    print_table((*here, "kind of text", "rate", "length", "rounds"), rows)
-    print("\nRequests that accept more tokens a round, against their latency (Spearman's rho, 95 % interval):")
-    print_table((*here, "TPOT", "E2E", "prompts"), [_latency_row(each) for each in found])
+    rows = [row for each in arms for row in _category_rows(each)]
+    print_table((*cell, "category", "rate", "length", "rounds"), rows)
+    print("\nRequests that accept more tokens per round, against their latency (Spearman's rho, 95 % interval):")
+    print_table((*cell, "TPOT", "E2E", "prompts"), [_latency_row(each) for each in arms])
     print("\nOver time, every valid run of the same cell in any study:")
     for history in over_time:
-        print(f"{history.arm} on {history.place.workload}, {history.place.pattern}: {_told(history)}")
+        print(f"{history.arm} on {history.place.workload}, {history.place.pattern}: {_drift_sentence(history)}")
     print(RULE)
 
 
@@ -39,26 +43,26 @@ def _row(each: ArmAcceptance) -> tuple[object, ...]:
     found, place = each.acceptance, each.place
     fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in each.fewer.items())
     positions = (_shares(found.per_position), _shares(found.conditional))
-    about = (place.workload, place.pattern, each.arm, each.num_speculative_tokens)
-    return (*about, _share(found.rate), _number(found.length), *positions, fewer, each.source)
+    cell = (place.workload, place.pattern, each.arm, each.num_speculative_tokens)
+    return (*cell, _share(found.rate), _number(found.length), *positions, fewer, each.source)
 
 
 def _category_rows(each: ArmAcceptance) -> list[tuple[object, ...]]:
-    about = (each.place.workload, each.place.pattern, each.arm)
+    cell = (each.place.workload, each.place.pattern, each.arm)
     return [
-        (*about, category, _share(found.rate), _number(found.length), found.drafts)
+        (*cell, category, _share(found.rate), _number(found.length), found.drafts)
         for category, found in each.categories.items()
     ]
 
 
 def _latency_row(each: ArmAcceptance) -> tuple[object, ...]:
     known = [found.requests for found in each.against.values() if found is not None]
-    told = (_correlation(each.against["tpot_ms"]), _correlation(each.against["e2e_ms"]))
-    return (each.place.workload, each.place.pattern, each.arm, *told, max(known, default=""))
+    against = (_correlation(each.against["tpot_ms"]), _correlation(each.against["e2e_ms"]))
+    return (each.place.workload, each.place.pattern, each.arm, *against, max(known, default=""))
 
 
-def _told(history: History) -> str:
-    """What the rule says of the last run, and every change before it."""
+def _drift_sentence(history: History) -> str:
+    """The state of the last run, or every change in the history."""
     last, when = history.moments[-1], history.sources[-1].started_at
     if not history.changes:
         count = "1 run" if len(history.moments) == 1 else f"{len(history.moments)} runs"

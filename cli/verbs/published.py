@@ -1,31 +1,27 @@
-"""`drafthouse published`: what others published, and what is doubtful about it."""
+"""`drafthouse published`: figures that others published, and the doubts about them."""
 
-# ruff: noqa: PLC0415 - pandas and SciPy are imported when they are asked for: they cost every other command a second
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+import pandas as pd
 import typer
 
+from cli.arguments import AsJson
+from cli.home import ready_settings
 from cli.output import print_json, print_table
+from warehouse.queries import published as queries
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import load_settings
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-SourceName = Annotated[str | None, typer.Argument(help="One of the sources: its figures, as they were printed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+SourceName = Annotated[str | None, typer.Argument(help="Show the figures of this source, as they were printed.")]
 
 
 def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
-    """List who published figures, the figures of one of them, and what does not fit together."""
-    from warehouse.queries import published as published_questions
-
-    with open_warehouse(load_settings().warehouse_file) as con:
-        sources, figures = published_questions.sources(con), published_questions.figures(con, source)
-        doubts = published_questions.doubts(con)
+    """List published figures by source, with the doubts about them."""
+    with open_warehouse(ready_settings().warehouse_file) as con:
+        sources, figures = queries.sources(con), queries.figures(con, source)
+        doubts = queries.doubts(con)
     if source is not None:
         sources, doubts = (each[each["source"] == source] for each in (sources, doubts))
     if as_json:
@@ -53,7 +49,7 @@ def _row(figure: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows of plain values, None where nothing is known."""
+    """Rows as plain Python values; None for a missing value."""
     return [{str(name): _plain(value) for name, value in row.items()} for row in found.to_dict("records")]
 
 

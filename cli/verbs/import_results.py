@@ -1,63 +1,57 @@
 """`drafthouse import`: result files of other tools become runs of the warehouse."""
 
-# ruff: noqa: PLC0415 - what reads and judges runs is imported when it is asked for: it costs every other command a second
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from cli.arguments import AsJson
+from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.errors import UserError
-from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from warehouse.importers.store import Import
+from warehouse.importers.store import Import, import_paths
+from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
 
 Paths = Annotated[
-    list[Path], typer.Argument(help="Result files, folders with some in them, or one that `drafthouse export` wrote.")
+    list[Path], typer.Argument(help="Result files, folders of them, or a folder that `drafthouse export` wrote.")
 ]
-Tool = Annotated[str, typer.Option(help="Insist on a format, by its name in docs/importing.md.")]
+Tool = Annotated[str, typer.Option(help="Accept only this format; docs/importing.md has the names.")]
 Labels = Annotated[
     list[str] | None,
     typer.Option(
-        "--label", help="KEY=VALUE, of every run; study, arm, hardware and others tell what the file does not."
+        "--label", help="KEY=VALUE, added to every run; study, arm, hardware and others fill in what the file lacks."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
 def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, as_json: AsJson = False) -> None:
-    """Import result files of other tools, all of them or none; what is there already is left as it is."""
-    from warehouse.importers.store import import_paths
+    """Import result files of other tools: all of them or none.
 
-    settings = load_settings()
-    app_engine(
-        settings.app_database_url
-    ).dispose()  # a home that was never set up is refused before anything lies in it
+    Runs that were imported before stay as they are.
+    """
+    settings = ready_settings()
     found = import_paths(settings, paths, tool, dict(map(_label, label or [])))
-    now = _ingest(settings) if found.new_run_ids else True
+    ingested = _ingest(settings) if found.new_run_ids else True
     if as_json:
         print_json(_as_dict(found))
         return
     _show(found)
-    if not now:
-        print("The ingester that runs takes them in within seconds.")
+    if not ingested:
+        print("The running ingester adds them to the warehouse within seconds.")
 
 
 def _label(text: str) -> tuple[str, str]:
     key, mark, value = text.partition("=")
     if not (mark and key.strip() and value.strip()):
-        raise UserError(f"--label {text!r} is no label: write KEY=VALUE")
+        raise UserError(f"--label {text!r} is not a label: write KEY=VALUE")
     return key.strip(), value.strip()
 
 
 def _ingest(settings: Settings) -> bool:
-    """Take them in at once where no ingester runs. Says whether that was so."""
-    from warehouse.ingest.service import ingest_all
-
+    """Ingest the new bundles here. Returns False if an ingester runs, which does it then."""
     try:
         ingest_all(settings)
     except UserError:
@@ -76,7 +70,7 @@ def _show(found: Import) -> None:
             run.tool,
             run.columns["target"],
             run.place,
-            "" if run.run_id in new else "was there",
+            "" if run.run_id in new else "imported before",
             run.source.name,
         )
         for run in found.runs

@@ -1,31 +1,30 @@
-"""`drafthouse replicate`: a published experiment once more, and both side by side."""
+"""`drafthouse replicate`: repeat a published experiment, and show both results side by side."""
 
-# ruff: noqa: PLC0415 - pandas and SciPy are imported when they are asked for: they cost every other command a second
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from sqlalchemy import Engine
 
-from cli import follow as demos
+from cli.arguments import AsJson, AsReference, Wait
+from cli.follow import all_runs_published, follow, results_url
+from cli.home import ready_settings
 from cli.output import print_json, print_table
 from jobs import queue
 from jobs.presets import load_preset
+from lab.published.replication import Beside
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
+from warehouse.published.book import preset_of
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings, load_settings
-
-if TYPE_CHECKING:
-    from lab.published.replication import Beside
+from warehouse.queries.published import beside, repeating_job
+from warehouse.settings import Settings
 
 SourceName = Annotated[str, typer.Argument(help="A source, as `drafthouse published` lists it.")]
-ItsStudy = Annotated[str | None, typer.Option("--study", help="Which of its experiments, where it has several.")]
-AsReference = Annotated[bool, typer.Option("--reference", help="Scaled down to the reference pair.")]
-Again = Annotated[bool, typer.Option("--again", help="Measure it once more, though it was measured before.")]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it has ended; exit status 1 if it failed.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+ItsStudy = Annotated[str | None, typer.Option("--study", help="Which of its experiments, if it has several.")]
+Again = Annotated[bool, typer.Option("--again", help="Measure it again even if it was measured before.")]
 
 
 def replicate(
@@ -37,45 +36,44 @@ def replicate(
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
-    """Submit the preset that repeats a published experiment; once it has run, show both side by side."""
-    from warehouse.published.book import preset_of
-    from warehouse.queries.published import repeating_job
+    """Repeat a published experiment, then show both results side by side.
 
-    settings = load_settings()
+    Submits the preset that repeats it, unless that has run already.
+    """
+    settings = ready_settings()
     name = preset_of(source, study)
     ours = load_preset(name, reference=reference)
     with open_warehouse(settings.warehouse_file) as con:
         job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:
-        job_id = _on_its_way(settings, ours, again=again) or queue.submit(settings, ours)
+        active = None if again else _active_job(app_engine(settings.app_database_url), ours)
+        job_id = active or queue.submit(settings, ours)
         if not wait:
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
-            _say_queued(settings, f"{source}{more}", job_id, as_json=as_json)
+            _show_queued(settings, f"{source}{more}", job_id, as_json=as_json)
             return
-        done = demos.follow(settings, job_id, tend=lambda: None)
-        if done.state != "done" or not demos.all_runs_published(settings, done):
+        ended = follow(settings, job_id, tend=lambda: None)
+        if ended.state != "done" or not all_runs_published(settings, ended):
             raise SystemExit(1)
     _show(settings, source, name, job_id, as_json=as_json)
 
 
-def _on_its_way(settings: Settings, study: Study, *, again: bool) -> str | None:
-    """A job of this study that waits or runs."""
-    active = [job for job in queue.jobs(app_engine(settings.app_database_url)) if job.state in ("queued", "running")]
-    return next((job.job_id for job in active if job.name == study.name and not again), None)
+def _active_job(engine: Engine, study: Study) -> str | None:
+    """A queued or running job of this study."""
+    active = [job for job in queue.jobs(engine) if job.state in ("queued", "running")]
+    return next((job.job_id for job in active if job.name == study.name), None)
 
 
-def _say_queued(settings: Settings, asked: str, job_id: str, *, as_json: bool) -> None:
-    url = demos.results_url(settings, job_id)
+def _show_queued(settings: Settings, asked: str, job_id: str, *, as_json: bool) -> None:
+    url = results_url(settings, job_id)
     if as_json:
         print_json({"job_id": job_id, "url": url, "figures": []})
     else:
-        print(f"{job_id} is on its way; results: {url}")
+        print(f"{job_id} is queued or running; results: {url}")
         print(f"Once it has run, `drafthouse replicate {asked}` shows both side by side.")
 
 
 def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: bool) -> None:
-    from warehouse.queries.published import beside
-
     with open_warehouse(settings.warehouse_file) as con:
         found = beside(con, source, name, job_id)
     if as_json:
@@ -84,12 +82,12 @@ def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: b
     print(f"{source} beside {job_id}\n")
     print_table(("setting", "metric", "published", "here", "here / there"), map(_row, found))
     differences = dict.fromkeys(difference for each in found for difference in each.differences)
-    print("\nWhat differs besides:" if differences else "\nNothing else is known to differ.")
+    print("\nKnown differences:" if differences else "\nNo differences are known.")
     for difference in differences:
         print(f"  {difference}")
     missing = sum(each.ours is None for each in found)
     if missing:
-        print(f"{missing} of {len(found)} figures have nothing here to stand beside.")
+        print(f"{missing} of {len(found)} figures have no counterpart here.")
 
 
 def _row(each: Beside) -> tuple[Any, ...]:

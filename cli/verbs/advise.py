@@ -1,28 +1,41 @@
-"""What `drafthouse advise` prints: a verdict for each place with its evidence, and each run beside its prediction."""
+"""`drafthouse advise`: a recommendation for each cell with its evidence, and each run beside its prediction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from typing import Annotated
 
+import typer
+
+from cli.arguments import AsJson, StudyId
+from cli.home import ready_settings
 from cli.output import print_json, print_table
-from lab.advice import FIRST_GAMMA, Advice, advise
+from lab.advice import FIRST_GAMMA, Advice
+from lab.advice import advise as recommend
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
 from warehouse.queries.advice_inputs import failed_of, measured_of
 from warehouse.queries.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.speculated_runs import speculated_runs
-from warehouse.settings import load_settings
+
+DraftCost = Annotated[
+    float | None,
+    typer.Option(help="Time of a draft step divided by that of a target step; by default estimated from the runs."),
+]
 
 
-def show_advice(study: str, draft_cost: float | None, *, as_json: bool) -> None:
-    """Raises UserError."""
+def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = False) -> None:
+    """Recommend for each workload and load whether to enable speculation, and why.
+
+    Below the recommendations each run stands beside what theory predicts for it.
+    """
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
-    with open_warehouse(load_settings().warehouse_file) as con:
+    with open_warehouse(ready_settings().warehouse_file) as con:
         found = compare_study(con, study)
-        advice = advise(measured_of(con, found), failed_of(con, found))
+        advice = recommend(measured_of(con, found), failed_of(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)
     if as_json:
         print_json([asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice])
@@ -46,7 +59,7 @@ def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
 def _show_predictions(predicted: Sequence[Prediction]) -> None:
     print("\nEach run beside what theory predicts from the acceptance of its first position (alpha):")
     lengths = ("alpha", "alpha to break even", "length predicted", "measured", "best k by theory")
-    speeds = ("speed-up predicted", "measured", "with a draft's cost of", "from", "cost it implies itself")
+    speeds = ("speed-up predicted", "measured", "assuming a draft cost of", "from", "implied cost")
     print_table(("run", "workload", "pattern", "arm", "k", *lengths, *speeds), [_row(each) for each in predicted])
 
 
@@ -64,6 +77,6 @@ def _number(value: float | None) -> str:
 
 
 def _as_dict(each: Prediction) -> dict[str, object]:
-    """Flat: what the run measured, and what was predicted for it."""
+    """The run's measurements and its prediction in one flat dictionary."""
     predicted = {field.name: getattr(each, field.name) for field in fields(each) if field.name != "run"}
     return {**asdict(each.run), **predicted}

@@ -1,4 +1,4 @@
-"""`drafthouse prices`: what an hour of hardware costs, since when, and by which source."""
+"""`drafthouse prices`: the price book of hardware."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from typing import Annotated
 
 import typer
 
+from cli.arguments import AsJson
+from cli.home import ready_settings
 from cli.output import print_json, print_table
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
-from warehouse.settings import load_settings
 
-app = typer.Typer(help="What an hour of hardware costs: a dated price book.")
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+app = typer.Typer(add_completion=False)
 
 
 @app.callback(invoke_without_command=True)
 def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
-    """List the price book; withdrawn entries are in the JSON only."""
+    """Show and edit the price book: what an hour of hardware costs, by date.
+
+    Withdrawn entries are in the JSON only.
+    """
     if context.invoked_subcommand is not None:
         return
-    found = price_book.entries(app_engine(load_settings().app_database_url))
+    found = price_book.entries(app_engine(ready_settings().app_database_url))
     if as_json:
         print_json([_as_dict(entry) for entry in found])
         return
     rows = [_row(entry) for entry in found if entry.withdrawn_at is None]
     if not rows:
-        print("The price book is empty: add what your hardware costs with `drafthouse prices add`.")
+        print("The price book is empty: add the price of your hardware with `drafthouse prices add`.")
         return
     print_table(("number", "hardware", "from", "per hour", "currency", "electricity per kWh", "source"), rows)
 
@@ -38,20 +41,27 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
 def add(
     hardware: Annotated[str, typer.Argument(help="Part of the hardware's name, as `drafthouse doctor` shows it.")],
     *,
-    source: Annotated[str, typer.Option(help="Where the price is from.")],
-    currency: Annotated[str, typer.Option(help="Three letters.")] = "USD",
-    per_hour: Annotated[float | None, typer.Option(help="What an hour of all of it costs.")] = None,
-    purchase_price: Annotated[float | None, typer.Option(help="Instead: what it was bought for.")] = None,
-    lifetime_years: Annotated[float | None, typer.Option(help="With it: how long it will be used.")] = None,
-    utilisation: Annotated[
-        float | None, typer.Option(help="With it: the share of that time in which it works.")
+    source: Annotated[str, typer.Option(help="Where the price comes from.")],
+    currency: Annotated[str, typer.Option(help="A currency code of three letters.")] = "USD",
+    per_hour: Annotated[
+        float | None, typer.Option(help="Price of one hour of all this hardware, if it is rented.")
     ] = None,
-    electricity_per_kwh: Annotated[float | None, typer.Option(help="Where the price is without electricity.")] = None,
+    purchase_price: Annotated[float | None, typer.Option(help="If it is owned: what it cost.")] = None,
+    lifetime_years: Annotated[
+        float | None, typer.Option(help="If it is owned: for how many years it will be used.")
+    ] = None,
+    utilisation: Annotated[
+        float | None, typer.Option(help="If it is owned: the share of that time in which it is busy.")
+    ] = None,
+    electricity_per_kwh: Annotated[
+        float | None, typer.Option(help="Price of electricity, if the price above excludes it.")
+    ] = None,
     valid_from: Annotated[
-        datetime | None, typer.Option("--from", formats=["%Y-%m-%d"], help="By default today.")
+        datetime | None,
+        typer.Option("--from", formats=["%Y-%m-%d"], help="The first day of this price; by default today."),
     ] = None,
 ) -> None:
-    """Add an entry; what was valid before keeps its days."""
+    """Add a price; earlier prices stay in force for the days before it."""
     price = price_book.price_from(
         {
             "hardware": hardware,
@@ -65,15 +75,15 @@ def add(
             "valid_from": (valid_from or datetime.now(UTC)).date(),
         }
     )
-    number = price_book.add(app_engine(load_settings().app_database_url), price)
+    number = price_book.add(app_engine(ready_settings().app_database_url), price)
     print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
 
 
 @app.command()
 def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
-    """Let an entry made by mistake count no longer; it stays in the book."""
-    price_book.withdraw(app_engine(load_settings().app_database_url), number)
-    print(f"price {number} counts no longer")
+    """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
+    price_book.withdraw(app_engine(ready_settings().app_database_url), number)
+    print(f"price {number} is withdrawn")
 
 
 def _row(entry: Entry) -> tuple[object, ...]:

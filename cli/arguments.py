@@ -1,0 +1,23 @@
+"""Arguments and options that several verbs share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JobId = Annotated[str, typer.Argument(help="As `drafthouse jobs` lists it.")]
+#: A study that has results.
+StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
+#: A study to be measured.
+StudyName = Annotated[
+    str, typer.Argument(help="A preset, or a file with a study in TOML or JSON; - reads TOML from standard input.")
+]
+AsReference = Annotated[
+    bool, typer.Option("--reference", help="Scale down to the reference pair: minutes on a machine without a GPU.")
+]
+Wait = Annotated[bool, typer.Option("--wait", help="Wait until the job ends; exit status 1 if a run failed.")]
+PricePerHour = Annotated[
+    float | None, typer.Option(help="USD per hour, instead of the study's price or the price book's.")
+]

@@ -1,0 +1,33 @@
+"""A study as a person names it on the command line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from jobs.presets import load_preset, preset_names
+from lab.errors import UserError
+from lab.study import Study
+from lab.study.parsing import study_from_json, study_from_toml
+from lab.study.reference_pair import reference_version
+
+
+def named_study(name: str, *, reference: bool = False) -> Study:
+    """Load a preset by its name, a TOML or JSON file by its path, or TOML from standard input for `-`.
+
+    Raises UserError if the name is neither a preset nor a readable file, StudyError if the text is not a valid study.
+    """
+    if name in preset_names() and not Path(name).is_file():
+        return load_preset(name, reference=reference)
+    study = _read(name)
+    return reference_version(study) if reference else study
+
+
+def _read(name: str) -> Study:
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UserError(f"{name} is neither a file nor a preset; the presets are {', '.join(preset_names())}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{name} cannot be read as a study: {error}") from None
+    return study_from_json(text) if name.endswith(".json") else study_from_toml(text)

@@ -1,0 +1,29 @@
+"""A job's progress in words, for the job list and for whoever waits for it."""
+
+from __future__ import annotations
+
+from jobs.table import Job
+
+
+def runs_ended(job: Job) -> str:
+    """`6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too."""
+    if job.progress is None:
+        return ""
+    failed = f" ({job.progress.runs_failed} failed)" if job.progress.runs_failed else ""
+    return f"{job.progress.runs_done}/{job.progress.runs_total}{failed}"
+
+
+def what_runs(job: Job) -> str:
+    """`measuring · draft model k=3 · code · c4`, or what the job waits for."""
+    if job.progress is None:
+        return "waiting for a worker"
+    parts = (job.progress.phase, job.progress.arm, job.progress.workload, job.progress.load)
+    return " · ".join(part for part in parts if part)
+
+
+def time_left(job: Job) -> str:
+    """`about 3 min 20 s left`, or empty while no estimate exists."""
+    if job.progress is None or job.progress.remaining_s is None:
+        return ""
+    minutes, seconds = divmod(round(job.progress.remaining_s), 60)
+    return f"about {minutes} min {seconds:02d} s left" if minutes else f"about {seconds} s left"

@@ -1,0 +1,259 @@
+"""`drafthouse compare`: each arm's ratio to the baseline, as a list or (`--table`) as a table of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from typing import Annotated
+
+import duckdb
+import pandas as pd
+import typer
+
+from cli.arguments import AsJson, PricePerHour, StudyId
+from cli.home import ready_settings
+from cli.output import print_json, print_table
+from lab.comparison.agreement import Agreement
+from lab.comparison.compare import Comparison
+from lab.comparison.effect import Interval
+from lab.comparison.tables import Cell, RatioTable
+from lab.errors import UserError
+from warehouse.queries import results
+from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.paired_runs import ArmRuns
+from warehouse.queries.ratio_tables import ArmTable, arm_tables
+
+_SLOWER, _UNDECIDED = 1, 3
+_MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?"}
+
+Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
+Metric = Annotated[
+    str,
+    typer.Option(
+        help="throughput, ttft, tpot, e2e, acceptance, cost, energy, or any column of `results` for which higher or "
+        "lower is better."
+    ),
+]
+AsTable = Annotated[
+    bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means and the whole sweep.")
+]
+Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load or concurrency.")]
+Limit = Annotated[
+    str | None,
+    typer.Option(help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided."),
+]
+
+
+def compare(
+    study: StudyId,
+    *,
+    baseline: Baseline = None,
+    metric: Metric = "output_tok_per_s",
+    table: AsTable = False,
+    rows: Side = "workload",
+    columns: Side = "load",
+    price_per_hour: PricePerHour = None,
+    fail_if_slower: Limit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
+    limit = None if fail_if_slower is None else _share(fail_if_slower)
+    with open_warehouse(ready_settings().warehouse_file) as con:
+        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour)
+        _refuse_empty_baseline(found)
+        if table:
+            tables = arm_tables(con, found, rows, columns)
+            (_print_tables_json if as_json else _show_tables)(found, tables, (rows, columns))
+        else:
+            agreed, findings = [each for _, each in agreements(con, found)], _study_findings(con, found)
+            if as_json:
+                print_json(_as_dict(found, agreed) | {"findings": findings})
+            else:
+                _show(found, agreed, findings)
+    raise SystemExit(0 if limit is None else exit_status(found, limit))
+
+
+def exit_status(found: StudyComparison, limit: float) -> int:
+    """1 if an arm's whole interval is slower than the limit; else 3 if part of one is, or an arm has no interval."""
+    gains = [pair.comparison.gain for pair in found.pairs]
+    worst = 1 - limit
+    if any(gain is not None and gain.high is not None and gain.high < worst for gain in gains):
+        return _SLOWER
+    decided = all(gain is not None and gain.low is not None and gain.low >= worst for gain in gains)
+    return 0 if decided and gains else _UNDECIDED
+
+
+def _refuse_empty_baseline(found: StudyComparison) -> None:
+    """Raises UserError if the baseline lacks a metric that candidates have, such as acceptance."""
+    having = [pair.candidate.arm for pair in found.pairs if _has_values(pair.candidate)]
+    if having and not any(_has_values(pair.baseline) for pair in found.pairs):
+        named = ", ".join(map(repr, dict.fromkeys(having)))
+        raise UserError(f"{found.baseline!r} has no {found.metric}: choose a --baseline that has it, of {named}")
+
+
+def _has_values(arm: ArmRuns) -> bool:
+    return any(run.value is not None for run in arm.runs)
+
+
+def _study_findings(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[dict[str, str]]:
+    """What the checks found about each job as a whole."""
+    every = pd.concat([results.findings(con, job_id) for job_id in found.jobs])
+    chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
+    return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise UserError(f"--fail-if-slower {text!r} is not a share: write 5% or 0.05")
+    return share
+
+
+def _show(found: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:
+    print(f"{found.metric}, each arm against {found.baseline!r} ({', '.join(found.jobs)})\n")
+    columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
+    print_table(columns, [_row(pair, each) for pair, each in zip(found.pairs, agreed, strict=True)])
+    for (arm, workload), even in break_evens(found).items():
+        at = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
+        where = f"crosses 1 at concurrency {at}" if at else even.answer
+        print(f"{arm} on {workload}: {where}{'' if even.sure else ' (not sure)'}")
+    for finding in findings:
+        print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
+
+
+def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
+    ratio = pair.comparison.ratio
+    more = pair.verdict.more_repeats
+    word = pair.verdict.word + (f" ({more} more repeats)" if more else "")
+    shown = "" if ratio is None else f"{ratio.value:.3f}"
+    place = pair.place
+    figures = (shown, _bounds(ratio), word, _same(agreed), _degenerate(agreed), pair.comparison.basis)
+    return (place.workload, place.pattern, pair.candidate.arm, *figures)
+
+
+def _same(agreed: Agreement) -> str:
+    """The share of equal outputs, and the first token at which the others differ, counted from 1."""
+    if agreed.same_share is None:
+        return ""
+    exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
+    at = "" if estimated is None else f", else from {'' if exact is not None else 'about '}token {estimated + 1:.0f}"
+    return f"{agreed.same_share.value:.0%}{at}"
+
+
+def _degenerate(agreed: Agreement) -> str:
+    """The share of degenerate outputs, of the baseline and of the arm."""
+    shares = (agreed.baseline_degenerate_share, agreed.candidate_degenerate_share)
+    return "" if None in shares else " / ".join(f"{share:.0%}" for share in shares)
+
+
+def _bounds(ratio: Interval | None) -> str:
+    return "" if ratio is None or ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+
+
+def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
+    return {
+        "jobs": found.jobs,
+        "metric": found.metric,
+        "unit": found.unit,
+        "baseline": found.baseline,
+        "pairs": [
+            {
+                "workload": pair.place.workload,
+                "pattern": pair.place.pattern,
+                "concurrency": pair.place.concurrency,
+                "arm": pair.candidate.arm,
+                "ratio": None if pair.comparison.ratio is None else pair.comparison.ratio.__dict__,
+                "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
+                "verdict": pair.verdict.__dict__,
+                "basis": pair.comparison.basis,
+                "same_output_share": None if each.same_share is None else each.same_share.__dict__,
+                "outputs": _outputs_dict(each),
+                "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
+            }
+            for pair, each in zip(found.pairs, agreed, strict=True)
+        ],
+        "break_even": [
+            {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
+            | {"crossings": [crossing.__dict__ for crossing in even.crossings]}
+            for (arm, workload), even in break_evens(found).items()
+        ],
+    }
+
+
+def _outputs_dict(agreed: Agreement) -> dict[str, object]:
+    """Everything but the single prompts; token positions count from 0."""
+    summary = {field.name: getattr(agreed, field.name) for field in fields(agreed) if field.name != "pairs"}
+    del summary["same_share"]
+    return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
+
+
+def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
+    rows, columns = sides
+    print(f"{found.metric}, ratio to {found.baseline!r} ({', '.join(found.jobs)})")
+    print(f"{', '.join(f'{mark} {word}' for word, mark in _MARKS.items())}; in brackets 95 % intervals")
+    for each in tables:
+        table = each.table
+        print(f"\n{each.arm}: {rows} by {columns}")
+        lines = [_line(row, table, each.sweeps_by_row[row]) for row in table.rows]
+        print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(table)])
+        print(_sweep_sentence(each))
+
+
+def _print_tables_json(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
+    about = {"jobs": found.jobs, "metric": found.metric, "baseline": found.baseline}
+    print_json(about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(each) for each in tables]})
+
+
+def _line(row: str, table: RatioTable, sweep: Comparison) -> list[str]:
+    cells = [table.cells.get((row, column)) for column in table.columns]
+    mean = table.gmeans_by_row[row]
+    return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{mean:.3f}{_in_brackets(sweep.ratio)}"]
+
+
+def _last_line(table: RatioTable) -> list[str]:
+    means = [*(table.gmeans_by_column[column] for column in table.columns), table.gmean]
+    return ["geometric mean", *("" if mean is None else f"{mean:.3f}" for mean in means)]
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None or cell.comparison.ratio is None:
+        return ""
+    return f"{cell.comparison.ratio.value:.3f} {_MARKS[cell.verdict.word]}{_in_brackets(cell.comparison.ratio)}"
+
+
+def _in_brackets(ratio: Interval | None) -> str:
+    return "" if ratio is None or ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
+
+
+def _sweep_sentence(each: ArmTable) -> str:
+    found = each.sweep.comparison
+    if found.ratio is None:
+        return "whole sweep: no repeat has every cell of both arms"
+    ratio = f"{found.ratio.value:.3f}{_in_brackets(found.ratio)}"
+    return f"whole sweep: {ratio}, {each.sweep.verdict.word}, from {found.basis}"
+
+
+def _table_dict(each: ArmTable) -> dict[str, object]:
+    table = each.table
+    return {
+        "arm": each.arm,
+        "cells": [{"row": row, "column": column} | _cell_dict(cell) for (row, column), cell in table.cells.items()],
+        "gmeans_by_row": table.gmeans_by_row,
+        "gmeans_by_column": table.gmeans_by_column,
+        "gmean": table.gmean,
+        "sweep": _cell_dict(each.sweep),
+        "sweeps_by_row": {row: _comparison_dict(found) for row, found in each.sweeps_by_row.items()},
+    }
+
+
+def _cell_dict(cell: Cell) -> dict[str, object]:
+    return _comparison_dict(cell.comparison) | {"verdict": asdict(cell.verdict)}
+
+
+def _comparison_dict(found: Comparison) -> dict[str, object]:
+    ratio = None if found.ratio is None else asdict(found.ratio)
+    return {"ratio": ratio, "basis": found.basis, "blocks": found.blocks}

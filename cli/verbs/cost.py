@@ -1,0 +1,44 @@
+"""`drafthouse cost`: what tokens cost with each arm."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli.arguments import AsJson, PricePerHour, StudyId
+from cli.home import ready_settings
+from cli.output import print_json, print_table
+from lab.errors import UserError
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.costs import ArmCost, study_costs
+
+Utilisation = Annotated[
+    float | None, typer.Option(help="Share of the paid hours in which the hardware is busy, above 0 and at most 1.")
+]
+
+
+def cost(
+    study: StudyId, *, price_per_hour: PricePerHour = None, utilisation: Utilisation = None, as_json: AsJson = False
+) -> None:
+    """Show what a million tokens cost with each arm, and what an arm saves."""
+    if utilisation is not None and not 0 < utilisation <= 1:
+        raise UserError(f"--utilisation {utilisation:g} is not a share above 0 and at most 1: 0.6 means 60 % busy")
+    with open_warehouse(ready_settings().warehouse_file) as con:
+        found = study_costs(con, study, price_per_hour, utilisation)
+    if as_json:
+        print_json([asdict(each) for each in found])
+        return
+    figures = ("per 10^6 output tokens", "", "with start-up", "per 10^6 tokens", "per request", "electricity", "saving")
+    print_table(("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(each) for each in found])
+
+
+def _row(each: ArmCost) -> tuple[object, ...]:
+    saving = "" if each.saving is None else f"{each.saving:.1%}"
+    if each.saving_low is not None and each.saving_high is not None:
+        saving += f" ({each.saving_low:.1%} to {each.saving_high:.1%})"
+    peak = "peak" if each.at_peak else ""
+    others = (each.with_start_up, each.per_million_tokens, each.per_request, each.electricity_per_million_output_tokens)
+    figures = (each.per_million_output_tokens, peak, *others, saving)
+    return (each.place.workload, each.place.pattern, each.arm, *figures, each.currency, each.price_source)

@@ -1,0 +1,21 @@
+"""`drafthouse migrate` and `drafthouse rebuild`."""
+
+from __future__ import annotations
+
+from warehouse.ingest.rebuild import rebuild as rebuild_warehouse
+from warehouse.migrate import migrate as migrate_home
+from warehouse.settings import load_settings
+
+
+def migrate() -> None:
+    """Create both databases, or upgrade them to this version; safe to repeat."""
+    settings = load_settings()
+    migrate_home(settings)
+    print(f"both databases of {settings.home.absolute()} are up to date")
+
+
+def rebuild() -> None:
+    """Rebuild the warehouse from the bundles alone."""
+    settings = load_settings()
+    rebuild_warehouse(settings)
+    print(f"rebuilt {settings.warehouse_file} from the bundles in {settings.bundles}")

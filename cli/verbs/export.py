@@ -1,0 +1,33 @@
+"""`drafthouse export`: a study's runs as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.arguments import AsJson, StudyId
+from cli.home import ready_settings
+from cli.output import print_json
+from warehouse.bundles.export import export as export_study
+from warehouse.queries.connect import open_warehouse
+
+To = Annotated[
+    Path,
+    typer.Option(
+        help="A new folder (Parquet and JSON, which another Drafthouse can import), or a file: .csv or .parquet with "
+        "one row per run, .json in the format of `vllm bench serve`."
+    ),
+]
+
+
+def export(study: StudyId, *, to: To, as_json: AsJson = False) -> None:
+    """Export a study's runs to a folder or a file; the suffix chooses the format."""
+    settings = ready_settings()
+    with open_warehouse(settings.warehouse_file) as con:
+        runs = export_study(settings.bundles, con, study, to)
+    if as_json:
+        print_json({"runs": runs, "to": str(to.absolute())})
+    else:
+        print(f"{runs} runs of {study} are in {to.absolute()}")

@@ -1,0 +1,80 @@
+"""The verbs of the queue: list jobs, and cancel, retry, reorder or look into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+
+from cli.arguments import AsJson, JobId
+from cli.home import ready_settings
+from cli.output import print_json, print_table
+from cli.progress import runs_ended, time_left, what_runs
+from jobs import order, queue
+from jobs.engine_logs import log_tail
+from jobs.table import Job
+from warehouse.app_db.engine import app_engine
+
+
+def jobs(*, as_json: AsJson = False) -> None:
+    """List the jobs, newest first: queued, running and ended."""
+    found = queue.jobs(app_engine(ready_settings().app_database_url))
+    if as_json:
+        print_json([_as_dict(job) for job in found])
+    else:
+        _show(found)
+
+
+def cancel(job_id: JobId) -> None:
+    """Stop a job; its finished runs stay in the warehouse."""
+    queue.cancel(app_engine(ready_settings().app_database_url), job_id)
+    print(f"{job_id}: cancel requested")
+
+
+def retry(
+    job_id: JobId,
+    *,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Measure its completed runs again too; the earlier results stay.")
+    ] = False,
+) -> None:
+    """Queue an ended job again; only its missing and failed runs are measured."""
+    queue.retry(app_engine(ready_settings().app_database_url), job_id, everything=everything)
+    print(f"{job_id} is queued again")
+
+
+def priority(
+    job_id: JobId, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
+) -> None:
+    """Change a queued job's priority; of equals the oldest job runs first.
+
+    For a negative value write `drafthouse priority JOB_ID -- -5`.
+    """
+    order.reprioritise(app_engine(ready_settings().app_database_url), job_id, value)
+    print(f"{job_id} has priority {value}")
+
+
+def logs(job_id: JobId, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
+    """Show the end of the engine's log of a job."""
+    print(log_tail(ready_settings(), job_id, lines))
+
+
+def _show(found: Sequence[Job]) -> None:
+    if not found:
+        print("No jobs yet. Begin with `drafthouse submit demo`.")
+        return
+    rows = [(job.job_id, job.name, job.state, _progress(job), time_left(job), job.error or "") for job in found]
+    print_table(("job", "study", "state", "runs", "time left", "error"), rows)
+
+
+def _progress(job: Job) -> str:
+    return runs_ended(job) + (f", {what_runs(job)}" if job.state == "running" else "")
+
+
+def _as_dict(job: Job) -> dict[str, Any]:
+    row = asdict(job)
+    row["study"] = job.study.model_dump(mode="json")
+    row["progress"] = None if job.progress is None else job.progress.model_dump(mode="json")
+    return row

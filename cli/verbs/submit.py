@@ -1,0 +1,34 @@
+"""`drafthouse submit`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import follow
+from cli.arguments import AsJson, AsReference, StudyName, Wait
+from cli.home import ready_settings
+from cli.named_study import named_study
+from cli.output import print_json
+from jobs import queue
+
+
+def submit(
+    study: StudyName,
+    *,
+    reference: AsReference = False,
+    wait: Wait = False,
+    priority: Annotated[int, typer.Option(help="Higher values run earlier.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Put a study into the queue."""
+    settings = ready_settings()
+    job_id = queue.submit(settings, named_study(study, reference=reference), priority=priority)
+    if as_json:
+        print_json({"job_id": job_id, "url": follow.results_url(settings, job_id)})
+    else:
+        print(f"{job_id} is queued; results: {follow.results_url(settings, job_id)}", flush=True)
+    if wait:
+        ended = follow.follow(settings, job_id, tend=lambda: None)
+        raise SystemExit(0 if ended.state == "done" and follow.all_runs_published(settings, ended) else 1)

@@ -1,0 +1,87 @@
+"""`drafthouse up` and `demo`, and each service alone in the foreground."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from cli.follow import all_runs_published, follow, results_url
+from cli.home import ready_settings
+from jobs.presets import load_preset
+from jobs.queue import submit
+from services import supervisor
+from services.signals import stopped_by_signal
+from services.status import page_url
+from warehouse.settings import Settings, load_settings
+
+_TEND_EVERY_S = 0.25
+
+
+def up() -> None:
+    """Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."""
+    settings = load_settings()
+    with stopped_by_signal(), supervisor.running(settings) as services:
+        print(f"Drafthouse is up: {page_url(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
+        _tend_until_stopped(services)
+
+
+def demo(
+    *,
+    leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of staying up.")] = False,
+) -> None:
+    """Start everything, run the demo study here, and print the address of its results."""
+    settings = load_settings()
+    published = False
+    with stopped_by_signal(), supervisor.running(settings) as services:
+        published = _run_demo(settings, services.tend)
+        if not leave:
+            _tend_until_stopped(services)
+    raise SystemExit(0 if published or not leave else 1)
+
+
+def worker() -> None:
+    """Run one worker in the foreground, as on a GPU host."""
+    ready_settings()
+    _become(supervisor.worker_command())
+
+
+def ingester() -> None:
+    """Run the ingester in the foreground; a warehouse has exactly one."""
+    ready_settings()
+    _become(supervisor.ingester_command())
+
+
+def web() -> None:
+    """Run the web page in the foreground."""
+    ready_settings()
+    _become(supervisor.web_command())
+
+
+def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
+    """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
+    job_id = submit(settings, load_preset("demo"))
+    print(f"Results as they come: {results_url(settings, job_id)}", flush=True)
+    ended = follow(settings, job_id, tend)
+    published = all_runs_published(settings, ended)
+    if published:
+        print(f"Done. Results: {results_url(settings, job_id)}", flush=True)
+    else:
+        print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
+        print(f"See `drafthouse logs {job_id}` and {page_url(settings)}/jobs", flush=True)
+    return published
+
+
+def _tend_until_stopped(services: supervisor.Services) -> None:
+    while True:
+        services.tend()
+        time.sleep(_TEND_EVERY_S)
+
+
+def _become(command: tuple[str, ...]) -> None:
+    sys.stdout.flush()
+    os.execv(command[0], command)  # noqa: S606 - the same process, so that signals and exit status are the service's own

@@ -1,0 +1,58 @@
+"""Every verb works in a home that was never set up: with an answer, or with a sentence that says what is missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.app import VERBS
+from tests.cli.homes import REPOSITORY, new_home
+
+SAMPLE = REPOSITORY / "tests" / "warehouse" / "importers" / "samples" / "vllm-bench" / "spec-code-append-c4.json"
+#: What each verb prints there: on standard output with exit status 0, or the error with status 2.
+ANSWERS = {
+    ("presets",): "friday-night",
+    ("datasets",): "spec_bench",
+    ("datasets", "add", "mine", str(REPOSITORY / "datasets" / "spec_bench_sample.jsonl")): "dataset mine: 24 prompts",
+    ("plan", "demo"): "engine starts",
+    ("jobs",): "No jobs yet.",
+    ("cancel", "nothing"): "no job nothing",
+    ("retry", "nothing"): "no job nothing",
+    ("priority", "nothing", "1"): "no job nothing",
+    ("logs", "nothing"): "nothing",
+    ("compare", "nothing"): "no results of 'nothing'",
+    ("acceptance", "nothing"): "no results of 'nothing'",
+    ("advise", "nothing"): "no results of 'nothing'",
+    ("cost", "nothing"): "no results of 'nothing'",
+    ("prices",): "The price book is empty",
+    ("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list"): "price 1: H200 at 3.5 USD",
+    ("checks",): "what to do",
+    ("sql", "select count(*) as runs from results where origin = 'measured'"): "0",
+    ("import", str(SAMPLE)): "2 of 2 runs are new",
+    ("export", "nothing", "--to", "nowhere.csv"): "nothing",
+    ("published",): "friday-night-2025-12",
+    ("migrate",): "are up to date",
+    ("rebuild",): "rebuilt",
+}
+#: Tried elsewhere: they start services, ask engines, or measure.
+NOT_HERE = {"up", "demo", "worker", "ingester", "web", "doctor", "submit", "replicate"}
+
+
+@pytest.mark.parametrize("arguments", ANSWERS, ids=" ".join)
+def test_a_verb_answers_in_an_empty_home(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    answer = new_home(tmp_path / "home").ask(*arguments)
+    assert answer.returncode in {0, 2}, answer
+    assert ANSWERS[arguments] in (answer.stdout if answer.returncode == 0 else answer.stderr)
+    assert "drafthouse migrate" not in answer.stdout + answer.stderr
+
+
+def test_every_verb_is_tried() -> None:
+    assert {arguments[0] for arguments in ANSWERS} == set(VERBS) - NOT_HERE
+
+
+def test_a_study_is_queued_in_an_empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_WORKERS_ELSEWHERE", "true")
+    home = new_home(tmp_path / "home")
+    assert "is queued" in home.ask("submit", "demo").stdout
+    assert "is queued" in home.ask("replicate", "friday-night-2025-12").stdout
