@@ -49,6 +49,10 @@ class Settings(BaseSettings):
     )
     web_host: str = Field(default="127.0.0.1", description="address the page listens on")
     web_port: int = Field(default=8501, ge=1, le=65535, description="port the page listens on")
+    web_workarounds: str = Field(
+        default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
+        description="the page's work-arounds for Streamlit that are on, separated by commas",
+    )
     lease_s: float = Field(default=30.0, ge=2, le=3600, description="a worker silent for this long has lost its job")
     ingest_every_s: float = Field(default=1.0, gt=0, le=3600, description="pause between two looks for new bundles")
     engine_start_timeout_s: float = Field(default=600.0, gt=0, description="an engine not ready by then has failed")

@@ -7,6 +7,7 @@ import sys
 
 from lab.errors import UserError
 from warehouse.settings import Settings, load_settings
+from webapp.server import workarounds
 
 #: A visitor's browser must ask for one of these, or a page of elsewhere could talk to this server (DNS rebinding).
 LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -41,6 +42,7 @@ def streamlit_options(settings: Settings) -> dict[str, object]:
 def main() -> int:
     try:
         settings = load_settings()
+        workarounds.parse(settings.web_workarounds)
         refuse_taken_port(settings.web_host, settings.web_port)
     except UserError as error:
         print(error, file=sys.stderr)

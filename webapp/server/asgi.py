@@ -1,22 +1,17 @@
-"""The Starlette application: Streamlit's pages, and `/healthz` for supervisors and containers."""
+"""The Starlette application: Streamlit's pages, `/healthz` for supervisors and containers, and old addresses."""
 
 from __future__ import annotations
 
-import gc
-import importlib
-import socket
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import psutil
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, RedirectResponse
 from starlette.routing import Route
 
-from webapp.server import index_html
+from webapp.server import index_html, workarounds
 
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
@@ -38,36 +33,30 @@ _WARM = (
     "webapp.pages.sql.answer",
     "webapp.pages.external_results.sections",
 )
-#: What is sent waits so long for a page that is being made, once for each message. Python's own choice is 5 ms.
-_SWITCH_S = 0.0005
+#: Former address of a page -> the present one; links that people have saved still work.
+MOVED = {"/others": "external_results"}
 
 
 async def _healthz(_request: Request) -> JSONResponse:
     return JSONResponse({"status": "ok"})
 
 
+async def _moved(request: Request) -> RedirectResponse:
+    """Redirect to the page's present address, relative to the former one, with the parameters of the link."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=308)
+
+
+def routes() -> list[Route]:
+    """Everything besides Streamlit's own routes."""
+    pages = index_html.routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
+    return [Route("/healthz", _healthz), *(Route(path, _moved) for path in MOVED), *pages]
+
+
 @asynccontextmanager
 async def _lifespan(_app: object) -> AsyncIterator[None]:
-    """Import once, then move it all out of the sight of the garbage collector, which would go through it each time."""
-    for module in _WARM:
-        importlib.import_module(module)
-    _send_at_once()
-    sys.setswitchinterval(_SWITCH_S)
-    gc.collect()
-    gc.freeze()
+    workarounds.prepare_process(_WARM, workarounds.enabled())
     yield
 
 
-def _send_at_once() -> None:
-    """Without it each page waits 40 ms for an acknowledgement (Nagle's algorithm).
-
-    Asyncio says so itself to sockets made for TCP, but Streamlit makes its listening socket for no protocol in
-    particular; what such a socket is told is true for the connections that it accepts.
-    """
-    for connection in psutil.Process().net_connections("tcp"):
-        if connection.status == psutil.CONN_LISTEN:
-            with socket.fromfd(connection.fd, connection.family, connection.type) as listening:
-                listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
-app = st.App(MAIN, routes=[Route("/healthz", _healthz), *index_html.routes()], lifespan=_lifespan)
+app = st.App(MAIN, routes=routes(), lifespan=_lifespan)

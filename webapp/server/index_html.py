@@ -1,6 +1,8 @@
-"""The HTML that every page begins with: Streamlit's own, and a hint that spares its reader a tenth of a second.
+"""The HTML of each page: Streamlit's own, with the server's address in it.
 
-It is only a hint: with a Streamlit that does not know it any more, pages are slower and the same.
+The work-around `index_html` saves a page opened by its link a tenth of a second: without the address, the browser asks
+for the server below the page's own path first, as an app might lie there. A Streamlit that no longer reads this private
+variable serves the same pages, only slower.
 """
 
 from __future__ import annotations
@@ -14,12 +16,11 @@ from starlette.routing import Route
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
 _PAGES = Path(__file__).parents[1] / "pages"
-#: Where the server is. Else the browser asks below the page's own address first, as an app might lie there.
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
 
 
 def html() -> str:
-    """Streamlit's page with the hint at the end of its head."""
+    """Streamlit's page with the address at the end of its head."""
     return _INDEX.read_text("utf-8").replace("</head>", f"{_BACKEND}</head>")
 
 

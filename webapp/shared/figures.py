@@ -59,7 +59,7 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
                 st.vega_lite_chart(spec=spec, theme=None, alt=words)
             else:
                 _show_choosable(spec, words, f"{figure.key}-{place}", choose)
-    first_paint.let_draw()
+    first_paint.pause_after_figure()
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:

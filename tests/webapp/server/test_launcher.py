@@ -49,6 +49,13 @@ def test_a_setting_that_does_not_exist_is_refused_before_anything_starts() -> No
     assert "Traceback" not in ended.stderr
 
 
+def test_an_unknown_workaround_is_refused_before_anything_starts() -> None:
+    ended = launch({"DRAFTHOUSE_WEB_WORKAROUNDS": "script_lock,gc"})
+    assert ended.returncode == 2
+    assert "DRAFTHOUSE_WEB_WORKAROUNDS (or web_workarounds in drafthouse.toml) has 'gc'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 def test_only_names_of_this_machine_are_answered_unless_the_page_listens_everywhere(tmp_path: Path) -> None:
     local = streamlit_options(Settings(home=tmp_path))["server.allowedHosts"]
     named = streamlit_options(Settings(home=tmp_path, web_host="lab.example.org"))["server.allowedHosts"]

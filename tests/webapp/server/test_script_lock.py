@@ -7,18 +7,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from webapp.server.script_lock import Turns
+from webapp.server.script_lock import ScriptLock
 
 #: Nothing here takes that long; a machine may stand still for a while.
 PATIENCE_S = 300.0
 
 
 def test_scripts_run_one_after_the_other_and_all_of_them_run() -> None:
-    turns, at_once, most, lock = Turns(PATIENCE_S), 0, 0, threading.Lock()
+    scripts, at_once, most, lock = ScriptLock(PATIENCE_S), 0, 0, threading.Lock()
 
     def script(number: int) -> int:
         nonlocal at_once, most
-        with turns.turn():
+        with scripts.hold():
             with lock:
                 at_once += 1
                 most = max(most, at_once)
@@ -33,41 +33,41 @@ def test_scripts_run_one_after_the_other_and_all_of_them_run() -> None:
 
 
 def test_a_page_that_waits_for_something_else_does_not_keep_the_next_one_waiting() -> None:
-    turns, answered, begun = Turns(0.05), threading.Event(), threading.Event()
+    scripts, answered, begun = ScriptLock(0.05), threading.Event(), threading.Event()
 
     def waits() -> None:
-        with turns.turn():
+        with scripts.hold():
             begun.set()
             assert answered.wait(PATIENCE_S)
 
     with ThreadPoolExecutor(1) as visitors:
         waiting = visitors.submit(waits)
         assert begun.wait(PATIENCE_S)
-        with turns.turn():
+        with scripts.hold():
             assert not waiting.done()
         answered.set()
         waiting.result(PATIENCE_S)
 
 
-def test_a_script_that_breaks_hands_its_turn_on() -> None:
-    turns = Turns(PATIENCE_S)
-    with pytest.raises(ValueError, match="broken"), turns.turn():
+def test_a_script_that_breaks_releases_the_lock() -> None:
+    scripts = ScriptLock(PATIENCE_S)
+    with pytest.raises(ValueError, match="broken"), scripts.hold():
         raise ValueError("broken")
-    with turns.turn():
+    with scripts.hold():
         pass
 
 
-def test_who_lingers_goes_on_as_soon_as_somebody_waits() -> None:
-    turns, begun = Turns(PATIENCE_S), threading.Event()
+def test_an_idle_holder_goes_on_as_soon_as_another_script_waits() -> None:
+    scripts, begun = ScriptLock(PATIENCE_S), threading.Event()
 
-    def lingers() -> None:
-        with turns.turn():
+    def idles() -> None:
+        with scripts.hold():
             begun.set()
-            turns.linger(PATIENCE_S)
+            scripts.yield_for(PATIENCE_S)
 
     with ThreadPoolExecutor(1) as visitors:
-        lingering = visitors.submit(lingers)
+        idling = visitors.submit(idles)
         assert begun.wait(PATIENCE_S)
-        with turns.turn():
+        with scripts.hold():
             pass
-        lingering.result(PATIENCE_S)
+        idling.result(PATIENCE_S)
