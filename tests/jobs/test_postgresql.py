@@ -91,7 +91,7 @@ def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> 
     def pin(person: int) -> None:
         board = dashboards.create(home.database, "shared")
         for number in range(5):
-            shown = pins.Pinned("results", {"job": (f"{person}-{number}",)}, "speedup", datetime.now(UTC))
+            shown = pins.PinnedFigure("results", {"job": (f"{person}-{number}",)}, "speedup", datetime.now(UTC))
             pins.move(home.database, pins.add(home.database, board, shown, f"by {person}"), None)
 
     threads = [threading.Thread(target=pin, args=(person,)) for person in range(4)]
@@ -99,8 +99,8 @@ def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> 
         thread.start()
     for thread in threads:
         thread.join()
-    (board,) = dashboards.listed(home.database)
-    found = {pin.shown.parameters_json for pin in pins.listed(home.database, board.dashboard_id)}
+    (board,) = dashboards.all_dashboards(home.database)
+    found = {pin.shown.parameters_json for pin in pins.pins_on(home.database, board.dashboard_id)}
     assert len(found) == board.pins == 20
 
 

@@ -1,1 +1,1 @@
-"""The app database: what people and workers edit."""
+"""The app database: studies, jobs, workers, prices, saved views and dashboards, which people and workers change."""

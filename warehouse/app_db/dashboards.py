@@ -1,6 +1,6 @@
-"""Dashboards in the app database: created, renamed and removed here. Their pins are in `warehouse.app_db.pins`.
+"""Dashboards in the app database. Their pins are in `warehouse.app_db.pins`.
 
-Nothing is deleted: what was removed can be brought back. Every change may be made again without another effect.
+Nothing is deleted: a removed dashboard can be restored. Repeating a change has no further effect.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from lab.errors import UserError
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
 
-MOST_NAME_LETTERS = 80
+MAX_NAME_LENGTH = 80
 #: Any constant will do: everyone who changes dashboards of one PostgreSQL database takes the same lock.
 _LOCK = 4_026_531_842
 
 
 @dataclass(frozen=True)
 class Dashboard:
-    """`pins`: how many there are. `removed_at` is null where it is there."""
+    """A dashboard; `pins` is their number, `removed_at` is None unless it was removed."""
 
     dashboard_id: str
     name: str
@@ -36,9 +36,9 @@ class Dashboard:
 
 @contextmanager
 def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
-    """A transaction that has the dashboards to itself, so that two visitors do not undo each other's changes.
+    """Hold a transaction that excludes other changes of dashboards, so that two visitors do not undo each other's.
 
-    SQLite's transactions are so anyway.
+    On SQLite every transaction does.
     """
     with engine.begin() as connection:
         if engine.dialect.name == "postgresql":
@@ -46,15 +46,15 @@ def changing(engine: sa.Engine) -> Iterator[sa.Connection]:
         yield connection
 
 
-def listed(engine: sa.Engine) -> list[Dashboard]:
-    """Those that are there, the last changed one first."""
+def all_dashboards(engine: sa.Engine) -> list[Dashboard]:
+    """Return the dashboards that were not removed, the last changed one first."""
     query = _counted().where(dashboards.c.removed_at.is_(None)).order_by(dashboards.c.changed_at.desc())
     with reading(engine).connect() as connection:
         return [Dashboard(**row) for row in connection.execute(query).mappings()]
 
 
 def find(engine: sa.Engine, dashboard_id: str) -> Dashboard | None:
-    """Also a removed one; None where there never was one."""
+    """Return the dashboard, removed or not; None if the id is unknown."""
     query = _counted().where(dashboards.c.dashboard_id == dashboard_id)
     with reading(engine).connect() as connection:
         row = connection.execute(query).mappings().one_or_none()
@@ -62,19 +62,19 @@ def find(engine: sa.Engine, dashboard_id: str) -> Dashboard | None:
 
 
 def create(engine: sa.Engine, name: str) -> str:
-    """The id of the dashboard of this name, which is made where there is none. Raises UserError for no name."""
+    """Create a dashboard unless one has this name, and return its id. Raises UserError for an invalid name."""
     _refuse_bad_name(name)
     with changing(engine) as connection:
         return _id_of(connection, name) or _insert(connection, name)
 
 
 def rename(engine: sa.Engine, dashboard_id: str, name: str) -> None:
-    """Its links go on to work. Raises UserError for no name, and for one that another dashboard has."""
+    """Rename the dashboard; its links work on. Raises UserError for an invalid name and one that is taken."""
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         if _id_of(connection, name) not in (None, dashboard_id):
-            raise UserError(f"there is a dashboard {name!r} already: choose another name")
+            raise UserError(f"a dashboard named {name!r} exists already: choose another name")
         _set(connection, dashboard_id, name=name)
 
 
@@ -84,23 +84,23 @@ def remove(engine: sa.Engine, dashboard_id: str) -> None:
         connection.execute(dashboards.update().where(*there).values(removed_at=datetime.now(UTC)))
 
 
-def bring_back(engine: sa.Engine, dashboard_id: str) -> None:
-    """With all its pins. Where another one took its name meanwhile, it gets a number behind it."""
+def restore(engine: sa.Engine, dashboard_id: str) -> None:
+    """Restore a removed dashboard with its pins; if its name was taken meanwhile, a number is appended to it."""
     with changing(engine) as connection:
         row = connection.execute(sa.select(dashboards).where(dashboards.c.dashboard_id == dashboard_id)).one_or_none()
         if row is None:
-            raise UserError("this dashboard is not here")
+            raise UserError("this dashboard does not exist")
         if row.removed_at is not None:
             _set(connection, dashboard_id, removed_at=None, name=_free_name(connection, row.name))
 
 
 def duplicate(engine: sa.Engine, dashboard_id: str, name: str) -> str:
-    """The id of a new dashboard of this name with the same pins. Raises UserError where the name is taken."""
+    """Create a dashboard of this name with the same pins and return its id. Raises UserError if the name is taken."""
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         if _id_of(connection, name) is not None:
-            raise UserError(f"there is a dashboard {name!r} already: choose another name")
+            raise UserError(f"a dashboard named {name!r} exists already: choose another name")
         copy = _insert(connection, name)
         query = sa.select(pins).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_(None))
         rows = [{**row, "pin_id": new_id(), "dashboard_id": copy} for row in connection.execute(query).mappings().all()]
@@ -114,15 +114,15 @@ def new_id() -> str:
 
 
 def refuse_absent(connection: sa.Connection, dashboard_id: str) -> None:
-    """Raises UserError for a dashboard that is not there (any more)."""
+    """Raise UserError for a dashboard that does not exist or was removed."""
     query = sa.select(dashboards.c.removed_at).where(dashboards.c.dashboard_id == dashboard_id)
     row = connection.execute(query).one_or_none()
     if row is None or row.removed_at is not None:
-        raise UserError("this dashboard is not here (any more)")
+        raise UserError("this dashboard does not exist, or was removed")
 
 
 def touch(connection: sa.Connection, dashboard_id: str) -> None:
-    """It was changed now."""
+    """Record that the dashboard was changed now."""
     _set(connection, dashboard_id)
 
 
@@ -140,15 +140,15 @@ def _insert(connection: sa.Connection, name: str) -> str:
 
 def _id_of(connection: sa.Connection, name: str) -> str | None:
     there = (dashboards.c.name == name, dashboards.c.removed_at.is_(None))
-    found: str | None = connection.scalar(sa.select(dashboards.c.dashboard_id).where(*there))
-    return found
+    dashboard_id: str | None = connection.scalar(sa.select(dashboards.c.dashboard_id).where(*there))
+    return dashboard_id
 
 
 def _free_name(connection: sa.Connection, name: str) -> str:
     number, free = 1, name
     while _id_of(connection, free) is not None:
         number += 1
-        free = f"{name[: MOST_NAME_LETTERS - 6]} ({number})"
+        free = f"{name[: MAX_NAME_LENGTH - 6]} ({number})"
     return free
 
 
@@ -159,5 +159,5 @@ def _counted() -> sa.Select[tuple[str, str, datetime, datetime, datetime | None,
 
 
 def _refuse_bad_name(name: str) -> None:
-    if not 0 < len(name) <= MOST_NAME_LETTERS or name != name.strip() or not name.isprintable():
-        raise UserError(f"a name has 1 to {MOST_NAME_LETTERS} letters, and no space at its ends")
+    if not 0 < len(name) <= MAX_NAME_LENGTH or name != name.strip() or not name.isprintable():
+        raise UserError(f"a name has 1 to {MAX_NAME_LENGTH} characters and no space at its ends")

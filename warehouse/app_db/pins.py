@@ -1,6 +1,6 @@
-"""What is pinned to a dashboard: a figure by its page, the parameters of its link and its key, drawn anew each time.
+"""Figures pinned to dashboards: page, link parameters and key of each, from which it is drawn anew every time.
 
-Nothing is deleted: what was removed can be brought back. Every change may be made again without another effect.
+Nothing is deleted: a removed pin can be restored. Repeating a change has no further effect.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from warehouse.app_db.dashboards import changing, new_id, refuse_absent, touch
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins
 
-MOST_CAPTION_LETTERS = 2_000
-#: A page that draws more than this is of no use to anybody.
-MOST_PINS = 60
+MAX_CAPTION_LENGTH = 2_000
+#: A page with more figures than this is neither fast nor readable.
+MAX_PINS = 60
 
 
 @dataclass(frozen=True)
-class Pinned:
-    """One figure of a page. `as_of`: the moment of the data; null is now."""
+class PinnedFigure:
+    """One figure of a page. `as_of` is the point in time of its data; None is now."""
 
     page: str
     parameters: Mapping[str, Sequence[str]]
@@ -40,32 +40,32 @@ class Pinned:
 class Pin:
     pin_id: str
     dashboard_id: str
-    shown: Pinned
+    shown: PinnedFigure
     caption: str
     pinned_at: datetime
 
 
-def listed(engine: sa.Engine, dashboard_id: str) -> list[Pin]:
-    """In their order."""
+def pins_on(engine: sa.Engine, dashboard_id: str) -> list[Pin]:
+    """Return the pins of a dashboard in their order."""
     query = sa.select(pins).where(*_on(dashboard_id)).order_by(pins.c.place, pins.c.pinned_at)
     with reading(engine).connect() as connection:
         return [_pin(row) for row in connection.execute(query).all()]
 
 
-def add(engine: sa.Engine, dashboard_id: str, shown: Pinned, caption: str) -> str:
-    """The pin's id; it stands last. What is pinned there already is not pinned again, and keeps its caption.
+def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str) -> str:
+    """Append a pin and return its id. A figure that is pinned already is left as it is, with its caption.
 
-    Raises UserError for a dashboard that is not there, one that is full, and for a caption that is too long.
+    Raises UserError for a dashboard that does not exist or is full, and for a caption that is too long.
     """
     _refuse_long(caption)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         there = connection.execute(sa.select(pins).where(*_on(dashboard_id))).all()
-        same = [row.pin_id for row in there if _pin(row).shown == _as_kept(shown)]
+        same = [row.pin_id for row in there if _pin(row).shown == _as_stored(shown)]
         if same:
             return str(same[0])
-        if len(there) >= MOST_PINS:
-            raise UserError(f"this dashboard is full: it has {MOST_PINS} pins")
+        if len(there) >= MAX_PINS:
+            raise UserError(f"this dashboard is full: it has {MAX_PINS} pins")
         row = {
             "pin_id": new_id(),
             "dashboard_id": dashboard_id,
@@ -83,7 +83,7 @@ def add(engine: sa.Engine, dashboard_id: str, shown: Pinned, caption: str) -> st
 
 
 def change(engine: sa.Engine, pin_id: str, caption: str, as_of: datetime | None) -> None:
-    """Raises UserError for a caption that is too long, and for a pin that is not there (any more)."""
+    """Change caption and point in time. Raises UserError for a caption that is too long and a pin that was removed."""
     _refuse_long(caption)
     with changing(engine) as connection:
         if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is None:
@@ -100,8 +100,8 @@ def remove(engine: sa.Engine, pin_id: str) -> None:
             touch(connection, dashboard_id)
 
 
-def bring_back(engine: sa.Engine, pin_id: str) -> None:
-    """Where it stood."""
+def restore(engine: sa.Engine, pin_id: str) -> None:
+    """Restore a removed pin to its former position."""
     with changing(engine) as connection:
         if (dashboard_id := _dashboard_of(connection, pin_id, removed=True)) is not None:
             connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=None))
@@ -109,7 +109,7 @@ def bring_back(engine: sa.Engine, pin_id: str) -> None:
 
 
 def move(engine: sa.Engine, pin_id: str, before: str | None) -> None:
-    """Put it just before another one of its dashboard; None, or one that has gone, is the end."""
+    """Move a pin in front of another one of its dashboard; to the end if `before` is None or was removed."""
     with changing(engine) as connection:
         dashboard_id = _dashboard_of(connection, pin_id, removed=False)
         if dashboard_id is None or pin_id == before:
@@ -124,8 +124,9 @@ def move(engine: sa.Engine, pin_id: str, before: str | None) -> None:
 
 def _dashboard_of(connection: sa.Connection, pin_id: str, *, removed: bool) -> str | None:
     is_removed = pins.c.removed_at.is_not(None) if removed else pins.c.removed_at.is_(None)
-    found: str | None = connection.scalar(sa.select(pins.c.dashboard_id).where(pins.c.pin_id == pin_id, is_removed))
-    return found
+    query = sa.select(pins.c.dashboard_id).where(pins.c.pin_id == pin_id, is_removed)
+    dashboard_id: str | None = connection.scalar(query)
+    return dashboard_id
 
 
 def _on(dashboard_id: str) -> tuple[sa.ColumnElement[bool], ...]:
@@ -133,14 +134,14 @@ def _on(dashboard_id: str) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def _pin(row: sa.Row[tuple[object, ...]]) -> Pin:
-    shown = Pinned(row.page, json.loads(row.parameters_json), row.figure, row.as_of)
+    shown = PinnedFigure(row.page, json.loads(row.parameters_json), row.figure, row.as_of)
     return Pin(row.pin_id, row.dashboard_id, shown, row.caption, row.pinned_at)
 
 
-def _as_kept(shown: Pinned) -> Pinned:
-    return Pinned(shown.page, json.loads(shown.parameters_json), shown.figure, shown.as_of)
+def _as_stored(shown: PinnedFigure) -> PinnedFigure:
+    return PinnedFigure(shown.page, json.loads(shown.parameters_json), shown.figure, shown.as_of)
 
 
 def _refuse_long(caption: str) -> None:
-    if len(caption) > MOST_CAPTION_LETTERS:
-        raise UserError(f"a caption has {MOST_CAPTION_LETTERS:,} letters at most: this has {len(caption):,}")
+    if len(caption) > MAX_CAPTION_LENGTH:
+        raise UserError(f"a caption has {MAX_CAPTION_LENGTH:,} characters at most; this one has {len(caption):,}")

@@ -20,7 +20,7 @@ _OWNED = ("purchase_price", "lifetime_years", "utilisation")
 
 @dataclass(frozen=True)
 class Entry:
-    """A price as it stands in the book."""
+    """A price with its number in the book and the times when it was added and withdrawn."""
 
     price_id: int
     price: Price
@@ -29,41 +29,41 @@ class Entry:
 
 
 def entries(engine: sa.Engine) -> list[Entry]:
-    """Every entry, withdrawn ones too, in the order they were added."""
+    """Return every entry, withdrawn ones too, in the order they were added."""
     query = sa.select(prices_table).order_by(prices_table.c.price_id)
     with reading(engine).connect() as connection:
         return [_entry(row) for row in connection.execute(query).mappings()]
 
 
 def book(engine: sa.Engine) -> list[Price]:
-    """What counts, as `lab.cost.price_on` takes it."""
+    """Return the prices in force, for `lab.cost.price_on`."""
     return [entry.price for entry in entries(engine) if entry.withdrawn_at is None]
 
 
 def add(engine: sa.Engine, price: Price) -> int:
-    """The new entry's number. An entry that says just what counts already is not added again."""
-    _ = price.per_hour  # raises UserError where it says no price, or two
+    """Add an entry and return its number. A price that is in force already is not added again."""
+    _ = price.per_hour  # raises UserError unless it states exactly one price
     with engine.begin() as connection:
         row = _row(price)
         same = [prices_table.c[name].is_not_distinct_from(value) for name, value in row.items()]
         known = sa.select(prices_table.c.price_id).where(*same, prices_table.c.withdrawn_at.is_(None))
-        if (found := connection.scalar(known)) is not None:
-            return int(found)
+        if (price_id := connection.scalar(known)) is not None:
+            return int(price_id)
         added = connection.execute(prices_table.insert().values(**row, added_at=datetime.now(UTC)))
         return int(added.inserted_primary_key[0]) if added.inserted_primary_key else 0
 
 
 def withdraw(engine: sa.Engine, price_id: int) -> None:
-    """The entry counts no longer, and stays in the book. Raises UserError where it is not there or does not count."""
-    counts = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
+    """Put an entry out of force; it stays in the book. Raises UserError if no entry in force has this number."""
+    in_force = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
     with engine.begin() as connection:
-        done = connection.execute(prices_table.update().where(*counts).values(withdrawn_at=datetime.now(UTC)))
+        done = connection.execute(prices_table.update().where(*in_force).values(withdrawn_at=datetime.now(UTC)))
     if not done.rowcount:
-        raise UserError(f"no price {price_id} counts: `drafthouse prices` lists those that do")
+        raise UserError(f"no price {price_id} is in force: `drafthouse prices` lists those that are")
 
 
 def price_from(values: Mapping[str, Any]) -> Price:
-    """A Price of the columns of the table. Raises UserError naming the field that is wrong."""
+    """Build a Price from the columns of the table. Raises UserError naming the invalid field."""
     given = {name: value for name, value in values.items() if value is not None}
     owned = {name: given.pop(name) for name in _OWNED if name in given}
     try:

@@ -1,4 +1,7 @@
-"""What people and workers change: studies, jobs, prices, links, dashboards. In SQLite, or in PostgreSQL by URL."""
+"""The tables of the app database, in SQLite or PostgreSQL.
+
+The `doc` of a column of studies, jobs and prices is its comment in the warehouse's replica of the table, too.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import sqlalchemy as sa
 
 
 class UtcDateTime(sa.types.TypeDecorator[datetime]):
-    """A moment. Takes and gives datetimes in UTC that know it; SQLite keeps no time zone by itself."""
+    """A point in time as an aware datetime in UTC. SQLite stores no time zone, so it is removed and added again."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -36,37 +39,39 @@ APP = sa.MetaData(
     }
 )
 
-JOB_STATES = ("queued", "running", "done", "failed", "cancelled")
-
 studies = sa.Table(
     "studies",
     APP,
-    sa.Column("study_id", sa.Text, primary_key=True),  # Study.digest(): the same study is stored once
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("toml", sa.Text, nullable=False),
-    sa.Column("json", sa.Text, nullable=False),
-    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("study_id", sa.Text, primary_key=True, doc="SHA-256 of the study's content: equal studies share it"),
+    sa.Column("name", sa.Text, nullable=False, doc="the name its author gave it"),
+    sa.Column("toml", sa.Text, nullable=False, doc="the study as TOML"),
+    sa.Column("json", sa.Text, nullable=False, doc="the study as JSON"),
+    sa.Column("created_at", UtcDateTime, nullable=False, doc="when it was first submitted"),
 )
 
 jobs = sa.Table(
     "jobs",
     APP,
-    sa.Column("job_id", sa.Text, primary_key=True),
-    sa.Column("study_id", sa.Text, sa.ForeignKey("studies.study_id"), nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("job_id", sa.Text, primary_key=True, doc="identifies the job"),
+    sa.Column("study_id", sa.Text, sa.ForeignKey("studies.study_id"), nullable=False, doc="the study it runs"),
+    sa.Column("name", sa.Text, nullable=False, doc="the study's name"),
     sa.Column("study_json", sa.Text, nullable=False),
-    sa.Column("state", sa.Text, nullable=False),  # one of JOB_STATES
-    sa.Column("priority", sa.Integer, nullable=False, server_default="0"),  # higher runs first
-    sa.Column("submitted_at", UtcDateTime, nullable=False),
-    sa.Column("started_at", UtcDateTime),
-    sa.Column("finished_at", UtcDateTime),
-    sa.Column("worker", sa.Text),
+    sa.Column("state", sa.Text, nullable=False, doc="queued, running, done, failed or cancelled"),
+    sa.Column("priority", sa.Integer, nullable=False, server_default="0", doc="jobs of higher priority run first"),
+    sa.Column("submitted_at", UtcDateTime, nullable=False, doc="when a user submitted it"),
+    sa.Column("started_at", UtcDateTime, doc="when a worker first claimed it"),
+    sa.Column("finished_at", UtcDateTime, doc="when it was done, failed or cancelled"),
+    sa.Column("worker", sa.Text, doc="the worker that runs or ran it"),
     sa.Column("lease_expires_at", sa.Double),  # seconds since 1970 UTC
-    sa.Column("tries", sa.Integer, nullable=False, server_default="0"),  # +1 at each retry a user asks for
+    sa.Column("tries", sa.Integer, nullable=False, server_default="0", doc="how often a user has retried it"),
     sa.Column("progress_json", sa.Text),
-    sa.Column("error", sa.Text),
+    sa.Column("error", sa.Text, doc="why it failed"),
     sa.Column("cancel_requested", sa.Boolean, nullable=False, server_default=sa.false()),
-    sa.Column("hardware", sa.Text),  # in small letters: only workers with this in their hardware's name take it
+    sa.Column(
+        "hardware",
+        sa.Text,
+        doc="in lower case: only workers whose hardware's name contains it may run the job; null: any worker",
+    ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
 )
@@ -84,37 +89,48 @@ job_events = sa.Table(
 workers = sa.Table(
     "workers",
     APP,
-    sa.Column("worker", sa.Text, primary_key=True),  # workers.worker.worker_name(): never the same twice
+    sa.Column("worker", sa.Text, primary_key=True),  # workers.worker.worker_name(): never reused
     sa.Column("host", sa.Text, nullable=False),
     sa.Column("hardware", sa.Text, nullable=False),
     sa.Column("gpus", sa.Integer, nullable=False),
-    sa.Column("engines_json", sa.Text),  # what its engines can do; null until they were asked
+    sa.Column("engines_json", sa.Text),  # capabilities of its engines; null until probed
     sa.Column("started_at", UtcDateTime, nullable=False),
     sa.Column("last_seen", UtcDateTime, nullable=False),
-    sa.Column("job_id", sa.Text),  # what it works on
+    sa.Column("job_id", sa.Text),  # the job it runs
 )
 
 prices = sa.Table(
     "prices",
     APP,
-    sa.Column("price_id", sa.Integer, primary_key=True),  # later entries have higher ones
-    sa.Column("hardware", sa.Text, nullable=False),
-    sa.Column("valid_from", sa.Date, nullable=False),
-    sa.Column("currency", sa.Text, nullable=False),
-    sa.Column("source", sa.Text, nullable=False),
-    sa.Column("rented_per_hour", sa.Double),
-    sa.Column("purchase_price", sa.Double),
-    sa.Column("lifetime_years", sa.Double),
-    sa.Column("utilisation", sa.Double),
-    sa.Column("electricity_per_kwh", sa.Double),
-    sa.Column("added_at", UtcDateTime, nullable=False),
-    sa.Column("withdrawn_at", UtcDateTime),  # an entry made by mistake counts no longer; nothing is overwritten
+    sa.Column(
+        "price_id",
+        sa.Integer,
+        primary_key=True,
+        doc="numbers the entries; of two for the same hardware and day the higher one is in force",
+    ),
+    sa.Column(
+        "hardware", sa.Text, nullable=False, doc="the hardware it is for: part of the hardware's name, in any case"
+    ),
+    sa.Column("valid_from", sa.Date, nullable=False, doc="the first day it is in force"),
+    sa.Column("currency", sa.Text, nullable=False, doc="currency of all amounts in the row, as its three-letter code"),
+    sa.Column("source", sa.Text, nullable=False, doc="where the price comes from"),
+    sa.Column("rented_per_hour", sa.Double, doc="rent of an hour; null if the hardware was bought"),
+    sa.Column(
+        "purchase_price",
+        sa.Double,
+        doc="an hour costs purchase_price / (lifetime_years * 8766 * utilisation); null if the hardware is rented",
+    ),
+    sa.Column("lifetime_years", sa.Double, doc="how long bought hardware is used"),
+    sa.Column("utilisation", sa.Double, doc="share of that time in which it works, 0 to 1"),
+    sa.Column("electricity_per_kwh", sa.Double, doc="null if it is included in the price or unknown"),
+    sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added to the price book"),
+    sa.Column("withdrawn_at", UtcDateTime, doc="when it was withdrawn as a mistake; null if it is in force"),
 )
 
-kept_views = sa.Table(
-    "kept_views",
+saved_views = sa.Table(
+    "kept_views",  # the name of its first migration
     APP,
-    sa.Column("view_id", sa.Text, primary_key=True),  # of the content: what is the same has the same link
+    sa.Column("view_id", sa.Text, primary_key=True),  # digest of the content: equal states share a link
     sa.Column("page", sa.Text, nullable=False),
     sa.Column("state_json", sa.Text, nullable=False),
     sa.Column("kept_at", UtcDateTime, nullable=False),
@@ -136,7 +152,7 @@ dashboards = sa.Table(
     sa.Column("name", sa.Text, nullable=False),
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("changed_at", UtcDateTime, nullable=False),
-    sa.Column("removed_at", UtcDateTime),  # taken back by setting it to null: nothing is deleted
+    sa.Column("removed_at", UtcDateTime),  # set to null to restore it: nothing is deleted
 )
 
 pins = sa.Table(
@@ -144,12 +160,12 @@ pins = sa.Table(
     APP,
     sa.Column("pin_id", sa.Text, primary_key=True),
     sa.Column("dashboard_id", sa.Text, sa.ForeignKey("dashboards.dashboard_id"), nullable=False, index=True),
-    sa.Column("place", sa.Integer, nullable=False),  # lower ones stand first
+    sa.Column("place", sa.Integer, nullable=False),  # pins are ordered by it
     sa.Column("page", sa.Text, nullable=False),
     sa.Column("parameters_json", sa.Text, nullable=False),  # of the page's link: each a list of values
     sa.Column("figure", sa.Text, nullable=False),  # which of the page's figures
     sa.Column("caption", sa.Text, nullable=False),
-    sa.Column("as_of", UtcDateTime),  # null: as of now
+    sa.Column("as_of", UtcDateTime),  # null: now
     sa.Column("pinned_at", UtcDateTime, nullable=False),
     sa.Column("removed_at", UtcDateTime),
 )

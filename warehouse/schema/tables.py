@@ -6,11 +6,14 @@ changes to a table that has one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from lab.metrics import histogram
 from lab.metrics.catalogue import METRICS
 from lab.metrics.definition import Metric
+from warehouse.app_db import schema as app_schema
 from warehouse.published.columns import (
     DOUBT_COLUMNS,
     FIGURE_COLUMNS,
@@ -40,41 +43,26 @@ PUBLISHED_COLUMNS: tuple[Column, ...] = (
     *PUBLISHED_RUN_COLUMNS,
     *(each for each in METRIC_COLUMNS if each.name in PUBLISHED_METRICS),
 )
-STUDY_COLUMNS: tuple[Column, ...] = (
-    column("study_id", "text", "SHA-256 of the study's content: the same study has the same id everywhere"),
-    column("name", "text", "the name its author gave it"),
-    column("toml", "text", "the study as TOML"),
-    column("json", "text", "the study as JSON"),
-    column("created_at", "moment", "when it was first submitted"),
-)
-JOB_COLUMNS: tuple[Column, ...] = (
-    column("job_id", "text", "names the job"),
-    column("study_id", "text", "the study it runs"),
-    column("name", "text", "the study's name"),
-    column("state", "text", "queued, running, done, failed or cancelled"),
-    column("priority", "int", "higher runs first"),
-    column("submitted_at", "moment", "when a user submitted it"),
-    column("started_at", "moment?", "when a worker first claimed it"),
-    column("finished_at", "moment?", "when it was done, failed or cancelled"),
-    column("worker", "text?", "the worker that has or had it"),
-    column("tries", "int", "how often a user asked for it again"),
-    column("error", "text?", "why it failed"),
-    column("hardware", "text?", "only workers with this in the name of their hardware take it; null: any"),
-)
-PRICE_COLUMNS: tuple[Column, ...] = (
-    column("price_id", "int", "numbers the entry; of two for the same hardware and day the higher one counts"),
-    column("hardware", "text", "what it is a price of: part of the hardware's name, capitals do not matter"),
-    column("valid_from", "date", "the first day it counts"),
-    column("currency", "text", "of all amounts in the row, three letters"),
-    column("source", "text", "where the price is from"),
-    column("rented_per_hour", "double?", "what an hour costs; null where the hardware was bought"),
-    column("purchase_price", "double?", "an hour costs purchase_price / (lifetime_years * 8766 * utilisation)"),
-    column("lifetime_years", "double?", "how long bought hardware is used"),
-    column("utilisation", "double?", "share of that time in which it works, 0 to 1"),
-    column("electricity_per_kwh", "double?", "null where it is in the price already, or unknown"),
-    column("added_at", "moment", "when it was written into the book"),
-    column("withdrawn_at", "moment?", "when it stopped to count: an entry made by mistake"),
-)
+
+
+def _replica(source: sa.Table) -> tuple[Column, ...]:
+    """The columns of a table of the app database that the warehouse replicates: those that say what they mean."""
+    return tuple(_replicated(each, each.doc) for each in source.columns if each.doc is not None)
+
+
+def _replicated(source: sa.Column[Any], comment: str) -> Column:
+    kind = _REPLICA_KINDS[type(source.type)]
+    return column(source.name, f"{kind}?" if source.nullable else kind, comment)
+
+
+_REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
+    sa.Text: "text",
+    sa.Integer: "int",
+    sa.Double: "double",
+    sa.Date: "date",
+    app_schema.UtcDateTime: "moment",
+}
+STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
 VERDICT_COLUMNS: tuple[Column, ...] = (
     column("is_valid", "bool", "false where a check found what makes the run's figures wrong", "valid"),
     column("why_invalid", "texts", "a sentence for each such check; empty for a valid run"),

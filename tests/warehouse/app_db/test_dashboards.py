@@ -12,13 +12,13 @@ import sqlalchemy as sa
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.pins import Pinned
+from warehouse.app_db.pins import PinnedFigure
 from warehouse.settings import Settings
 
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
-SPEEDUP = Pinned("results", {"job": ("j",)}, "speedup")
-ACCEPTANCE = Pinned("results", {"job": ("j",)}, "acceptance", MOMENT)
-QUERY = Pinned("sql", {"query": ("0123456789ab",)}, "table")
+SPEEDUP = PinnedFigure("results", {"job": ("j",)}, "speedup")
+ACCEPTANCE = PinnedFigure("results", {"job": ("j",)}, "acceptance", MOMENT)
+QUERY = PinnedFigure("sql", {"query": ("0123456789ab",)}, "table")
 
 
 @pytest.fixture
@@ -34,14 +34,14 @@ def board(engine: sa.Engine) -> str:
 
 
 def figures(engine: sa.Engine, board: str) -> list[str]:
-    return [pin.shown.figure for pin in pins.listed(engine, board)]
+    return [pin.shown.figure for pin in pins.pins_on(engine, board)]
 
 
 def test_a_dashboard_is_made_once_by_its_name_and_keeps_its_id_when_renamed(engine: sa.Engine, board: str) -> None:
     assert dashboards.create(engine, "Monday") == board
     dashboards.rename(engine, board, "Tuesday")
     dashboards.rename(engine, board, "Tuesday")
-    assert [each.name for each in dashboards.listed(engine)] == ["Tuesday"]
+    assert [each.name for each in dashboards.all_dashboards(engine)] == ["Tuesday"]
     assert dashboards.create(engine, "Monday") != board
     with pytest.raises(UserError, match="already: choose another name"):
         dashboards.rename(engine, board, "Monday")
@@ -56,10 +56,10 @@ def test_a_name_that_is_none_is_refused(engine: sa.Engine, name: str) -> None:
 def test_pins_come_back_as_they_were_pinned_and_once_each(engine: sa.Engine, board: str) -> None:
     for shown in (SPEEDUP, ACCEPTANCE, SPEEDUP):
         pins.add(engine, board, shown, f"of {shown.figure}")
-    first, second = pins.listed(engine, board)
+    first, second = pins.pins_on(engine, board)
     assert (first.shown.page, first.shown.parameters, first.shown.as_of) == ("results", {"job": ["j"]}, None)
     assert (second.shown.figure, second.shown.as_of, second.caption) == ("acceptance", MOMENT, "of acceptance")
-    (found,) = dashboards.listed(engine)
+    (found,) = dashboards.all_dashboards(engine)
     assert found.pins == 2
     assert found.changed_at > found.created_at
 
@@ -79,16 +79,16 @@ def test_a_removed_pin_comes_back_to_its_place(engine: sa.Engine, board: str) ->
         pins.remove(engine, one)
     assert figures(engine, board) == ["acceptance"]
     for _ in range(2):
-        pins.bring_back(engine, one)
+        pins.restore(engine, one)
     assert figures(engine, board) == ["speedup", "acceptance"]
 
 
 def test_a_caption_and_the_moment_are_changed_and_a_pin_that_went_is_said(engine: sa.Engine, board: str) -> None:
     one = pins.add(engine, board, SPEEDUP, "")
     pins.change(engine, one, "why *this* matters", MOMENT)
-    (pin,) = pins.listed(engine, board)
+    (pin,) = pins.pins_on(engine, board)
     assert (pin.caption, pin.shown.as_of) == ("why *this* matters", MOMENT)
-    with pytest.raises(UserError, match="2,000 letters at most"):
+    with pytest.raises(UserError, match="2,000 characters at most"):
         pins.change(engine, one, "x" * 2001, None)
     pins.remove(engine, one)
     with pytest.raises(UserError, match="removed meanwhile"):
@@ -98,15 +98,15 @@ def test_a_caption_and_the_moment_are_changed_and_a_pin_that_went_is_said(engine
 def test_a_removed_dashboard_takes_no_pins_and_comes_back_with_those_it_had(engine: sa.Engine, board: str) -> None:
     pins.add(engine, board, SPEEDUP, "")
     dashboards.remove(engine, board)
-    assert dashboards.listed(engine) == []
+    assert dashboards.all_dashboards(engine) == []
     with pytest.raises(UserError, match="not here"):
         pins.add(engine, board, QUERY, "")
     found = dashboards.find(engine, board)
     assert found is not None
     assert found.removed_at is not None
     other = dashboards.create(engine, "Monday")
-    dashboards.bring_back(engine, board)
-    assert {each.name for each in dashboards.listed(engine)} == {"Monday", "Monday (2)"}
+    dashboards.restore(engine, board)
+    assert {each.name for each in dashboards.all_dashboards(engine)} == {"Monday", "Monday (2)"}
     assert figures(engine, board) == ["speedup"]
     assert figures(engine, other) == []
 
@@ -115,15 +115,15 @@ def test_a_copy_has_the_same_pins_and_a_life_of_its_own(engine: sa.Engine, board
     one, _ = (pins.add(engine, board, shown, "words") for shown in (SPEEDUP, ACCEPTANCE))
     copy = dashboards.duplicate(engine, board, "Copy")
     pins.remove(engine, one)
-    assert [pin.caption for pin in pins.listed(engine, copy)] == ["words", "words"]
+    assert [pin.caption for pin in pins.pins_on(engine, copy)] == ["words", "words"]
     assert figures(engine, copy) == ["speedup", "acceptance"]
     with pytest.raises(UserError, match="already: choose another name"):
         dashboards.duplicate(engine, board, "Copy")
 
 
 def test_a_full_dashboard_says_so(engine: sa.Engine, board: str) -> None:
-    for number in range(pins.MOST_PINS):
-        pins.add(engine, board, Pinned("results", {"job": (str(number),)}, "speedup"), "")
+    for number in range(pins.MAX_PINS):
+        pins.add(engine, board, PinnedFigure("results", {"job": (str(number),)}, "speedup"), "")
     with pytest.raises(UserError, match="is full: it has 60 pins"):
         pins.add(engine, board, QUERY, "")
 
@@ -132,7 +132,7 @@ def test_what_several_people_pin_and_move_at_once_is_all_there(engine: sa.Engine
     def work(person: int) -> None:
         board = dashboards.create(engine, "shared")
         for number in range(5):
-            mine = pins.add(engine, board, Pinned("results", {"job": (f"{person}-{number}",)}, "speedup"), "")
+            mine = pins.add(engine, board, PinnedFigure("results", {"job": (f"{person}-{number}",)}, "speedup"), "")
             pins.move(engine, mine, None)
             pins.change(engine, mine, f"by {person}", None)
 
@@ -141,7 +141,7 @@ def test_what_several_people_pin_and_move_at_once_is_all_there(engine: sa.Engine
         thread.start()
     for thread in threads:
         thread.join()
-    (board,) = dashboards.listed(engine)
-    found = pins.listed(engine, board.dashboard_id)
+    (board,) = dashboards.all_dashboards(engine)
+    found = pins.pins_on(engine, board.dashboard_id)
     assert sorted(pin.caption for pin in found) == sorted(f"by {person}" for person in range(4) for _ in range(5))
     assert len({pin.shown.parameters_json for pin in found}) == 20

@@ -56,7 +56,7 @@ def test_a_withdrawn_entry_counts_no_longer_and_stays_in_the_book(database: sa.E
     assert entry.withdrawn_at is not None
     assert price_book.add(database, RENTED) == number + 1
     for gone in (number, 99):
-        with pytest.raises(UserError, match=f"no price {gone} counts"):
+        with pytest.raises(UserError, match=f"no price {gone} is in force"):
             price_book.withdraw(database, gone)
 
 

@@ -19,8 +19,8 @@ def test_visitors_who_keep_the_same_at_once_get_the_same_id_and_lose_nothing(tmp
     copy_migrated(settings.home)
     engine = app_engine(settings.app_database_url)
     with ThreadPoolExecutor(VISITORS) as visitors:
-        ids = set(visitors.map(lambda _: saved_views.keep(engine, "sql", STATE), range(VISITORS)))
+        ids = set(visitors.map(lambda _: saved_views.save(engine, "sql", STATE), range(VISITORS)))
     (view_id,) = ids
-    assert saved_views.recall(engine, "sql", view_id) == STATE
-    assert saved_views.recall(engine, "another page", view_id) is None
+    assert saved_views.load(engine, "sql", view_id) == STATE
+    assert saved_views.load(engine, "another page", view_id) is None
     engine.dispose()

@@ -142,7 +142,7 @@ def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(ser
     engine = app_engine(server.settings.app_database_url)
     board = dashboards.create(engine, "to arrange")
     first, second = (
-        pins.add(engine, board, pins.Pinned("results", {"job": (job_id,)}, figure), "")
+        pins.add(engine, board, pins.PinnedFigure("results", {"job": (job_id,)}, figure), "")
         for figure in ("speedup", "acceptance")
     )
     page.goto(f"{server.url}/dashboards?dashboard={board}")
@@ -156,5 +156,5 @@ def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(ser
     expect(page.get_by_text("was removed")).to_be_visible()
     page.get_by_role("button", name="Undo").press("Enter")
     expect(page.locator(f".st-key-card-{second}").first).to_be_visible()
-    assert [pin.pin_id for pin in pins.listed(engine, board)] == [second, first]
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
     engine.dispose()

@@ -16,7 +16,7 @@ from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import START, measure_study
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.pins import Pinned
+from warehouse.app_db.pins import PinnedFigure
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
@@ -47,7 +47,7 @@ def press(app: AppTest, key: str) -> AppTest:
 
 
 def query(engine: sa.Engine, sql: str, drawn: Drawn | None = None) -> dict[str, tuple[str, ...]]:
-    return {"query": (saved_views.keep(engine, "sql", asdict(Question(sql, drawn))),)}
+    return {"query": (saved_views.save(engine, "sql", asdict(Question(sql, drawn))),)}
 
 
 def test_without_a_dashboard_the_page_says_how_to_begin(open_page: OpenPage, settings: Settings) -> None:
@@ -85,15 +85,15 @@ def test_figures_of_pages_and_of_queries_stand_there_in_order_with_captions_and_
         "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
         Drawn("bar", "arm", "runs"),
     )
-    pins.add(engine, board, Pinned("results", {"job": (job_id,)}, "speedup"), HOSTILE)
-    pins.add(engine, board, Pinned("sql", asked, "chart"), "")
-    pins.add(engine, board, Pinned("sql", asked, "table"), "")
-    pins.add(engine, board, Pinned("results", {"job": ("20200101-000000-0000",)}, "speedup"), "")
-    pins.add(engine, board, Pinned("results", {"job": (job_id,), "metric": ("no such",)}, "speedup"), "")
-    pins.add(engine, board, Pinned("sql", {"query": ("0123456789ab",)}, "table"), "")
-    pins.add(engine, board, Pinned("sql", query(engine, "select no_such from results"), "table"), "")
-    pins.add(engine, board, Pinned("sql", query(engine, "select 1 as a", Drawn("bar", "a", "b")), "chart"), "")
-    pins.add(engine, board, Pinned("elsewhere", {}, "x"), "")
+    pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "speedup"), HOSTILE)
+    pins.add(engine, board, PinnedFigure("sql", asked, "chart"), "")
+    pins.add(engine, board, PinnedFigure("sql", asked, "table"), "")
+    pins.add(engine, board, PinnedFigure("results", {"job": ("20200101-000000-0000",)}, "speedup"), "")
+    pins.add(engine, board, PinnedFigure("results", {"job": (job_id,), "metric": ("no such",)}, "speedup"), "")
+    pins.add(engine, board, PinnedFigure("sql", {"query": ("0123456789ab",)}, "table"), "")
+    pins.add(engine, board, PinnedFigure("sql", query(engine, "select no_such from results"), "table"), "")
+    pins.add(engine, board, PinnedFigure("sql", query(engine, "select 1 as a", Drawn("bar", "a", "b")), "chart"), "")
+    pins.add(engine, board, PinnedFigure("elsewhere", {}, "x"), "")
     app = open_page("dashboards", dashboard=board)
     shown = words(app)
     assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
@@ -113,10 +113,10 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine:
     counted = query(engine, "select count(*) as runs from runs")
     between = START + timedelta(seconds=59)
     for moment in (None, between):
-        pins.add(engine, board, Pinned("sql", counted, "table", moment), "")
-        pins.add(engine, board, Pinned("results", {"job": (job_id,)}, "throughput", moment), "")
+        pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "")
+        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment), "")
     now, now_drawn, then, then_drawn = (
-        each.figure for each in render_pins.render(pins.listed(engine, board), "light", "")
+        each.figure for each in render_pins.render(pins.pins_on(engine, board), "light", "")
     )
     assert now is not None
     assert then is not None
@@ -135,25 +135,25 @@ def test_cards_are_moved_captioned_removed_and_brought_back(
     job_id = measure_study(settings, study())
     board = dashboards.create(engine, "to change")
     first, second = (
-        pins.add(engine, board, Pinned("results", {"job": (job_id,)}, figure), "")
+        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, figure), "")
         for figure in ("speedup", "acceptance")
     )
     app = open_page("dashboards", dashboard=board)
     app.toggle(key="dashboards-edit").set_value(True).run()
     assert app.button(key=f"up-{first}").disabled
     press(app, f"down-{first}")
-    assert [pin.pin_id for pin in pins.listed(engine, board)] == [second, first]
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
     app.text_area(key=f"caption-{first}").set_value("why it matters").run()
     app.radio(key=f"as-of-{first}").set_value("This moment").run()
     press(app, f"save-{first}")
-    (_, changed) = pins.listed(engine, board)
+    (_, changed) = pins.pins_on(engine, board)
     assert changed.caption == "why it matters"
     assert changed.shown.as_of is not None
     press(app, f"remove-{first}")
     assert "was removed" in words(app)
-    assert len(pins.listed(engine, board)) == 1
+    assert len(pins.pins_on(engine, board)) == 1
     press(app, "dashboards-undo")
-    assert [pin.pin_id for pin in pins.listed(engine, board)] == [second, first]
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
     name = app.text_input(key=f"dashboards-name-{board}")
     dashboards.create(engine, "taken")
     name.set_value("taken").run()
@@ -165,7 +165,7 @@ def test_a_caption_that_is_changed_while_somebody_removes_the_pin_is_refused_wit
 ) -> None:
     job_id = measure_study(settings, study())
     board = dashboards.create(engine, "shared")
-    pin = pins.add(engine, board, Pinned("results", {"job": (job_id,)}, "speedup"), "")
+    pin = pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "speedup"), "")
     app = open_page("dashboards", dashboard=board)
     app.toggle(key="dashboards-edit").set_value(True).run()
     pins.remove(engine, pin)

@@ -95,7 +95,7 @@ def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
 def _show_caption_and_moment(pin: Pin) -> None:
     """Both are saved with one button."""
     caption = st.text_area(
-        "Caption", pin.caption, key=f"caption-{pin.pin_id}", max_chars=pins.MOST_CAPTION_LETTERS, height=80
+        "Caption", pin.caption, key=f"caption-{pin.pin_id}", max_chars=pins.MAX_CAPTION_LENGTH, height=80
     )
     as_of = choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
     st.button(
@@ -120,7 +120,7 @@ def _remove(each: RenderedPin) -> None:
     engine, pin_id = published_data.engine(), each.pin.pin_id
     pins.remove(engine, pin_id)
     message = f"The pin “{each.about.title}” was removed."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.bring_back(engine, pin_id))
+    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id))
 
 
 def _try(change: Callable[[], None]) -> None:

@@ -18,7 +18,7 @@ _NAME = "dashboards-new-name"
 
 
 def show() -> None:
-    listed = dashboards.listed(published_data.engine())
+    listed = dashboards.all_dashboards(published_data.engine())
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         st.title("Dashboards")
         if listed:
@@ -61,7 +61,7 @@ def _show_empty() -> None:
 
 def _show_new() -> None:
     with st.popover("New dashboard", icon=":material/add:"), st.form("dashboards-new", border=False):
-        name = st.text_input("Name", key=_NAME, max_chars=dashboards.MOST_NAME_LETTERS, placeholder="Draft models")
+        name = st.text_input("Name", key=_NAME, max_chars=dashboards.MAX_NAME_LENGTH, placeholder="Draft models")
         if st.form_submit_button("Create", type="primary"):
             try:
                 created = dashboards.create(published_data.engine(), name.strip())

@@ -8,7 +8,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.pins import Pinned
+from warehouse.app_db.pins import PinnedFigure
 from webapp.pages.dashboards.render_pins import FIGURES
 from webapp.shared import published_data
 from webapp.shared.page_files import page_file
@@ -32,7 +32,7 @@ def show_button(title: str, view: View, figure: str, label: str = "") -> None:
 @st.dialog("Pin to a dashboard", icon=":material/keep:")
 def _show_dialog(title: str, view: View, figure: str) -> None:
     st.markdown(f"**{literal(title)}**")
-    names = [each.name for each in dashboards.listed(published_data.engine())]
+    names = [each.name for each in dashboards.all_dashboards(published_data.engine())]
     name = st.selectbox(
         "Dashboard",
         names,
@@ -45,13 +45,13 @@ def _show_dialog(title: str, view: View, figure: str) -> None:
     caption = st.text_area(
         "Caption",
         key="pin-caption",
-        max_chars=pins.MOST_CAPTION_LETTERS,
+        max_chars=pins.MAX_CAPTION_LENGTH,
         height=80,
         placeholder="What the figure shows, and why it matters",
     )
     moment = choose_moment("pin-moment", None)
     if st.button("Pin", key="pin-now", type="primary", icon=":material/keep:"):
-        _pin(name or "", Pinned(view.page, view.parameters, figure, moment), caption)
+        _pin(name or "", PinnedFigure(view.page, view.parameters, figure, moment), caption)
 
 
 def choose_moment(key: str, current: datetime | None) -> datetime | None:
@@ -70,7 +70,7 @@ def choose_moment(key: str, current: datetime | None) -> datetime | None:
     return None if entered is None else entered.replace(tzinfo=UTC)
 
 
-def _pin(name: str, pinned: Pinned, caption: str) -> None:
+def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
     try:
         dashboard_id = dashboards.create(published_data.engine(), name.strip())
         pins.add(published_data.engine(), dashboard_id, pinned, caption.strip())

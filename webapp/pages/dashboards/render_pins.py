@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import sqlalchemy as sa
 
 from lab.errors import UserError
-from warehouse.app_db.pins import Pin, Pinned
+from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -83,7 +83,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     return RenderedPin(pin, figure, problem, about)
 
 
-def _figures(shown: Pinned, mode: Mode) -> list[Figure] | str:
+def _figures(shown: PinnedFigure, mode: Mode) -> list[Figure] | str:
     """The page's figures, or why there are none, so that the dashboard's other pins are drawn all the same."""
     if shown.page not in FIGURES:
         return f"This version of Drafthouse has no page {shown.page!r}."

@@ -38,13 +38,13 @@ def _show_removed(dashboard: Dashboard) -> None:
     st.button(
         "Restore it",
         icon=":material/undo:",
-        on_click=dashboards.bring_back,
+        on_click=dashboards.restore,
         args=(published_data.engine(), dashboard.dashboard_id),
     )
 
 
 def _show_dashboard(dashboard: Dashboard) -> None:
-    pinned = pins.listed(published_data.engine(), dashboard.dashboard_id)
+    pinned = pins.pins_on(published_data.engine(), dashboard.dashboard_id)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
             st.title(literal(dashboard.name))
@@ -84,8 +84,8 @@ def _show_share(dashboard: Dashboard) -> None:
 
 def _show_duplicate(dashboard: Dashboard) -> None:
     with st.popover("Duplicate", icon=":material/content_copy:"), st.form("dashboards-duplicate", border=False):
-        suggested = f"Copy of {dashboard.name}"[: dashboards.MOST_NAME_LETTERS].strip()
-        name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MOST_NAME_LETTERS)
+        suggested = f"Copy of {dashboard.name}"[: dashboards.MAX_NAME_LENGTH].strip()
+        name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MAX_NAME_LENGTH)
         if st.form_submit_button("Duplicate", type="primary"):
             try:
                 copy = dashboards.duplicate(published_data.engine(), dashboard.dashboard_id, name.strip())
@@ -102,7 +102,7 @@ def _show_naming(dashboard: Dashboard) -> None:
         st.text_input(
             "Name of the dashboard",
             dashboard.name,
-            max_chars=dashboards.MOST_NAME_LETTERS,
+            max_chars=dashboards.MAX_NAME_LENGTH,
             key=name_key,
             on_change=_rename,
             args=(dashboard, name_key),
@@ -123,5 +123,5 @@ def _remove(dashboard: Dashboard) -> None:
     engine, dashboard_id = published_data.engine(), dashboard.dashboard_id
     dashboards.remove(engine, dashboard_id)
     message = f"The dashboard “{dashboard.name}” was removed."
-    undo_banner.record(cards.UNDO, message, icon="delete", undo=lambda: dashboards.bring_back(engine, dashboard_id))
+    undo_banner.record(cards.UNDO, message, icon="delete", undo=lambda: dashboards.restore(engine, dashboard_id))
     del st.query_params[DASHBOARD]

@@ -82,7 +82,9 @@ def _arm_styles(frame: pd.DataFrame, how: Drawn, mode: Mode) -> tuple[ArmStyle, 
 
 def title_of(sql: str, view_id: str) -> str:
     """The name that somebody gave it, the example's that it is, the comment it begins with, or the id of its link."""
-    named = [each.name for each in saved_views.names(published_data.engine(), state.PAGE) if each.view_id == view_id]
+    named = [
+        each.name for each in saved_views.named_views(published_data.engine(), state.PAGE) if each.view_id == view_id
+    ]
     if named := named or [each.title for each in EXAMPLES if each.sql == sql]:
         return named[0]
     begin = sql.strip().partition("\n")[0]

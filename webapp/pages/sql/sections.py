@@ -58,7 +58,7 @@ def _show_choices() -> None:
         titles = [example.title for example in EXAMPLES]
         st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
     with named:
-        found = saved_views.names(published_data.engine(), PAGE)
+        found = saved_views.named_views(published_data.engine(), PAGE)
         st.selectbox(
             "Saved queries",
             [each.name for each in found],
@@ -78,7 +78,7 @@ def _take_example() -> None:
 
 
 def _take_named() -> None:
-    found = {each.name: each.view_id for each in saved_views.names(published_data.engine(), PAGE)}
+    found = {each.name: each.view_id for each in saved_views.named_views(published_data.engine(), PAGE)}
     if (view_id := found.get(st.session_state[_NAMED])) is not None:
         state.recall(view_id)
         st.session_state[_EXAMPLE] = None
@@ -86,7 +86,7 @@ def _take_named() -> None:
 
 def _show_naming() -> None:
     with st.popover("Save", icon=":material/bookmark_add:"):
-        st.text_input("Name", key=_NAME, max_chars=saved_views.MOST_NAME_LETTERS, placeholder="Speed-up by hour")
+        st.text_input("Name", key=_NAME, max_chars=saved_views.MAX_NAME_LENGTH, placeholder="Speed-up by hour")
         st.button("Save under this name", on_click=_save)
     if chosen := st.session_state.get(_NAMED):
         st.button("Forget the name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
@@ -94,7 +94,7 @@ def _show_naming() -> None:
 
 def _save() -> None:
     try:
-        saved_views.give_name(published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.link())
+        saved_views.name_view(published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.link())
     except UserError as error:
         st.session_state[_SAID] = str(error)
         return
@@ -103,7 +103,7 @@ def _save() -> None:
 
 
 def _forget(name: str) -> None:
-    saved_views.take_name(published_data.engine(), PAGE, name)
+    saved_views.remove_name(published_data.engine(), PAGE, name)
     st.session_state[_NAMED] = None
 
 

@@ -51,12 +51,12 @@ def link() -> str:
 
 def link_of(question: Question) -> str:
     """The id under which this question is kept."""
-    return saved_views.keep(published_data.engine(), PAGE, asdict(question))
+    return saved_views.save(published_data.engine(), PAGE, asdict(question))
 
 
 def kept(view_id: str) -> Question | None:
     """What is kept under this id."""
-    state = saved_views.recall(published_data.engine(), PAGE, view_id)
+    state = saved_views.load(published_data.engine(), PAGE, view_id)
     return None if state is None else _question(state)
 
 
