@@ -49,7 +49,7 @@ def test_a_dashboard_is_made_once_by_its_name_and_keeps_its_id_when_renamed(engi
 
 @pytest.mark.parametrize("name", ["", " x", "x ", "x" * 81, "a\nb"])
 def test_a_name_that_is_none_is_refused(engine: sa.Engine, name: str) -> None:
-    with pytest.raises(UserError, match="a name has 1 to 80 letters"):
+    with pytest.raises(UserError, match="a name has 1 to 80 characters"):
         dashboards.create(engine, name)
 
 
@@ -99,7 +99,7 @@ def test_a_removed_dashboard_takes_no_pins_and_comes_back_with_those_it_had(engi
     pins.add(engine, board, SPEEDUP, "")
     dashboards.remove(engine, board)
     assert dashboards.all_dashboards(engine) == []
-    with pytest.raises(UserError, match="not here"):
+    with pytest.raises(UserError, match="does not exist, or was removed"):
         pins.add(engine, board, QUERY, "")
     found = dashboards.find(engine, board)
     assert found is not None

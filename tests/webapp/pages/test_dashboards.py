@@ -157,7 +157,7 @@ def test_cards_are_moved_captioned_removed_and_brought_back(
     name = app.text_input(key=f"dashboards-name-{board}")
     dashboards.create(engine, "taken")
     name.set_value("taken").run()
-    assert "there is a dashboard 'taken' already" in words(app)
+    assert "a dashboard named 'taken' exists already" in words(app)
 
 
 def test_a_caption_that_is_changed_while_somebody_removes_the_pin_is_refused_with_a_sentence(
