@@ -14,7 +14,7 @@ from jobs.datasets.prompt import Prompt
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
 from lab.study import Load, Sampling
-from workers.load.client import Ask, Endpoint, open_session
+from workers.load.client import Endpoint, RequestParams, open_session
 from workers.load.driver import LoadResult, drive
 
 
@@ -31,9 +31,11 @@ async def measured(base_url: str, model: str, dataset: str, output_tokens: int, 
     """Send every prompt of the file in its order, greedy, to exactly `output_tokens` tokens."""
     prompts = _prompts(Path(dataset))
     load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
-    ask = Ask(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
+    params = RequestParams(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
     async with open_session() as session:
-        return await drive(session, Endpoint(base_url, model, token_ids=True), prompts, load=load, ask=ask, seed=0)
+        return await drive(
+            session, Endpoint(base_url, model, token_ids=True), prompts, load=load, params=params, seed=0
+        )
 
 
 def _prompts(dataset: Path) -> list[Prompt]:

@@ -35,9 +35,9 @@ from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Process, RunningEngine, start_engine
-from workers.heartbeat import Heart
+from workers.heartbeat import Heartbeat
 from workers.job_progress import JobStatus
-from workers.load.client import Ask, open_session
+from workers.load.client import RequestParams, open_session
 from workers.load.driver import LoadResult, OnProgress, drive
 from workers.probes.telemetry import probes_of
 
@@ -72,24 +72,24 @@ class Windows:
     def watched(self) -> Seen:
         launches = plan(self.job.study)
         status = JobStatus(launches)
-        with Heart(self.database, self.job, _WORKER, self.lease_s) as heart:
+        with Heartbeat(self.database, self.job, _WORKER, self.lease_s) as heartbeat:
             status.starting(launches[0], launches[0].runs)
             status.warming_up(launches[0].runs[0])
-            heart.watch(status.snapshot)
+            heartbeat.watch(status.snapshot)
             status.window_begins()
-            return _seen(lambda: heart.run(self._window(status.measuring, probed=True)))
+            return _seen(lambda: heartbeat.run(self._window(status.measuring, probed=True)))
 
     def alone(self) -> Seen:
         return _seen(lambda: asyncio.run(self._window(None, probed=False)))
 
     async def _window(self, on_progress: OnProgress | None, *, probed: bool) -> LoadResult:
         study, endpoint = self.job.study, self.engine.command.endpoint
-        ask = Ask(study.sampling, WORKLOAD.output_tokens, ignore_eos=True, timeout_s=_TIMEOUT_S)
+        params = RequestParams(study.sampling, WORKLOAD.output_tokens, ignore_eos=True, timeout_s=_TIMEOUT_S)
         async with open_session(endpoint) as session:
             beside = (await probes_of(self.engine, session)).watching() if probed else nullcontext()
             async with beside:
                 return await drive(
-                    session, endpoint, self.prompts, load=LOAD, ask=ask, seed=study.seed, on_progress=on_progress
+                    session, endpoint, self.prompts, load=LOAD, params=params, seed=study.seed, on_progress=on_progress
                 )
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
-from jobs.table import Job
+from jobs.table import ACTIVE, Job
 from lab.study.plan import plan
 from services.status import page_url
 from warehouse.app_db.engine import app_engine
@@ -21,7 +21,6 @@ from warehouse.settings import Settings
 _LOOK_EVERY_S = 0.5
 _REPORT_EVERY_S = 15.0
 _PUBLISHED_WITHIN_S = 30.0
-_ACTIVE = ("queued", "running")
 
 
 def results_url(settings: Settings, job_id: str) -> str:
@@ -67,7 +66,7 @@ def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]
     )
     with Progress(*columns, console=console) as bar:
         task = bar.add_task("waiting for a worker", total=None, left="")
-        while (now := job(engine, job_id)).state in _ACTIVE:
+        while (now := job(engine, job_id)).state in ACTIVE:
             tend()
             if now.progress is not None:
                 bar.update(task, completed=now.progress.runs_done, total=now.progress.runs_total)
@@ -81,7 +80,7 @@ def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]
 def _lines(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]) -> Job:
     """For a log file: a line whenever the run changes, and at least one every 15 s."""
     shown, shown_at_s = "", 0.0
-    while (now := job(engine, job_id)).state in _ACTIVE:
+    while (now := job(engine, job_id)).state in ACTIVE:
         tend()
         text = what_runs(now)
         if text != shown or time.monotonic() - shown_at_s > _REPORT_EVERY_S:

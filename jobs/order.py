@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs.table import Job, add_event, job_from_row, known_job
-from jobs.worker_registry import WorkerSeen
+from jobs.table import Job, add_event, get_job, job_from_row
+from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError, UserError
 from lab.study import Study
 from lab.study.plan import estimate_s, plan
@@ -52,7 +52,7 @@ def assumed_s(study: Study) -> float:
 
 def estimated_starts(
     jobs: Sequence[Job],
-    workers: Sequence[WorkerSeen],
+    workers: Sequence[WorkerInfo],
     now: datetime | None = None,
     takes_s: Callable[[Study], float] = assumed_s,
 ) -> Mapping[str, datetime | None]:
@@ -131,7 +131,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
 
 
 def _queued_job(connection: sa.Connection, job_id: str) -> None:
-    job = known_job(connection, job_id, lock=True)
+    job = get_job(connection, job_id, lock=True)
     if job.state != "queued":
         raise UserError(f"job {job_id} is {job.state}: only a job that waits has a place in the queue")
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from jobs.broker import wake
 from jobs.order import check_hardware
 from jobs.submission import check_study
-from jobs.table import FINISHED, Event, Job, add_event, find, job_from_row, known_job
+from jobs.table import FINISHED, Event, Job, add_event, find, get_job, job_from_row
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
@@ -78,7 +78,7 @@ def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
 def job(engine: sa.Engine, job_id: str) -> Job:
     """One job. Raises UserError when there is none of this id."""
     with reading(engine).connect() as connection:
-        return known_job(connection, job_id)
+        return get_job(connection, job_id)
 
 
 def events(engine: sa.Engine, job_id: str) -> list[Event]:
@@ -86,7 +86,7 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
     columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
     of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
     with reading(engine).connect() as connection:
-        known_job(connection, job_id)
+        get_job(connection, job_id)
         return [Event(*row) for row in connection.execute(of_job)]
 
 
@@ -96,7 +96,7 @@ def cancel(engine: sa.Engine, job_id: str) -> None:
     Raises UserError when the job has ended another way, or is not there.
     """
     with engine.begin() as connection:
-        found = known_job(connection, job_id, lock=True)
+        found = get_job(connection, job_id, lock=True)
         if found.state in ("done", "failed"):
             raise UserError(f"job {job_id} is {found.state} already: there is nothing left to cancel")
         if found.state == "queued":
@@ -114,15 +114,15 @@ def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
     seconds; nobody has to wake it.
     """
     with engine.begin() as connection:
-        found = known_job(connection, job_id, lock=True)
+        found = get_job(connection, job_id, lock=True)
         if found.state not in FINISHED:
             raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
         if not everything and found.state == "done" and not (found.progress and found.progress.runs_failed):
             raise UserError(f"every run of job {job_id} completed: ask for all its runs to measure them once more")
-        tries = found.tries + 1
-        again = {"state": "queued", "tries": tries, "error": None, "finished_at": None, "progress_json": None}
-        reuse_from_try = tries if everything else found.reuse_from_try
-        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from_try)
+        attempt = found.attempt + 1
+        again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
+        reuse_from = attempt if everything else found.reuse_from_attempt
+        _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from)
         add_event(connection, job_id, "retried", "all runs" if everything else "")
 
 

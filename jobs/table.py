@@ -1,4 +1,4 @@
-"""Rows of the job table as frozen records. The table is the truth about jobs."""
+"""Rows of the job table as frozen records. The table is the single source of truth about jobs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from lab.study import Frozen, Study
 from warehouse.app_db.schema import job_events, jobs
 
 State = Literal["queued", "running", "done", "failed", "cancelled"]
+#: States of a job that has not ended, and of one that has.
+ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
 Phase = Literal["starting engine", "warming up", "measuring", "finishing"]
 
 
 class Progress(Frozen):
-    """Where a running job is; written at least once a second."""
+    """The progress of a running job; written at least once a second."""
 
     phase: Phase
     arm: str
@@ -53,12 +55,12 @@ class Job:
     finished_at: datetime | None
     worker: str | None
     lease_expires_at: float | None  # seconds since 1970 UTC
-    tries: int  # how often a user asked to run it again
+    attempt: int  # 0, then one more each time a user retries the job
     progress: Progress | None
     error: str | None
     cancel_requested: bool
-    hardware: str | None = None  # in small letters: only workers with this in their hardware's name take it
-    reuse_from_try: int = 0  # runs of earlier tries do not count
+    hardware: str | None = None  # lower case: only workers with this text in their hardware's name take the job
+    reuse_from_attempt: int = 0  # runs of earlier attempts do not count
 
 
 @dataclass(frozen=True)
@@ -76,25 +78,27 @@ def job_from_row(row: sa.RowMapping) -> Job:
     return Job(
         study=Study.model_validate_json(values.pop("study_json")),
         progress=None if progress is None else Progress.model_validate_json(progress),
+        attempt=values.pop("tries"),
+        reuse_from_attempt=values.pop("reuse_from_try"),
         **values,
     )
 
 
 def find(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job | None:
-    """The job, or None. With `lock` nobody else changes its row until the transaction ends."""
+    """Return the job, or None. With `lock` its row cannot be changed by others until the transaction ends."""
     query = sa.select(jobs).where(jobs.c.job_id == job_id)
     row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
     return None if row is None else job_from_row(row)
 
 
-def known_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
-    """The job. Raises UserError when there is none of this id."""
+def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    """Return the job. Raises UserError if there is no job with this id."""
     found = find(connection, job_id, lock=lock)
     if found is None:
-        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists them")
+        raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists all jobs")
     return found
 
 
 def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "") -> None:
-    """Part of the transaction that makes it true."""
+    """Record the event in the transaction that changes the job."""
     connection.execute(job_events.insert().values(job_id=job_id, at=datetime.now(UTC), kind=kind, detail=detail))

@@ -14,15 +14,15 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
 
 #: Each worker says this often that it is there.
-SAY_EVERY_S = 10.0
+PRESENCE_EVERY_S = 10.0
 #: One that has said nothing for this long is away; what it told of itself is kept for a while.
-AWAY_AFTER_S = 3 * SAY_EVERY_S
+AWAY_AFTER_S = 3 * PRESENCE_EVERY_S
 _FORGOTTEN_AFTER = timedelta(days=30)
 _ENGINES = TypeAdapter(list[Capabilities])
 
 
 @dataclass(frozen=True)
-class WorkerSeen:
+class WorkerInfo:
     """A worker as it last told of itself."""
 
     worker: str
@@ -38,14 +38,14 @@ class WorkerSeen:
         return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
 
 
-def workers(engine: sa.Engine) -> list[WorkerSeen]:
+def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
     """Every worker that is there or was lately, the last seen first."""
     rows = sa.select(workers_table).order_by(workers_table.c.last_seen.desc(), workers_table.c.worker)
     with reading(engine).connect() as connection:
         return [_seen(row) for row in connection.execute(rows).mappings()]
 
 
-def introduce(
+def register_worker(
     engine: sa.Engine, worker: str, *, host: str, hardware: str, gpus: int, is_dead: Callable[[str], bool]
 ) -> None:
     """A worker has started. Its dead neighbours are taken off the table, and those nobody has seen for a month."""
@@ -58,12 +58,12 @@ def introduce(
         connection.execute(workers_table.insert().values(row))
 
 
-def say_there(engine: sa.Engine, worker: str, job_id: str | None) -> None:
+def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
     """The worker is there, and works on this job."""
     _update(engine, worker, last_seen=datetime.now(UTC), job_id=job_id)
 
 
-def tell_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
+def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
     """Store what the worker's engines can do."""
     _update(engine, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 
@@ -83,7 +83,7 @@ def _update(engine: sa.Engine, worker: str, **values: object) -> None:
         connection.execute(workers_table.update().where(workers_table.c.worker == worker).values(values))
 
 
-def _seen(row: sa.RowMapping) -> WorkerSeen:
+def _seen(row: sa.RowMapping) -> WorkerInfo:
     values = dict(row)
     engines_json = values.pop("engines_json")
-    return WorkerSeen(engines=None if engines_json is None else tuple(_ENGINES.validate_json(engines_json)), **values)
+    return WorkerInfo(engines=None if engines_json is None else tuple(_ENGINES.validate_json(engines_json)), **values)

@@ -12,7 +12,8 @@ from typing import Any, Self, TypeVar
 
 import sqlalchemy as sa
 
-from jobs.leases import LeaseLost, heartbeat
+from jobs import leases
+from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
 
@@ -27,8 +28,8 @@ class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError
     """This worker was told to stop; the job goes back to the queue."""
 
 
-class Heart:
-    """Use as `with Heart(...)`, run everything that takes time through `run`."""
+class Heartbeat:
+    """Use as `with Heartbeat(...)`, run everything that takes time through `run`."""
 
     def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float) -> None:
         self._progress: Callable[[], Progress | None] = lambda: None
@@ -36,7 +37,7 @@ class Heart:
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"heart of {job.job_id}", daemon=True)
+        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of {job.job_id}", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -93,7 +94,7 @@ class Heart:
         while not self._over.wait(_BEAT_EVERY_S):
             asked_s = time.monotonic()
             try:
-                wanted = heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
+                wanted = leases.heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
             except LeaseLost as lost:
                 self.stop(lost)
                 return

@@ -17,7 +17,7 @@ from lab.errors import CancelledError, UserError
 from lab.study.plan import plan
 from warehouse.settings import Settings
 from workers.file_digests import study_contents
-from workers.heartbeat import Heart, WorkerStops
+from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRun
 from workers.run_recorder import BundleWriter, Recorder, disk_sentence
@@ -26,15 +26,15 @@ logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
 
 
-def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, heart: Heart) -> None:
+def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat) -> None:
     """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises nothing of these.
 
     Runs that have a bundle are not run again, so it may be interrupted anywhere, by kill -9 too.
     """
     status = JobStatus(plan(job.study))
-    heart.watch(status.snapshot)
+    heartbeat.watch(status.snapshot)
     try:
-        state, error = _measure_study(settings, job, heart, status)
+        state, error = _measure_study(settings, job, heartbeat, status)
     except CancelledError:
         state, error = "cancelled", None
     except LeaseLost as lost:
@@ -54,21 +54,21 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
     _patiently(end, settings.lease_s)
 
 
-def _measure_study(settings: Settings, job: Job, heart: Heart, status: JobStatus) -> tuple[State, str | None]:
+def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus) -> tuple[State, str | None]:
     study = job.study
     most = max(load.num_prompts for load in study.loads)
     prompts = {
         workload.name: load_prompts(settings, workload, most, study.seed, target=study.target)
         for workload in study.workloads
     }
-    contents = study_contents(settings, study, heart.check)
+    contents = study_contents(settings, study, heartbeat.check)
     with BundleWriter(settings.bundles) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
         launches = plan(study)
         todo = [[run for run in launch.runs if not recorder.is_done(run)] for launch in launches]
         for launch, runs in zip(launches, todo, strict=True):
-            heart.check()
-            LaunchRun(launch, runs, heart, recorder, prompts).run()
+            heartbeat.check()
+            LaunchRun(launch, runs, heartbeat, recorder, prompts).run()
             status.launches_done += 1
         status.finishing()
         bundles.wait()

@@ -10,7 +10,7 @@ from jobs.datasets.prompt import Prompt
 from lab.errors import EngineError
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
-from workers.heartbeat import Heart
+from workers.heartbeat import Heartbeat
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder
 
@@ -27,14 +27,14 @@ class LaunchRun:
 
     launch: Launch
     left: list[PlannedRun]
-    heart: Heart
+    heartbeat: Heartbeat
     recorder: Recorder
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
     _command: Command | None = field(default=None, init=False)
     _process: Process | None = field(default=None, init=False)
 
     def run(self) -> None:
-        """Raises what the heart says, and UserError when a bundle cannot be written."""
+        """Raises what the heartbeat says, and UserError when a bundle cannot be written."""
         why = "the engine did not start"
         for _ in range(_STARTS):
             if not self.left:
@@ -56,7 +56,7 @@ class LaunchRun:
         grace_s = _HASTY_STOP_GRACE_S
         settings, job = self.recorder.settings, self.recorder.job
         try:
-            engine = self.heart.run(start_engine(settings, job.study, self.launch.arm, job.job_id, self._started))
+            engine = self.heartbeat.run(start_engine(settings, job.study, self.launch.arm, job.job_id, self._started))
             if engine.start_s is not None:
                 self.recorder.status.forecast.saw_start(engine.start_s)
             yield engine
@@ -85,7 +85,7 @@ class LaunchRun:
     def _measure(self, engine: RunningEngine, run: PlannedRun) -> Measured:
         recorder, study = self.recorder, self.recorder.job.study
         recorder.status.warming_up(run)
-        seen = self.heart.run(
+        seen = self.heartbeat.run(
             measure(
                 engine,
                 run,

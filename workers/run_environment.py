@@ -51,7 +51,7 @@ def circumstances(
         engine=arm.engine,
         engine_version=running.version if running else None,
         command=command.words if command else (),
-        environment=command.told_environment if command else {},
+        environment=command.shown_environment if command else {},
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings, study.target),
         target_digest=contents.models.get(study.target),

@@ -18,7 +18,7 @@ from lab.study import Study
 from lab.study.plan import PlannedRun
 from workers.engine_runtime.launch import RunningEngine
 from workers.engine_runtime.readiness import is_healthy
-from workers.load.client import Ask, open_session
+from workers.load.client import RequestParams, open_session
 from workers.load.driver import OnProgress, drive, warm_up
 from workers.probes.engine_gpus import NO_GPUS, EngineGpus
 from workers.probes.engine_metrics import read_counters
@@ -69,13 +69,13 @@ async def measure(
     `before_window` is awaited between warm-up and window: nothing of ours may go on beside the measuring.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
-    ask = Ask(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
+    params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
     seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
     try:
         async with open_session(endpoint) as session, _watching(engine) as gone:
-            warm_ask = replace(ask, output_tokens=min(ask.output_tokens, _MAX_WARMUP_TOKENS))
+            warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
             warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
-            warm = await warm_up(session, endpoint, warm_prompts, load=load, ask=warm_ask)
+            warm = await warm_up(session, endpoint, warm_prompts, load=load, params=warm_ask)
             seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
             await before_window()
             await _reset_prefix_cache(session, engine)
@@ -84,7 +84,14 @@ async def measure(
             seen = replace(seen, started_at=_now(), log_begin_bytes=_log_bytes(engine))
             async with probes.watching():
                 done = await drive(
-                    session, endpoint, prompts, load=load, ask=ask, seed=study.seed, on_progress=on_progress, end=gone
+                    session,
+                    endpoint,
+                    prompts,
+                    load=load,
+                    params=params,
+                    seed=study.seed,
+                    on_progress=on_progress,
+                    end=gone,
                 )
                 log_end_bytes = _log_bytes(engine)
             seen = replace(

@@ -87,12 +87,12 @@ class Recorder:
 
     def is_done(self, run: PlannedRun) -> bool:
         """Whether the run has a bundle of this try, or a completed one of an earlier try that counts; counted if so."""
-        for number in range(self.job.tries, self.job.reuse_from_try - 1, -1):
+        for number in range(self.job.attempt, self.job.reuse_from_attempt - 1, -1):
             folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
             if not folder.exists():
                 continue
             failed = _has_failed(folder)
-            if number == self.job.tries or not failed:
+            if number == self.job.attempt or not failed:
                 self.status.finished(run, failed=failed)
                 return True
         return False
@@ -135,7 +135,7 @@ class Recorder:
     ) -> RunRecord:
         job, study = self.job, self.job.study
         return RunRecord(
-            run_id=self._run_id(run, job.tries),
+            run_id=self._run_id(run, job.attempt),
             cell_key=run.key(job.job_id),
             job_id=job.job_id,
             study_id=job.study_id,
@@ -150,7 +150,7 @@ class Recorder:
             endpoint=study.endpoint,
             repeat=run.repeat,
             launch_index=launch.index,
-            attempt=job.tries,
+            attempt=job.attempt,
             status="completed" if error is None else "failed",
             error=error,
             started_at=seen.started_at if seen else datetime.now(UTC).isoformat(),

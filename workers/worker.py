@@ -18,16 +18,16 @@ import psutil
 import sqlalchemy as sa
 
 from jobs.broker import wake
-from jobs.engines.capabilities import learn
+from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.leases import claim, has_queued, requeue_expired
 from jobs.table import Job
-from jobs.worker_registry import SAY_EVERY_S, introduce, say_there, tell_engines
+from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, register_worker, store_engines
 from lab.errors import UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from workers.engine_runtime.process import end_leftovers, is_alive
-from workers.heartbeat import Heart, WorkerStops
+from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_runner import run_job
 
 logger = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Worker:
         self._settings = settings
         self._database = app_engine(settings.app_database_url)
         self._name, self._hardware = worker_name(), hardware_name()
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None
         self._quiet = threading.Lock()  # held while a job is measured, and while the engines are asked
         self._has_learnt = False
@@ -53,7 +53,7 @@ class Worker:
     def start(self) -> None:
         """Clear up after dead workers, say that this one is there, then look after the queue until `stop`."""
         end_leftovers(self._settings.home / "engines")
-        introduce(
+        register_worker(
             self._database,
             self._name,
             host=platform.node(),
@@ -66,8 +66,8 @@ class Worker:
     def stop(self) -> None:
         """Give the current job back, its engine stopped, and take no other; may be called from a signal handler."""
         self._stopping.set()
-        if (heart := self._heart) is not None:
-            heart.stop(WorkerStops("this worker was told to stop"))
+        if (heartbeat := self._heartbeat) is not None:
+            heartbeat.stop(WorkerStops("this worker was told to stop"))
 
     def work(self) -> None:
         """Run every queued job, one after the other."""
@@ -82,12 +82,12 @@ class Worker:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
         self._job_id = job.job_id
         end_leftovers(self._settings.home / "engines")
-        with Heart(self._database, job, self._name, self._settings.lease_s) as heart:
-            self._heart = heart
+        with Heartbeat(self._database, job, self._name, self._settings.lease_s) as heartbeat:
+            self._heartbeat = heartbeat
             if self._stopping.is_set():
                 self.stop()
-            run_job(self._settings, self._database, job, self._name, heart)
-            self._heart = self._job_id = None
+            run_job(self._settings, self._database, job, self._name, heartbeat)
+            self._heartbeat = self._job_id = None
         logger.info("job %s left", job.job_id)
 
     def _look(self) -> None:
@@ -97,15 +97,15 @@ class Worker:
                     logger.warning("job %s: its worker died, it is queued again", job_id)
                 self._say_there()
                 self._learn_when_quiet()
-                if self._heart is None and has_queued(self._database, self._hardware):
+                if self._heartbeat is None and has_queued(self._database, self._hardware):
                     self._wake()
             except sa.exc.DBAPIError as error:
                 logger.warning("the job table does not answer, trying again: %s", error.orig)
 
     def _say_there(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._said_s >= SAY_EVERY_S:
-            say_there(self._database, self._name, self._job_id)
+        if now_s - self._said_s >= PRESENCE_EVERY_S:
+            record_presence(self._database, self._name, self._job_id)
             self._said_s = now_s
 
     def _learn_when_quiet(self) -> None:
@@ -113,7 +113,7 @@ class Worker:
         if self._has_learnt or not self._quiet.acquire(blocking=False):
             return
         try:
-            tell_engines(self._database, self._name, learn(self._settings))
+            store_engines(self._database, self._name, all_capabilities(self._settings))
         except UserError as error:
             logger.warning("the engines of this host cannot be asked what they can do: %s", error)
         finally:

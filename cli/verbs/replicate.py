@@ -14,6 +14,7 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from jobs import queue
 from jobs.presets import load_preset
+from jobs.table import ACTIVE
 from lab.published.replication import Beside
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
@@ -60,7 +61,7 @@ def replicate(
 
 def _active_job(engine: Engine, study: Study) -> str | None:
     """A queued or running job of this study."""
-    active = [job for job in queue.jobs(engine) if job.state in ("queued", "running")]
+    active = [job for job in queue.jobs(engine) if job.state in ACTIVE]
     return next((job.job_id for job in active if job.name == study.name), None)
 
 

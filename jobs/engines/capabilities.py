@@ -42,7 +42,7 @@ class Capabilities(Frozen):
     gpus: tuple[str, ...]  # of the host
 
 
-def learn(settings: Settings) -> list[Capabilities]:
+def all_capabilities(settings: Settings) -> list[Capabilities]:
     """Of every engine that is installed here. Takes some 10 s for each that was never asked, and nothing after."""
     found = []
     for engine in read_profiles(settings):
@@ -60,13 +60,13 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
     methods, flags = tuple(kind.methods), kind.flags
     if (answer := _answer(settings, profile)) is not None:
         methods, flags = answer
-    version = told_version(settings, profile)
+    version = installed_version(settings, profile)
     return Capabilities(
         engine=engine, kind=kind.name, version=version, methods=methods, flags=flags, gpus=nvidia_gpus()
     )
 
 
-def told_version(settings: Settings, profile: Profile) -> str | None:
+def installed_version(settings: Settings, profile: Profile) -> str | None:
     """What the engine's Python has installed, or its version_command prints; None where neither tells."""
     distribution = _QUESTIONS[profile.kind][1] if profile.kind in _QUESTIONS else profile.kind
     program = profile.program(settings)

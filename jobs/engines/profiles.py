@@ -107,7 +107,7 @@ _NOT_FOR_ENGINES = ("PYTHON", "VIRTUAL_ENV", "CELERY", ENVIRONMENT_PREFIX)
 
 
 def profile_environment(settings: Settings, profile: Profile, study: Study, arm: Arm) -> dict[str, str]:
-    """What the profile sets on this host, filled in, and the arm over it; stored with every run (see `told`)."""
+    """Return what the profile sets on this host and the arm over it; stored with each run by `without_secrets`."""
     here = profile_environment_here(settings, profile)
     return here | ({"HF_HUB_OFFLINE": "1"} if _all_local(settings, study, arm) else {}) | arm.environment
 
@@ -118,7 +118,7 @@ def profile_environment_here(settings: Settings, profile: Profile) -> dict[str, 
     return {name: fill_in(settings, text) for name, text in texts.items()}
 
 
-def told(environment: Mapping[str, str]) -> dict[str, str]:
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment as it may be stored and shown: what is secret by its name (HF_TOKEN) without its value."""
     return {name: HIDDEN if is_secret(name) else value for name, value in environment.items()}
 
@@ -156,7 +156,7 @@ def fill_in(settings: Settings, text: str) -> str:
 
 def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
     """The profile's command filled in. A word that is {pass_environment} becomes `-e NAME` for every variable of the
-    engine, which is how a container's client is told to hand them on.
+    engine, which is how a container's client is without_secrets to hand them on.
     """
     words: list[str] = []
     for word in profile.command:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobs import leases, order, queue
 from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities, queue_key
 from jobs.table import Job, Progress
-from jobs.worker_registry import AWAY_AFTER_S, WorkerSeen, introduce
+from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
 from lab.errors import StudyError, UserError
 from tests.lab.studies import study
 from tests.workers.homes import Home
@@ -47,11 +47,11 @@ def running(number: int, worker: str, remaining_s: float | None) -> Job:
     return job(number, state="running", worker=worker, progress=told)
 
 
-def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) -> WorkerSeen:
-    return WorkerSeen(name, name, hardware, 1, None, NOW, last_seen, None)
+def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) -> WorkerInfo:
+    return WorkerInfo(name, name, hardware, 1, None, NOW, last_seen, None)
 
 
-def starts(jobs: list[Job], *workers: WorkerSeen) -> dict[str, float | None]:
+def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:
     """Seconds from now; every study takes 100 s."""
     found = estimated_starts(jobs, workers, NOW, lambda _study: 100.0)
     return {job_id: None if at is None else (at - NOW).total_seconds() for job_id, at in found.items()}
@@ -192,7 +192,7 @@ def test_capitals_do_not_matter_for_hardware(hardware: str, wanted: str | None) 
 
 
 def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -> None:
-    introduce(home.database, "w", host="h", hardware="2 x NVIDIA H200", gpus=2, is_dead=lambda _worker: False)
+    register_worker(home.database, "w", host="h", hardware="2 x NVIDIA H200", gpus=2, is_dead=lambda _worker: False)
     with pytest.raises(StudyError) as refused:
         submit_for(home, "B200")
     assert refused.value.problems == [

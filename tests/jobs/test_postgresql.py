@@ -114,7 +114,7 @@ def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home)
     assert not leases.heartbeat(home.database, job_id, "me", 30.0, None)
     leases.finish(home.database, job_id, "me", "cancelled")
     queue.retry(home.database, job_id)
-    assert (home.job(job_id).state, home.job(job_id).tries) == ("queued", 1)
+    assert (home.job(job_id).state, home.job(job_id).attempt) == ("queued", 1)
     assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested", "cancelled", "retried"]
 
 

@@ -46,7 +46,7 @@ def claimed(home: Home, worker: str = "me") -> Job:
 def test_a_submitted_job_reads_back_as_it_was_submitted(home: Home) -> None:
     job_id = home.submit()
     job = home.job(job_id)
-    assert (job.state, job.study, job.tries, job.progress) == ("queued", home.study(), 0, None)
+    assert (job.state, job.study, job.attempt, job.progress) == ("queued", home.study(), 0, None)
     assert queue.jobs(home.database) == [job]
     assert home.event_kinds(job_id) == ["submitted"]
 
@@ -168,7 +168,7 @@ def test_an_ended_job_can_be_retried_as_the_next_try(home: Home, state: State) -
     leases.finish(home.database, job_id, "me", state, error="it broke", progress=progress(runs_done=4))
     queue.retry(home.database, job_id)
     job = home.job(job_id)
-    assert (job.state, job.tries, job.error, job.finished_at, job.progress) == ("queued", 1, None, None, None)
+    assert (job.state, job.attempt, job.error, job.finished_at, job.progress) == ("queued", 1, None, None, None)
 
 
 def test_a_job_without_failed_runs_and_one_that_has_not_ended_are_not_retried(home: Home) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from jobs import worker_registry
 from jobs.engines.capabilities import Capabilities
 from jobs.engines.hardware import hardware_name
-from jobs.worker_registry import AWAY_AFTER_S, introduce, known_engines, say_there, tell_engines
+from jobs.worker_registry import AWAY_AFTER_S, known_engines, record_presence, register_worker, store_engines
 from tests.workers.homes import Home, celery_worker, until
 from warehouse.app_db.schema import workers as table
 
@@ -17,23 +17,25 @@ VLLM = Capabilities(
 
 
 def arrive(home: Home, name: str, *dead: str) -> None:
-    introduce(home.database, name, host="h", hardware="NVIDIA H200", gpus=1, is_dead=lambda worker: worker in dead)
+    register_worker(
+        home.database, name, host="h", hardware="NVIDIA H200", gpus=1, is_dead=lambda worker: worker in dead
+    )
 
 
 def test_a_worker_is_there_with_what_it_told(home: Home) -> None:
     arrive(home, "one")
-    (seen,) = worker_registry.workers(home.database)
+    (seen,) = worker_registry.list_workers(home.database)
     assert (seen.worker, seen.host, seen.hardware, seen.gpus, seen.engines) == ("one", "h", "NVIDIA H200", 1, None)
-    tell_engines(home.database, "one", [VLLM])
-    say_there(home.database, "one", "job-1")
-    (seen,) = worker_registry.workers(home.database)
+    store_engines(home.database, "one", [VLLM])
+    record_presence(home.database, "one", "job-1")
+    (seen,) = worker_registry.list_workers(home.database)
     assert (seen.engines, seen.job_id, seen.is_away()) == ((VLLM,), "job-1", False)
     assert known_engines(home.database) == [VLLM]
 
 
 def test_a_worker_that_says_nothing_is_away_after_a_while_and_still_known(home: Home) -> None:
     arrive(home, "one")
-    (seen,) = worker_registry.workers(home.database)
+    (seen,) = worker_registry.list_workers(home.database)
     assert seen.is_away(seen.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
 
 
@@ -41,7 +43,7 @@ def test_a_new_worker_takes_the_place_of_its_dead_neighbours_and_of_no_other(hom
     for name in ("dead", "alive", "elsewhere"):
         arrive(home, name)
     arrive(home, "new", "dead")
-    assert {seen.worker for seen in worker_registry.workers(home.database)} == {"alive", "elsewhere", "new"}
+    assert {seen.worker for seen in worker_registry.list_workers(home.database)} == {"alive", "elsewhere", "new"}
 
 
 def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
@@ -49,13 +51,13 @@ def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
     with home.database.begin() as connection:
         connection.execute(table.update().values(last_seen=datetime.now(UTC) - timedelta(days=31)))
     arrive(home, "new")
-    assert [seen.worker for seen in worker_registry.workers(home.database)] == ["new"]
+    assert [seen.worker for seen in worker_registry.list_workers(home.database)] == ["new"]
 
 
 def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes_jobs_for_it(woken_home: Home) -> None:
     with celery_worker(woken_home):
         until(lambda: known_engines(woken_home.database), "the worker has asked its engines")
-        (seen,) = worker_registry.workers(woken_home.database)
+        (seen,) = worker_registry.list_workers(woken_home.database)
         assert seen.hardware == hardware_name()
         assert seen.engines is not None
         assert "vllm" in {engine.engine for engine in seen.engines}

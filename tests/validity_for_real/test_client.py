@@ -16,7 +16,7 @@ from lab.study import Load
 from lab.validity import Severity, Verdict, judge
 from tests.warehouse.runs import run_record
 from tests.workers.homes import REPOSITORY
-from tests.workers.load.builders import ask, prompts
+from tests.workers.load.builders import params, prompts
 from workers.load.client import Endpoint, open_session
 from workers.load.driver import drive
 
@@ -60,7 +60,7 @@ async def judged() -> tuple[Verdict, float]:
         async with open_session() as session:
             computing, cpu_s, wall_s = asyncio.create_task(compute()), time.thread_time(), time.perf_counter()
             done = await drive(
-                session, Endpoint(url, "normal"), prompts(LOAD.num_prompts), load=LOAD, ask=ask(), seed=0
+                session, Endpoint(url, "normal"), prompts(LOAD.num_prompts), load=LOAD, params=params(), seed=0
             )
             share = (time.thread_time() - cpu_s) / (time.perf_counter() - wall_s)
             computing.cancel()

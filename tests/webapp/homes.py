@@ -97,9 +97,11 @@ def tell_worker(
 ) -> None:
     """A worker that is there and has told of its one engine."""
     engine = app_engine(settings.app_database_url)
-    worker_registry.introduce(engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False)
+    worker_registry.register_worker(
+        engine, worker, host="here", hardware=hardware, gpus=gpus, is_dead=lambda _worker: False
+    )
     vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
-    worker_registry.tell_engines(engine, worker, [vllm])
+    worker_registry.store_engines(engine, worker, [vllm])
     engine.dispose()
 
 

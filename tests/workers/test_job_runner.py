@@ -178,7 +178,7 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
     queue.retry(home.database, job.job_id)
     Worker(home.settings).work()
     job = home.job(job.job_id)
-    assert (job.state, job.error, job.tries) == ("done", None, 1)
+    assert (job.state, job.error, job.attempt) == ("done", None, 1)
     new = [run for run in home.runs() if run.run_id not in before]
     assert [(run.arm.name, run.status, run.attempt) for run in new] == [("odd", "completed", 1)] * 2
     assert {run.cell_key for run in new} == {run.cell_key for run in by_arm(list(before.values()), "odd")}
@@ -192,7 +192,7 @@ def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_th
     queue.retry(home.database, job.job_id, everything=True)
     Worker(home.settings).work()
     job = home.job(job.job_id)
-    assert (job.state, job.tries, len(home.runs())) == ("done", 1, 8)
+    assert (job.state, job.attempt, len(home.runs())) == ("done", 1, 8)
     assert Counter(run.attempt for run in home.runs()) == {0: 4, 1: 4}
     assert job.progress is not None
     assert (job.progress.runs_total, job.progress.runs_done) == (4, 4)

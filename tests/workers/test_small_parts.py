@@ -18,7 +18,7 @@ from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
 from tests.workers.homes import Home, until
 from workers.file_digests import weights_digest
-from workers.heartbeat import Heart, WorkerStops
+from workers.heartbeat import Heartbeat, WorkerStops
 from workers.run_recorder import disk_sentence
 from workers.worker import Worker, is_dead, worker_name
 
@@ -80,8 +80,8 @@ def job(home: Home) -> Job:
     return claimed
 
 
-def heart(home: Home, job: Job, lease_s: float = 30.0) -> Heart:
-    return Heart(home.database, job, "me", lease_s)
+def heartbeat(home: Home, job: Job, lease_s: float = 30.0) -> Heartbeat:
+    return Heartbeat(home.database, job, "me", lease_s)
 
 
 async def for_ever() -> None:
@@ -89,7 +89,7 @@ async def for_ever() -> None:
 
 
 def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: Job) -> None:
-    with heart(home, job) as beating:
+    with heartbeat(home, job) as beating:
         queue.cancel(home.database, job.job_id)
         with pytest.raises(CancelledError):
             beating.run(for_ever())
@@ -100,7 +100,7 @@ def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: Job) -> None:
 
 
 def test_a_lost_lease_interrupts_whatever_runs(home: Home, job: Job) -> None:
-    with heart(home, job) as beating:
+    with heartbeat(home, job) as beating:
         leases.finish(home.database, job.job_id, "me", "failed")
         with pytest.raises(LeaseLost):
             beating.run(for_ever())
@@ -108,12 +108,12 @@ def test_a_lost_lease_interrupts_whatever_runs(home: Home, job: Job) -> None:
 
 def test_a_job_table_that_stays_away_for_a_whole_lease_is_a_lost_lease(home: Home, job: Job) -> None:
     # While this transaction is open nobody else can write.
-    with heart(home, job, lease_s=1.0) as beating, home.database.begin(), pytest.raises(LeaseLost):
+    with heartbeat(home, job, lease_s=1.0) as beating, home.database.begin(), pytest.raises(LeaseLost):
         beating.run(for_ever())
 
 
 def test_a_worker_that_stops_interrupts_whatever_runs(home: Home, job: Job) -> None:
-    with heart(home, job) as beating:
+    with heartbeat(home, job) as beating:
         threading.Timer(0.1, beating.stop, [WorkerStops("stop")]).start()
         with pytest.raises(WorkerStops):
             beating.run(for_ever())
@@ -126,7 +126,7 @@ def test_what_runs_to_its_end_gives_its_result_and_its_errors(home: Home, job: J
     async def fail() -> None:
         raise UserError("no")
 
-    with heart(home, job) as beating:
+    with heartbeat(home, job) as beating:
         assert beating.run(answer()) == 42
         with pytest.raises(UserError, match="no"):
             beating.run(fail())
@@ -134,6 +134,6 @@ def test_what_runs_to_its_end_gives_its_result_and_its_errors(home: Home, job: J
 
 def test_beats_carry_the_progress(home: Home, job: Job) -> None:
     progress = Progress(phase="measuring", arm="a", at="2026-11-21T04:00:00+00:00")
-    with heart(home, job) as beating:
+    with heartbeat(home, job) as beating:
         beating.watch(lambda: progress)
         until(lambda: home.job(job.job_id).progress == progress, "a beat")

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from jobs import queue
-from jobs.table import Job
+from jobs.table import ACTIVE, Job
 from lab.errors import UserError
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
@@ -23,7 +23,7 @@ def show_empty_state() -> None:
     with show_user_errors():
         if published_data.publication() is not None and not published_data.studies_with_results().empty:
             return
-        active = [job for job in queue.jobs(published_data.engine()) if job.state in ("queued", "running")]
+        active = [job for job in queue.jobs(published_data.engine()) if job.state in ACTIVE]
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
         if active:
@@ -67,7 +67,7 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
 
     `checks`: where a reader finds what the checks said.
     """
-    if job is not None and job.state in ("queued", "running"):
+    if job is not None and job.state in ACTIVE:
         st.info(
             f"This study is {job.state}: what is measured so far is shown, and the page follows.",
             icon=":material/progress_activity:",
@@ -93,7 +93,7 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
 
 def follow(job: Job | None) -> None:
     """While the study goes on, look for a new publication and show it."""
-    if job is not None and job.state in ("queued", "running"):
+    if job is not None and job.state in ACTIVE:
         _watch(published_data.publication())
 
 

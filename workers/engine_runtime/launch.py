@@ -11,21 +11,21 @@ from pathlib import Path
 
 from jobs.engine_logs import engine_log
 from jobs.engines.addresses import check_host
-from jobs.engines.capabilities import told_version
+from jobs.engines.capabilities import installed_version
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import (
     Profile,
     command_words,
     installed_profile,
     profile_environment,
-    told,
     whole_environment,
+    without_secrets,
 )
 from lab.errors import EngineError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
-from workers.engine_runtime.log_excerpt import telling_lines
+from workers.engine_runtime.log_excerpt import error_excerpt
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
@@ -52,9 +52,9 @@ class Command:
         return KINDS[self.profile.kind]
 
     @property
-    def told_environment(self) -> dict[str, str]:
+    def shown_environment(self) -> dict[str, str]:
         """What may be stored and shown of its environment."""
-        return told(self.own_environment)
+        return without_secrets(self.own_environment)
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ async def start_engine(
 async def _running(
     settings: Settings, command: Command, running: Process, ready: Ready, start_s: float
 ) -> RunningEngine:
-    version = ready.version or await asyncio.to_thread(told_version, settings, command.profile)
+    version = ready.version or await asyncio.to_thread(installed_version, settings, command.profile)
     effective_config = command.kind.effective_config(command.log)
     return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
 
@@ -152,14 +152,14 @@ def died(running: Process, log: Path) -> str | None:
     if status is None:
         return None
     how = f"was killed by signal {status - 128}" if status > 128 else f"ended with exit status {status}"
-    return f"the engine {how}:\n{telling_lines(log)}"
+    return f"the engine {how}:\n{error_excerpt(log)}"
 
 
 def _did_not_start(settings: Settings, command: Command, error: Exception) -> EngineError:
     if isinstance(error, EngineError):
         return error
     waited_s = settings.engine_start_timeout_s
-    return EngineError(f"the engine was not ready within {waited_s:g} s; its log ends:\n{telling_lines(command.log)}")
+    return EngineError(f"the engine was not ready within {waited_s:g} s; its log ends:\n{error_excerpt(command.log)}")
 
 
 def _port_was_taken(log: Path) -> bool:

@@ -17,14 +17,14 @@ _TELLING = re.compile(
 )
 
 
-def telling_lines(log: Path) -> str:
+def error_excerpt(log: Path) -> str:
     """The errors in the log, each once, in their order, with what explains them; without any, its last lines."""
     lines = [_MARKS.sub("", line) for line in _end(log)]
-    told = list(dict.fromkeys(line[:_MAX_CHARS] for line in _telling(lines)))
+    told = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
     return "\n".join((told or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
 
 
-def _telling(lines: list[str]) -> Iterator[str]:
+def _error_lines(lines: list[str]) -> Iterator[str]:
     """An error's line, and the indented ones right below it (pydantic explains itself there)."""
     explaining = False
     for line in lines:

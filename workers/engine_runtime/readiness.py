@@ -15,7 +15,7 @@ from jobs.engines.kinds import Kind
 from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
-from workers.load.client import Ask, Endpoint, open_session, send
+from workers.load.client import Endpoint, RequestParams, open_session, send
 
 _LOOK_EVERY_S = 0.1
 _LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
@@ -54,7 +54,7 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
 
 async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
     """One answered request of a server that is not ours, without the token counts in every chunk if it does not know
-    how to ask for them. Raises EngineError.
+    how to params for them. Raises EngineError.
     """
     async with open_session(endpoint) as session:
         record = await _hello(session, endpoint)
@@ -80,8 +80,10 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
 
 async def _hello(session: aiohttp.ClientSession, endpoint: Endpoint) -> RequestRecord:
     """Without ignore_eos where the server is not ours: not every one knows it, and its greeting may end early."""
-    ask = Ask(Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S)
-    return await send(session, endpoint, _HELLO, ask, asyncio.get_running_loop().time)
+    params = RequestParams(
+        Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S
+    )
+    return await send(session, endpoint, _HELLO, params, asyncio.get_running_loop().time)
 
 
 async def _last_words(why_dead: Callable[[], str | None]) -> None:

@@ -64,7 +64,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Ask:
+class RequestParams:
     """What is asked of every request of a run. `output_tokens`: at most, where a prompt has a length of its own."""
 
     sampling: Sampling
@@ -88,23 +88,23 @@ def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None), headers=headers)
 
 
-def request_body(target: Endpoint, prompt: Prompt, ask: Ask) -> bytes:
+def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> bytes:
     """The request as JSON. Sampling is always spelt out, or the engine's own defaults would apply.
 
     No min_tokens: ignore_eos already fixes the length, and min_tokens would add a logits processor to each step.
     """
     body = {
         "model": target.model,
-        "max_tokens": ask.output_tokens_for(prompt),
+        "max_tokens": params.output_tokens_for(prompt),
         "stream": True,
         "stream_options": {"include_usage": True}
         | ({"continuous_usage_stats": True} if target.continuous_usage else {}),
-        **ask.sampling.model_dump(),
+        **params.sampling.model_dump(),
         **target.further,
     }
-    if ask.ignore_eos:
+    if params.ignore_eos:
         body["ignore_eos"] = True
-    if target.token_ids and ask.sampling.temperature == 0:  # others are held against no other output
+    if target.token_ids and params.sampling.temperature == 0:  # others are held against no other output
         body["return_token_ids"] = True
     if target.kind == "chat":
         body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
@@ -129,7 +129,7 @@ async def send(
     session: aiohttp.ClientSession,
     target: Endpoint,
     prompt: Prompt,
-    ask: Ask,
+    params: RequestParams,
     clock: Callable[[], float],
     *,
     index: int = 0,
@@ -139,10 +139,10 @@ async def send(
 
     Whatever goes wrong between us and the server is an error on the record; what arrived until then is kept.
     """
-    answer, body = Answer(), request_body(target, prompt, ask)
-    blank = unsent(prompt, ask, index=index, intended_send_s=intended_send_s)
+    answer, body = Answer(), request_body(target, prompt, params)
+    blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
-    broken = await _exchange(session, target, body, ask.timeout_s, answer=answer, clock=clock)
+    broken = await _exchange(session, target, body, params.timeout_s, answer=answer, clock=clock)
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
     return replace(
@@ -165,14 +165,14 @@ async def send(
     )
 
 
-def unsent(prompt: Prompt, ask: Ask, *, index: int, intended_send_s: float) -> RequestRecord:
+def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s: float) -> RequestRecord:
     """The record of a request that never left."""
     return RequestRecord(
         index=index,
         prompt_id=prompt.prompt_id,
         category=prompt.category,
         prompt=prompt.text,
-        requested_output_tokens=ask.output_tokens_for(prompt),
+        requested_output_tokens=params.output_tokens_for(prompt),
         intended_send_s=intended_send_s,
         sent_s=None,
         first_token_s=None,

@@ -17,7 +17,7 @@ from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.load.arrivals import intended_send_s
-from workers.load.client import Ask, Endpoint, send, unsent
+from workers.load.client import Endpoint, RequestParams, send, unsent
 from workers.load.window import LoadProgress, Window
 
 OnProgress = Callable[[LoadProgress], None]
@@ -59,7 +59,7 @@ async def drive(
     prompts: Sequence[Prompt],
     *,
     load: Load,
-    ask: Ask,
+    params: RequestParams,
     seed: int,
     on_progress: OnProgress | None = None,
     cancel: asyncio.Event | None = None,
@@ -81,7 +81,7 @@ async def drive(
     window = Window(load, len(plan))
     cpu_before_s = time.thread_time()
     over = asyncio.Event()
-    sending = Sending(session, target, ask, load, enumerate(plan), window, over)
+    sending = Sending(session, target, params, load, enumerate(plan), window, over)
     tell = _one_at_a_time(on_progress)
     watchers = (window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel), _pass_on(end, over))
     await _until_done(sending.run(), *watchers)
@@ -98,13 +98,13 @@ async def warm_up(
     prompts: Sequence[Prompt],
     *,
     load: Load,
-    ask: Ask,
+    params: RequestParams,
     cancel: asyncio.Event | None = None,
 ) -> WarmUp:
     """Send `prompts` (see `warm_up_prompts`) at the concurrency of `load` as a closed loop; nothing is recorded."""
     streams = min(load.max_concurrency, len(prompts))
     closed = Load(max_concurrency=streams, num_prompts=len(prompts))
-    result = await drive(session, target, prompts, load=closed, ask=ask, seed=0, cancel=cancel)
+    result = await drive(session, target, prompts, load=closed, params=params, seed=0, cancel=cancel)
     errors = tuple(record.error for record in result.requests if record.error)
     return WarmUp(len(result.requests), result.duration_s, errors)
 
@@ -188,7 +188,7 @@ class Sending:
 
     session: aiohttp.ClientSession
     target: Endpoint
-    ask: Ask
+    params: RequestParams
     load: Load
     waiting: Iterator[tuple[int, tuple[Prompt, float]]]
     window: Window
@@ -212,7 +212,9 @@ class Sending:
             if late or not await _reached(due_s - free_s, self.over):
                 if not window.problem:
                     why = _NO_STREAM.format(until_s) if late else _NO_SERVER
-                    window.add(replace(unsent(prompt, self.ask, index=index, intended_send_s=due_s), error=why), due_s)
+                    window.add(
+                        replace(unsent(prompt, self.params, index=index, intended_send_s=due_s), error=why), due_s
+                    )
                 continue
             await self._send(index, prompt, due_s, free_s)
 
@@ -220,7 +222,7 @@ class Sending:
         window = self.window
         window.in_flight += 1
         record = await send(
-            self.session, self.target, prompt, self.ask, window.clock, index=index, intended_send_s=due_s
+            self.session, self.target, prompt, self.params, window.clock, index=index, intended_send_s=due_s
         )
         window.in_flight -= 1
         window.add(record, due_s=max(due_s, free_s))

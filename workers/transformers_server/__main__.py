@@ -14,8 +14,8 @@ import socket
 import sys
 
 from aiohttp import web
+from errors import StartError
 from options import Options, parse
-from refusals import StartError
 
 
 def main() -> int:

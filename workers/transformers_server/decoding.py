@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from asking import Ask
 from counters import Counters
 from loading import Models
 from options import Options
+from request_parsing import GenerationParams
 from rounds import Rounds, watch_rounds
 from transformers import GenerationConfig
 
@@ -31,17 +31,17 @@ class Decoder:
         if options.method != "none":
             watch_rounds(models.target, self._observe)
 
-    def decode(self, ask: Ask, rounds: Rounds, emit: Emit, stop: threading.Event) -> None:
+    def decode(self, params: GenerationParams, rounds: Rounds, emit: Emit, stop: threading.Event) -> None:
         """Returns when the answer is whole or `stop` was seen, which is looked at in every round."""
         self._rounds = rounds
-        streamer = _Streamer(ask, self._counters, emit, stop)
-        prompt = torch.tensor([ask.prompt_ids], device=self._models.target.device)
-        _seed(ask.seed)
+        streamer = _Streamer(params, self._counters, emit, stop)
+        prompt = torch.tensor([params.prompt_ids], device=self._models.target.device)
+        _seed(params.seed)
         try:
             self._models.target.generate(
                 prompt,
                 attention_mask=torch.ones_like(prompt),
-                generation_config=self._config(ask),
+                generation_config=self._config(params),
                 assistant_model=self._models.draft,
                 streamer=streamer,
             )
@@ -52,20 +52,22 @@ class Decoder:
         self._rounds.observe(drafted, accepted)
         self._counters.round(drafted, accepted)
 
-    def _config(self, ask: Ask) -> Any:
+    def _config(self, params: GenerationParams) -> Any:
         """Everything that a default could change is spelt out; top_k would be 50."""
         eos_ids = list(self._models.eos_ids)
-        sampling = {"temperature": ask.temperature, "top_p": ask.top_p, "top_k": 0} if ask.temperature > 0 else {}
+        sampling = (
+            {"temperature": params.temperature, "top_p": params.top_p, "top_k": 0} if params.temperature > 0 else {}
+        )
         lookup = {}
         if self._options.prompt_lookup:
             lookup["prompt_lookup_num_tokens"] = self._options.num_speculative_tokens
             lookup["max_matching_ngram_size"] = self._options.max_matching_ngram_size
         new: Any = GenerationConfig
         return new(
-            max_new_tokens=ask.max_tokens,
-            min_new_tokens=ask.min_tokens or None,
+            max_new_tokens=params.max_tokens,
+            min_new_tokens=params.min_tokens or None,
             do_sample=bool(sampling),
-            eos_token_id=None if ask.ignore_eos else eos_ids or None,
+            eos_token_id=None if params.ignore_eos else eos_ids or None,
             pad_token_id=eos_ids[0] if eos_ids else 0,  # one sequence is never padded; unset, it would be warned of
             **sampling,
             **lookup,
@@ -75,8 +77,8 @@ class Decoder:
 class _Streamer:
     """What `generate` calls: first with the prompt, then with the new tokens of each round."""
 
-    def __init__(self, ask: Ask, counters: Counters, emit: Emit, stop: threading.Event) -> None:
-        self._ask, self._counters, self._emit, self._stop = ask, counters, emit, stop
+    def __init__(self, params: GenerationParams, counters: Counters, emit: Emit, stop: threading.Event) -> None:
+        self._params, self._counters, self._emit, self._stop = params, counters, emit, stop
         self._prompt_passed = self._begun = False
 
     def put(self, value: torch.Tensor) -> None:
@@ -87,7 +89,7 @@ class _Streamer:
             return
         if not self._begun:  # the prompt has been worked through only now
             self._begun = True
-            self._counters.prompt(len(self._ask.prompt_ids))
+            self._counters.prompt(len(self._params.prompt_ids))
         tokens = value.flatten().tolist()
         self._counters.generated(len(tokens))
         self._emit(tokens)

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 import transformers
+from errors import StartError
 from options import Options
-from refusals import StartError
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 

@@ -1,4 +1,4 @@
-"""From an Ask to the bytes of its answer, streamed or whole."""
+"""From GenerationParams to the bytes of its answer, streamed or whole."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from aiohttp import web
-from answering import Answer, Json, Shape
-from asking import Ask
 from counters import Counters
+from detokenizer import Detokenizer
+from errors import Refusal
+from generation_queue import GenerationQueue
 from loading import Models
 from options import Options
-from refusals import Refusal
+from request_parsing import GenerationParams
+from response_json import Answer, Json, Shape
 from rounds import Rounds
-from texts import Text
-from turns import Turns
 
 _LOG = logging.getLogger("transformers_server")
 _HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
 
 
 class Replies:
-    def __init__(self, options: Options, models: Models, turns: Turns, counters: Counters) -> None:
-        self._options, self._models, self._turns, self._counters = options, models, turns, counters
+    def __init__(self, options: Options, models: Models, generation_queue: GenerationQueue, counters: Counters) -> None:
+        self._options, self._models, self._queue, self._counters = options, models, generation_queue, counters
 
-    async def reply(self, request: web.Request, ask: Ask, shape: Shape) -> web.StreamResponse:
+    async def reply(self, request: web.Request, params: GenerationParams, shape: Shape) -> web.StreamResponse:
         rounds = Rounds(self._options.num_speculative_tokens)
-        answer = Answer(shape, ask, self._options.served_model_name, self._models.eos_ids, rounds)
-        async with aclosing(self._texts(ask, answer, rounds)) as texts:
-            return await (_stream(request, ask, answer, texts) if ask.stream else _whole(answer, texts))
+        answer = Answer(shape, params, self._options.served_model_name, self._models.eos_ids, rounds)
+        async with aclosing(self._texts(params, answer, rounds)) as texts:
+            return await (_stream(request, params, answer, texts) if params.stream else _whole(answer, texts))
 
     def _decoded(self, ids: list[int]) -> str:
         """Without end tokens and the like, and with every blank that the model wrote."""
         return str(self._models.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
-    async def _texts(self, ask: Ask, answer: Answer, rounds: Rounds) -> AsyncGenerator[str]:
+    async def _texts(self, params: GenerationParams, answer: Answer, rounds: Rounds) -> AsyncGenerator[str]:
         """The text of each round. Whatever breaks inside generation comes out as a Refusal with status 500.
 
         Every request ends in exactly one counter: a success, an error, or aborted by its client.
         """
-        text = Text(self._decoded, ask.prompt_ids)
+        text = Detokenizer(self._decoded, params.prompt_ids)
         try:
-            async with aclosing(self._turns.tokens(ask, rounds)) as arriving:
+            async with aclosing(self._queue.tokens(params, rounds)) as arriving:
                 async for tokens in arriving:
                     answer.take(tokens)
                     yield text.add(tokens, last=answer.finish_reason is not None)
@@ -65,11 +65,13 @@ async def _whole(answer: Answer, texts: AsyncGenerator[str]) -> web.StreamRespon
     return web.json_response(answer.whole("".join(parts)))
 
 
-async def _stream(request: web.Request, ask: Ask, answer: Answer, texts: AsyncGenerator[str]) -> web.StreamResponse:
+async def _stream(
+    request: web.Request, params: GenerationParams, answer: Answer, texts: AsyncGenerator[str]
+) -> web.StreamResponse:
     response = web.StreamResponse(headers=_HEADERS)
     await response.prepare(request)
     try:
-        async with aclosing(_events(ask, answer, texts)) as events:
+        async with aclosing(_events(params, answer, texts)) as events:
             async for event in events:
                 await _write(response, event)
     except Refusal as refusal:
@@ -80,7 +82,7 @@ async def _stream(request: web.Request, ask: Ask, answer: Answer, texts: AsyncGe
     return response
 
 
-async def _events(ask: Ask, answer: Answer, texts: AsyncGenerator[str]) -> AsyncGenerator[Json]:
+async def _events(params: GenerationParams, answer: Answer, texts: AsyncGenerator[str]) -> AsyncGenerator[Json]:
     """A chunk for each round, an empty one with the finish reason, and the counts where they were asked for."""
     opening = answer.opening()
     async for text in texts:
@@ -89,7 +91,7 @@ async def _events(ask: Ask, answer: Answer, texts: AsyncGenerator[str]) -> Async
             opening = None
         yield answer.round(text)
     yield answer.finish()
-    if ask.include_usage:
+    if params.include_usage:
         yield answer.last_usage()
 
 

@@ -8,15 +8,15 @@ import time
 from collections.abc import Awaitable, Callable
 
 from aiohttp import web
-from answering import CHAT, COMPLETION
-from asking import read_chat, read_completion
 from counters import Counters
 from decoding import Decoder
+from errors import Refusal
+from generation_queue import GenerationQueue
 from loading import Models, effective_configuration
 from options import Options
-from refusals import Refusal
 from replies import Replies
-from turns import Turns
+from request_parsing import read_chat, read_completion
+from response_json import CHAT, COMPLETION
 
 _LOG = logging.getLogger("transformers_server")
 _MAX_BODY_BYTES = 64 * 2**20
@@ -44,8 +44,8 @@ class _Server:
     def __init__(self, options: Options, models: Models) -> None:
         self._options, self._models = options, models
         self._counters = Counters(options.num_speculative_tokens)
-        self._turns = Turns(Decoder(options, models, self._counters).decode)
-        self._replies = Replies(options, models, self._turns, self._counters)
+        self._queue = GenerationQueue(Decoder(options, models, self._counters).decode)
+        self._replies = Replies(options, models, self._queue, self._counters)
         self._created = int(time.time())
 
     async def started(self, _: web.Application) -> None:
@@ -62,7 +62,7 @@ class _Server:
         return web.json_response({"version": found["transformers"], **found})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
-        return web.Response(text=self._counters.text(self._turns.running, self._turns.waiting))
+        return web.Response(text=self._counters.text(self._queue.running, self._queue.waiting))
 
     async def models(self, _: web.Request) -> web.StreamResponse:
         model = {
@@ -76,12 +76,12 @@ class _Server:
         return web.json_response({"object": "list", "data": [model]})
 
     async def completions(self, request: web.Request) -> web.StreamResponse:
-        ask = read_completion(await _json(request), self._models, self._options.served_model_name)
-        return await self._replies.reply(request, ask, COMPLETION)
+        params = read_completion(await _json(request), self._models, self._options.served_model_name)
+        return await self._replies.reply(request, params, COMPLETION)
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
-        ask = read_chat(await _json(request), self._models, self._options.served_model_name)
-        return await self._replies.reply(request, ask, CHAT)
+        params = read_chat(await _json(request), self._models, self._options.served_model_name)
+        return await self._replies.reply(request, params, CHAT)
 
 
 async def _json(request: web.Request) -> object:

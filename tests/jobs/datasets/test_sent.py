@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobs.datasets.prompt import Message, Prompt
-from tests.workers.load.builders import ask
+from tests.workers.load.builders import params
 from workers.load.client import Endpoint, request_body, sent_prompt_tokens, unsent
 
 IDS = Prompt("a", "synthetic", "decoded", token_ids=(5, 6, 7))
@@ -16,7 +16,7 @@ TALK = Prompt("b", None, "Be brief.\n\nWhy?", messages=(Message("system", "Be br
 
 
 def body(kind: Any, prompt: Prompt, output_tokens: int = 9) -> dict[str, Any]:
-    read: dict[str, Any] = json.loads(request_body(Endpoint("http://x", "m", kind), prompt, ask(output_tokens)))
+    read: dict[str, Any] = json.loads(request_body(Endpoint("http://x", "m", kind), prompt, params(output_tokens)))
     return read
 
 
@@ -44,4 +44,4 @@ def test_how_many_tokens_are_sent_is_known_where_they_are_ids_or_the_workload_co
 def test_a_prompts_own_output_length_is_asked_for_up_to_the_workloads(own: int | None, most: int, asked: int) -> None:
     prompt = Prompt("c", None, "text", output_tokens=own)
     assert body("completions", prompt, most)["max_tokens"] == asked
-    assert unsent(prompt, ask(most), index=0, intended_send_s=0.0).requested_output_tokens == asked
+    assert unsent(prompt, params(most), index=0, intended_send_s=0.0).requested_output_tokens == asked

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from jobs.engines.capabilities import Capabilities, capabilities, learn
+from jobs.engines.capabilities import Capabilities, all_capabilities, capabilities
 from jobs.submission import check_study
-from jobs.worker_registry import introduce, known_engines, tell_engines
+from jobs.worker_registry import known_engines, register_worker, store_engines
 from lab.errors import StudyError, UserError
 from tests.workers.engine_runtime.stand_ins import PLAIN
 from tests.workers.homes import Home
@@ -64,7 +64,7 @@ def test_an_engine_is_asked_once_and_again_when_it_is_installed_anew(tmp_path: P
 
 def test_two_tables_over_one_environment_are_two_engines_and_one_question(tmp_path: Path) -> None:
     install(tmp_path / "env")
-    found = learn(host(tmp_path, table("vllm"), table("vllm-fp8")))
+    found = all_capabilities(host(tmp_path, table("vllm"), table("vllm-fp8")))
     assert [(each.engine, each.version) for each in found if each.kind == "vllm"] == [
         ("vllm", "0.14.1"),
         ("vllm-fp8", "0.14.1"),
@@ -101,15 +101,17 @@ def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(tm
 
 def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path: Path) -> None:
     settings = host(tmp_path, table("vllm"))
-    assert [each.engine for each in learn(settings)] == ["endpoint"]
+    assert [each.engine for each in all_capabilities(settings)] == ["endpoint"]
     with pytest.raises(UserError, match="is not installed"):
         capabilities(settings, "vllm")
 
 
 def report(home: Home, *engines: Capabilities) -> None:
     """A worker on another host has reported these engines."""
-    introduce(home.database, "gpu-host/1", host="gpu-host", hardware="NVIDIA H200", gpus=2, is_dead=lambda _: False)
-    tell_engines(home.database, "gpu-host/1", engines)
+    register_worker(
+        home.database, "gpu-host/1", host="gpu-host", hardware="NVIDIA H200", gpus=2, is_dead=lambda _: False
+    )
+    store_engines(home.database, "gpu-host/1", engines)
 
 
 H200 = Capabilities(

@@ -14,8 +14,8 @@ from jobs.engines.profiles import (
     installed_profile,
     profile_environment,
     read_profiles,
-    told,
     whole_environment,
+    without_secrets,
 )
 from lab.errors import SettingsError, UserError
 from tests.lab.studies import study
@@ -83,7 +83,7 @@ def test_an_arm_sets_variables_over_its_profile_and_secrets_are_not_told(tmp_pat
     built = study(arms=[{"name": "a", "baseline": True, "environment": {"A": "2"}}])
     own = profile_environment(settings(tmp_path, ""), profile, built, built.arms[0])
     assert (own["A"], own["HF_TOKEN"]) == ("2", "hf_secret")
-    assert told(own) == own | {"HF_TOKEN": "(not stored)"}
+    assert without_secrets(own) == own | {"HF_TOKEN": "(not stored)"}
 
 
 def test_an_unknown_placeholder_is_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 from jobs.engines.vllm import arguments, effective_config
 from tests.lab.studies import study
 from warehouse.settings import Settings
-from workers.engine_runtime.log_excerpt import telling_lines
+from workers.engine_runtime.log_excerpt import error_excerpt
 
 LOG = """\
 INFO 11-21 04:28:00 [utils.py:233] non-default args: {'model_tag': '/m', 'port': 1, 'max_model_len': 512}
@@ -97,7 +97,7 @@ def test_the_configuration_is_the_one_that_the_engine_logged(tmp_path: Path) -> 
 
 def test_the_telling_lines_are_the_errors_each_once_with_what_explains_them(tmp_path: Path) -> None:
     (tmp_path / "log").write_text(FAILED)
-    assert telling_lines(tmp_path / "log").splitlines() == [
+    assert error_excerpt(tmp_path / "log").splitlines() == [
         "torch.OutOfMemoryError: CUDA out of memory.",
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
         "  Value error, User-specified max_model_len (999999) is greater than the derived max_model_len",
@@ -108,7 +108,7 @@ def test_the_telling_lines_are_the_errors_each_once_with_what_explains_them(tmp_
 @pytest.mark.parametrize(("lines", "kept"), [(3, 3), (100, 15)])
 def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines: int, kept: int) -> None:
     (tmp_path / "log").write_text("".join(f"INFO line {number}\n" for number in range(lines)))
-    told = telling_lines(tmp_path / "log").splitlines()
+    told = error_excerpt(tmp_path / "log").splitlines()
     assert (len(told), told[-1]) == (kept, f"INFO line {lines - 1}")
 
 

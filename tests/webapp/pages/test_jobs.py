@@ -124,7 +124,7 @@ def test_a_finished_job_can_be_measured_again_from_the_first_run(open_page: Open
     assert "Retry" not in [button.label for button in app.button]
     click(app, "Run all again")
     assert stored(settings, job_id).state == "queued"
-    assert stored(settings, job_id).reuse_from_try == 1
+    assert stored(settings, job_id).reuse_from_attempt == 1
 
 
 def test_cancelling_asks_once_more_and_then_asks_the_worker_to_stop(open_page: OpenPage, settings: Settings) -> None:
@@ -141,7 +141,7 @@ def test_a_failed_job_shows_the_engines_own_words_and_can_be_retried(open_page: 
     assert error in [code.value for code in app.code]
     click(app, "Retry")
     assert stored(settings, job_id).state == "queued"
-    assert stored(settings, job_id).tries == 1
+    assert stored(settings, job_id).attempt == 1
 
 
 def test_a_link_to_a_job_opens_that_job(open_page: OpenPage, settings: Settings) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from jobs.datasets.prompt import Prompt
 from lab.study import Sampling
-from workers.load.client import Ask
+from workers.load.client import RequestParams
 
 
-def ask(output_tokens: int = 9, timeout_s: float = 10.0, *, ignore_eos: bool = True) -> Ask:
-    return Ask(Sampling(), output_tokens, ignore_eos, timeout_s)
+def params(output_tokens: int = 9, timeout_s: float = 10.0, *, ignore_eos: bool = True) -> RequestParams:
+    return RequestParams(Sampling(), output_tokens, ignore_eos, timeout_s)
 
 
 def prompts(count: int) -> tuple[Prompt, ...]:

@@ -16,9 +16,9 @@ import pytest
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from tests.workers.load.behaviours import WORDS
-from tests.workers.load.builders import ask, prompts
+from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import PROMPT_TOKENS, Server
-from workers.load.client import Ask, Endpoint, send
+from workers.load.client import Endpoint, RequestParams, send
 
 ROOT = Path(__file__).parents[3]
 (PROMPT,) = prompts(1)
@@ -30,10 +30,10 @@ async def sent(
     behaviour: str,
     kind: Literal["completions", "chat"] = "completions",
     *,
-    asked: Ask | None = None,
+    asked: RequestParams | None = None,
 ) -> RequestRecord:
     target = Endpoint(base_url, behaviour, kind, per_request_spec_metrics=True)
-    return await send(session, target, PROMPT, asked or ask(), time.perf_counter)
+    return await send(session, target, PROMPT, asked or params(), time.perf_counter)
 
 
 @pytest.mark.parametrize("kind", ["completions", "chat"])
@@ -97,7 +97,13 @@ async def test_a_counted_token_without_text_is_output_and_an_uncounted_chunk_is_
 async def test_sampling_is_always_sent(
     session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"]
 ) -> None:
-    await sent(session, server.base_url, "normal", kind, asked=Ask(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10))
+    await sent(
+        session,
+        server.base_url,
+        "normal",
+        kind,
+        asked=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10),
+    )
     (body,) = server.bodies
     assert (body["temperature"], body["top_p"], body["seed"]) == (0.0, 1.0, 5)
     assert (body["max_tokens"], body["ignore_eos"]) == (9, True)
@@ -112,7 +118,7 @@ async def test_a_greedy_output_has_its_tokens_where_the_server_tells_them(
     session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"], behaviour: str
 ) -> None:
     target = Endpoint(server.base_url, behaviour, kind, token_ids=True)
-    record = await send(session, target, PROMPT, ask(), time.perf_counter)
+    record = await send(session, target, PROMPT, params(), time.perf_counter)
     assert (record.error, record.output_token_ids, record.completion_tokens) == (None, tuple(range(9)), 9)
 
 
@@ -120,19 +126,19 @@ async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sam
     session: aiohttp.ClientSession, server: Server
 ) -> None:
     assert (await sent(session, server.base_url, "normal")).output_token_ids is None
-    sampled = Ask(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=10)
+    sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=10)
     telling = Endpoint(server.base_url, "normal", token_ids=True)
     assert (await send(session, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
     assert [body.get("return_token_ids") for body in server.bodies] == [None, None]
     silent = Endpoint(server.base_url, "usage_at_the_end", token_ids=True)  # as an engine of before the question
-    record = await send(session, silent, PROMPT, ask(), time.perf_counter)
+    record = await send(session, silent, PROMPT, params(), time.perf_counter)
     assert (record.error, record.output_token_ids) == (None, None)
 
 
 async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
     session: aiohttp.ClientSession, server: Server
 ) -> None:
-    await sent(session, server.base_url, "normal", asked=ask(ignore_eos=False))
+    await sent(session, server.base_url, "normal", asked=params(ignore_eos=False))
     assert "ignore_eos" not in server.bodies[0]
 
 
@@ -170,7 +176,7 @@ async def test_tokens_are_not_guessed_without_usage(session: aiohttp.ClientSessi
 
 
 async def test_an_answer_that_takes_too_long_is_an_error(session: aiohttp.ClientSession, server: Server) -> None:
-    record = await sent(session, server.base_url, "half", asked=ask(timeout_s=1.0))
+    record = await sent(session, server.base_url, "half", asked=params(timeout_s=1.0))
     assert record.error == "no complete answer within 1 s"
     assert record.output_text == "Once"
 

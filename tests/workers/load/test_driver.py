@@ -13,7 +13,7 @@ import pytest
 
 from lab.errors import CancelledError, UserError
 from lab.study import Load
-from tests.workers.load.builders import ask, prompts
+from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
 from workers.load.arrivals import intended_send_s
 from workers.load.client import Endpoint
@@ -23,7 +23,7 @@ from workers.load.window import LoadProgress
 
 async def driven(session: aiohttp.ClientSession, server: Server, load: Load, behaviour: str = "normal") -> LoadResult:
     target = Endpoint(server.base_url, behaviour)
-    return await drive(session, target, prompts(load.num_prompts), load=load, ask=ask(), seed=0)
+    return await drive(session, target, prompts(load.num_prompts), load=load, params=params(), seed=0)
 
 
 async def test_every_prompt_is_sent_once_and_in_order(session: aiohttp.ClientSession, server: Server) -> None:
@@ -103,7 +103,7 @@ async def test_progress_is_told_each_second_and_at_the_end(session: aiohttp.Clie
     told: list[LoadProgress] = []
     load = Load(max_concurrency=8, num_prompts=22, request_rate_rps=10)
     target = Endpoint(server.base_url, "normal")
-    await drive(session, target, prompts(22), load=load, ask=ask(), seed=0, on_progress=told.append)
+    await drive(session, target, prompts(22), load=load, params=params(), seed=0, on_progress=told.append)
     assert len(told) >= 3
     done = [progress.requests_done for progress in told]
     assert done == sorted(done)
@@ -124,7 +124,7 @@ async def test_what_the_progress_callback_raises_ends_the_window(
 
     load, target = Load(max_concurrency=1, num_prompts=2), Endpoint(server.base_url, "gated")
     with pytest.raises(LeaseLostError):
-        await drive(session, target, prompts(2), load=load, ask=ask(), seed=0, on_progress=report)
+        await drive(session, target, prompts(2), load=load, params=params(), seed=0, on_progress=report)
 
 
 async def cancelled_by_event(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
@@ -147,7 +147,9 @@ async def test_cancelling_stops_at_once(
 ) -> None:
     cancel = asyncio.Event()
     load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
-    running = asyncio.create_task(drive(session, target, prompts(100), load=load, ask=ask(), seed=0, cancel=cancel))
+    running = asyncio.create_task(
+        drive(session, target, prompts(100), load=load, params=params(), seed=0, cancel=cancel)
+    )
     await server.requests_arrived(4)
     start_s = time.perf_counter()
     await how(running, cancel)
@@ -160,7 +162,7 @@ async def test_after_the_servers_end_nothing_is_sent_and_every_request_is_accoun
 ) -> None:
     end = asyncio.Event()
     load, target = Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.01), Endpoint(server.base_url, "normal")
-    running = asyncio.create_task(drive(session, target, prompts(8), load=load, ask=ask(), seed=0, end=end))
+    running = asyncio.create_task(drive(session, target, prompts(8), load=load, params=params(), seed=0, end=end))
     await asyncio.sleep(0)
     end.set()
     result = await running
@@ -188,14 +190,14 @@ async def test_the_warm_up_runs_at_the_same_concurrency_and_keeps_its_errors(
 ) -> None:
     load = Load(max_concurrency=3, num_prompts=50, request_rate_rps=0.01)
     running = asyncio.create_task(
-        warm_up(session, Endpoint(server.base_url, "gated"), prompts(6), load=load, ask=ask())
+        warm_up(session, Endpoint(server.base_url, "gated"), prompts(6), load=load, params=params())
     )
     await server.requests_arrived(3)
     server.gate.set()
     warm = await running
     assert (warm.requests, warm.errors) == (6, ())
     assert server.most_in_flight == 3
-    failed = await warm_up(session, Endpoint(server.base_url, "no_done"), prompts(2), load=load, ask=ask())
+    failed = await warm_up(session, Endpoint(server.base_url, "no_done"), prompts(2), load=load, params=params())
     assert failed.errors == ("the stream ended without [DONE]",) * 2
     assert (warm.answered, failed.answered) == (6, 0)
 
@@ -207,7 +209,7 @@ async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSe
             Endpoint("http://127.0.0.1:1", "normal"),
             prompts(3),
             load=Load(max_concurrency=1, num_prompts=2),
-            ask=ask(),
+            params=params(),
             seed=0,
         )
 
@@ -265,7 +267,7 @@ async def test_a_trace_is_sent_at_its_own_times_each_prompt_at_its_own(
     at_s = [0.3, 0.0, 0.1]
     traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(3), at_s, strict=True)]
     load, target = Load(max_concurrency=3, num_prompts=3, arrivals="trace"), Endpoint(server.base_url, "normal")
-    result = await drive(session, target, traced, load=load, ask=ask(), seed=0)
+    result = await drive(session, target, traced, load=load, params=params(), seed=0)
     due = [(record.prompt_id, record.intended_send_s) for record in result.requests]
     assert due == [("p1", 0.0), ("p2", 0.1), ("p0", 0.3)]
     assert all((record.sent_s or 0.0) >= record.intended_send_s for record in result.requests)
@@ -291,7 +293,7 @@ async def test_too_many_failed_requests_stop_a_load_that_waits_for_its_next_arri
     load = Load(max_concurrency=2, num_prompts=11, arrivals="trace", stop_on_error_share=0.5)
     target = Endpoint(server.base_url, "dies")
     traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(11), at_s, strict=True)]
-    result = await drive(session, target, traced, load=load, ask=ask(), seed=0)
+    result = await drive(session, target, traced, load=load, params=params(), seed=0)
     assert len(result.requests) == 10
     assert result.problem is not None
 
@@ -307,6 +309,6 @@ async def test_a_load_of_some_seconds_tells_its_progress_by_the_clock(
     told: list[LoadProgress] = []
     load = Load(max_concurrency=1, num_prompts=100_000, duration_s=2.2)
     target = Endpoint(server.base_url, "normal")
-    await drive(session, target, prompts(100_000), load=load, ask=ask(), seed=0, on_progress=told.append)
+    await drive(session, target, prompts(100_000), load=load, params=params(), seed=0, on_progress=told.append)
     assert told[0].share_done == pytest.approx(told[0].elapsed_s / 2.2)
     assert told[-1].share_done == 1.0

@@ -8,7 +8,7 @@ from datetime import datetime
 import pandas as pd
 
 from jobs.table import Job
-from jobs.worker_registry import WorkerSeen
+from jobs.worker_registry import WorkerInfo
 from webapp.pages.jobs.workers import engine_words
 from webapp.shared.cards import Card
 from webapp.shared.text import count, duration, moment
@@ -53,7 +53,7 @@ def measured_card(studies: pd.DataFrame) -> Card:
     return Card(label, count(int(studies["runs_completed"].sum()), "run"), f"{of}; {failed or 'none'} failed")
 
 
-def workers_card(workers: Sequence[WorkerSeen], now: datetime) -> Card:
+def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
     """Those that are there: how many are free, their hardware, GPUs and engines."""
     label = "Workers"
     there = [worker for worker in workers if not worker.is_away(now)]

@@ -15,7 +15,10 @@ from webapp.shared.errors import show_user_errors
 st.title("Home")
 with show_user_errors():
     published = published_data.publication()
-    jobs, workers = jobs_sections.all_jobs(published_data.engine()), worker_registry.workers(published_data.engine())
+    jobs, workers = (
+        jobs_sections.all_jobs(published_data.engine()),
+        worker_registry.list_workers(published_data.engine()),
+    )
     studies, headlines = home_data.studies(), home_data.headlines()
 ended = tables.ended(jobs, studies)
 

@@ -10,8 +10,8 @@ import streamlit as st
 
 from jobs import queue
 from jobs.presets import load_preset
-from jobs.table import Job
-from jobs.worker_registry import WorkerSeen
+from jobs.table import ACTIVE, Job
+from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from warehouse.queries.headlines import Headline
 from webapp.pages.home import cards as home_cards
@@ -30,13 +30,13 @@ _LOOK_EVERY = "5s"
 
 
 def show_summary(
-    jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerSeen]
+    jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerInfo]
 ) -> None:
     cards = [home_cards.now_card(jobs), home_cards.finished_card(ended), home_cards.measured_card(studies)]
     show_cards([*cards, home_cards.workers_card(workers, datetime.now(UTC))])
 
 
-def show_beginning(workers: Sequence[WorkerSeen]) -> None:
+def show_beginning(workers: Sequence[WorkerInfo]) -> None:
     """While nothing was measured and nothing is on its way: three ways to begin, the demo with one click."""
     st.subheader("Begin here: nothing has been measured yet", anchor=False)
     with st.grid(3, gap="small", min_column_width=260):
@@ -56,7 +56,7 @@ def show_beginning(workers: Sequence[WorkerSeen]) -> None:
             st.page_link(page_file("external_results"), label="Other people's figures", icon=":material/groups:")
 
 
-def _show_demo(workers: Sequence[WorkerSeen]) -> None:
+def _show_demo(workers: Sequence[WorkerInfo]) -> None:
     study = load_preset(DEMO)
     takes = published_data.forecast(study)
     st.markdown(
@@ -80,7 +80,7 @@ def _show_demo(workers: Sequence[WorkerSeen]) -> None:
 def _submit_demo() -> None:
     """Once, however often it is clicked: while one is on its way, another click adds none. Raises StudyError."""
     study = load_preset(DEMO)
-    active = [job for job in sections.all_jobs(published_data.engine()) if job.state in sections.ACTIVE]
+    active = [job for job in sections.all_jobs(published_data.engine()) if job.state in ACTIVE]
     if all(job.study_id != study.digest() for job in active):
         queue.submit(published_data.settings(), study)
 
@@ -126,4 +126,4 @@ def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
 
 
 def active(jobs: Sequence[Job]) -> list[str]:
-    return [job.job_id for job in jobs if job.state in sections.ACTIVE]
+    return [job.job_id for job in jobs if job.state in ACTIVE]

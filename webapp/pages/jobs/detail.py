@@ -8,9 +8,9 @@ import streamlit as st
 
 from jobs import queue
 from jobs.engine_logs import log_tail
-from jobs.table import Job
+from jobs.table import ACTIVE, Job
 from lab.study.parsing import study_to_toml
-from webapp.pages.jobs.sections import ACTIVE, show_badge
+from webapp.pages.jobs.sections import show_badge
 from webapp.pages.submit.start import FROM_JOB
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors

@@ -10,23 +10,21 @@ import streamlit as st
 
 from jobs import order
 from jobs.table import Job
-from jobs.worker_registry import WorkerSeen
+from jobs.worker_registry import WorkerInfo
 from lab.study import Study
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal
 
 Starts = Mapping[str, datetime | None]
-_MOST_PRIORITY = 1000
 
 
 def in_line(jobs: Sequence[Job]) -> list[Job]:
-    """The queued ones as workers take them: highest priority, then oldest."""
-    waiting = [job for job in jobs if job.state == "queued"]
-    return sorted(waiting, key=lambda job: (-job.priority, job.submitted_at, job.job_id))
+    """Return the queued jobs in the order in which workers take them."""
+    return sorted((job for job in jobs if job.state == "queued"), key=order.queue_key)
 
 
-def starts(jobs: Sequence[Job], workers: Sequence[WorkerSeen]) -> Starts:
+def starts(jobs: Sequence[Job], workers: Sequence[WorkerInfo]) -> Starts:
     """About when each queued job starts, by what this host's runs took so far."""
     return order.estimated_starts(jobs, workers, takes_s=_takes_s)
 
@@ -35,7 +33,7 @@ def _takes_s(study: Study) -> float:
     return published_data.forecast(study).seconds
 
 
-def place_words(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerSeen], now: datetime) -> str:
+def place_words(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime) -> str:
     """`next in the queue, starts in about 3 min (04:12 UTC)`; why it cannot start where no worker may take it."""
     before = "next in the queue" if place == 1 else f"{count(place - 1, 'study', 'studies')} before it in the queue"
     if start is None:
@@ -46,7 +44,7 @@ def place_words(job: Job, place: int, start: datetime | None, workers: Sequence[
     return f"{before}; starts in about {duration(left_s)} ({clock(start)})"
 
 
-def _why_not(job: Job, workers: Sequence[WorkerSeen], now: datetime) -> str:
+def _why_not(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     there = [worker for worker in workers if not worker.is_away(now)]
     if not there:
         return "no worker is there: `drafthouse up` or `drafthouse worker` starts one"
@@ -54,7 +52,7 @@ def _why_not(job: Job, workers: Sequence[WorkerSeen], now: datetime) -> str:
     return f"it asks for {literal(job.study.hardware)}, and the workers that are there have {literal(names)}"
 
 
-def show_place(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerSeen]) -> None:
+def show_place(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerInfo]) -> None:
     words = place_words(job, place, start, workers, datetime.now(UTC))
     priority = f" · priority {job.priority}" if job.priority else ""
     st.caption(f"{words[0].upper()}{words[1:]}{priority}.")
@@ -68,9 +66,9 @@ def show_moves(job: Job, place: int, last: int) -> None:
     with st.popover("Priority", icon=":material/low_priority:"):
         wanted = st.number_input(
             "Priority",
-            -_MOST_PRIORITY,
-            max(_MOST_PRIORITY, job.priority),
-            max(-_MOST_PRIORITY, job.priority),
+            -order.MAX_PRIORITY,
+            order.MAX_PRIORITY,
+            job.priority,
             step=1,
             key=f"priority-{job.job_id}-{job.priority}",
             help="Higher is measured first; equal ones in the order of their submission",

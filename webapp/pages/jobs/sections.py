@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
-from jobs.table import Job, Progress, State
+from jobs.table import ACTIVE, Job, Progress, State
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
@@ -19,7 +19,6 @@ from webapp.shared.text import count, duration, literal, number
 
 Colour = Literal["gray", "blue", "green", "red", "orange"]
 
-ACTIVE = ("queued", "running")
 _LOOK_EVERY = "2s"
 _MOST_JOBS = 200
 #: A longer table scrolls.
@@ -74,7 +73,7 @@ def _show_queue(active: list[Job]) -> None:
     if not line:
         return
     with show_user_errors():
-        workers = worker_registry.workers(published_data.engine())
+        workers = worker_registry.list_workers(published_data.engine())
         starts = queue_controls.starts(active, workers)
     for place, job in enumerate(line, start=1):
         with st.container(border=True, key=f"active-{job.job_id}", gap="small"):

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 import streamlit as st
 
 from jobs import worker_registry
-from jobs.worker_registry import WorkerSeen
+from jobs.worker_registry import WorkerInfo
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration
 
@@ -23,7 +23,7 @@ _COLUMNS = ("state", "hardware", "gpus", "engines", "job_id", "last_seen", "work
 def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with show_user_errors():
-        workers = worker_registry.workers(engine)
+        workers = worker_registry.list_workers(engine)
     if not workers:
         st.caption("No worker has told of itself yet: `drafthouse up` starts one here, `drafthouse worker` elsewhere.")
         return
@@ -40,7 +40,7 @@ def show(engine: sa.Engine) -> None:
         )
 
 
-def table(workers: Sequence[WorkerSeen], now: datetime) -> pd.DataFrame:
+def table(workers: Sequence[WorkerInfo], now: datetime) -> pd.DataFrame:
     rows = [
         {
             "state": [_state(worker, now)],
@@ -56,13 +56,13 @@ def table(workers: Sequence[WorkerSeen], now: datetime) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
-def _state(worker: WorkerSeen, now: datetime) -> str:
+def _state(worker: WorkerInfo, now: datetime) -> str:
     if worker.is_away(now):
         return "away"
     return "working" if worker.job_id else "free"
 
 
-def engine_words(worker: WorkerSeen) -> str:
+def engine_words(worker: WorkerInfo) -> str:
     """`vllm 0.32.0+cpu, transformers 5.19.0`; servers that run already are no engine of a worker."""
     if worker.engines is None:
         return "being asked"

@@ -8,6 +8,7 @@ from typing import TypedDict
 import streamlit as st
 
 from jobs import queue
+from jobs.order import MAX_PRIORITY
 from lab.errors import StudyError
 from lab.study import Study
 from webapp.pages.submit import form_state, text_editor, validation_messages
@@ -21,7 +22,6 @@ from webapp.shared.text import count, duration, literal
 #: A second click within this time is a double click, not a second study.
 _DOUBLE_CLICK_S = 3.0
 _REFUSAL, _RECEIPT, _SHOWN = "submit-refusal", "submit-receipt", "submit-problems"
-_MOST_PRIORITY = 1000
 
 
 class Receipt(TypedDict, total=False):
@@ -90,7 +90,7 @@ def show_submit(study: Study) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         help_text = "Higher runs first; equal priorities run in the order of submission"
         priority = st.number_input(
-            "Priority", -_MOST_PRIORITY, _MOST_PRIORITY, 0, step=1, width=110, help=help_text, key="submit-priority"
+            "Priority", -MAX_PRIORITY, MAX_PRIORITY, 0, step=1, width=110, help=help_text, key="submit-priority"
         )
         label = "Submit again" if again else "Submit study"
         if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):

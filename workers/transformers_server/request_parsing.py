@@ -1,14 +1,14 @@
-"""The body of a request -> an Ask, or a Refusal that says what is wrong with it."""
+"""The body of a request -> GenerationParams, or a Refusal that says what is wrong with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from errors import Refusal
 from jinja2 import TemplateError
 from loading import Models
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from refusals import Refusal
 
 #: Fields of the API that this server does not implement, with the values at which they change nothing.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
@@ -29,7 +29,7 @@ _DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's
 
 
 @dataclass(frozen=True)
-class Ask:
+class GenerationParams:
     """One request, checked. What it left out has OpenAI's default."""
 
     prompt_ids: tuple[int, ...]
@@ -91,13 +91,13 @@ class _Chat(_Body):
     max_completion_tokens: int | None = Field(default=None, ge=1)
 
 
-def read_completion(data: Any, models: Models, served: str) -> Ask:
+def read_completion(data: Any, models: Models, served: str) -> GenerationParams:
     body = _validated(_Completion, data, served)
     ids = body.prompt if isinstance(body.prompt, list) else models.tokenizer.encode(body.prompt)
-    return _ask(body, ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, models)
+    return _params(body, ids, body.max_tokens or _DEFAULT_COMPLETION_TOKENS, models)
 
 
-def read_chat(data: Any, models: Models, served: str) -> Ask:
+def read_chat(data: Any, models: Models, served: str) -> GenerationParams:
     """Without a limit the answer may fill the rest of the context, as in vLLM."""
     body = _validated(_Chat, data, served)
     if models.tokenizer.chat_template is None:
@@ -109,7 +109,7 @@ def read_chat(data: Any, models: Models, served: str) -> Ask:
         raise Refusal(400, f"the model's chat template does not take these messages: {error}") from error
     ids = models.tokenizer.encode(str(text), add_special_tokens=False)  # the template writes them itself
     rest = max(models.context_tokens - len(ids), 1)
-    return _ask(body, ids, body.max_completion_tokens or body.max_tokens or rest, models)
+    return _params(body, ids, body.max_completion_tokens or body.max_tokens or rest, models)
 
 
 def _validated(kind: type[_Kind], data: Any, served: str) -> _Kind:
@@ -134,12 +134,12 @@ def _sentence(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
-def _ask(body: _Body, ids: list[int], max_tokens: int, models: Models) -> Ask:
+def _params(body: _Body, ids: list[int], max_tokens: int, models: Models) -> GenerationParams:
     _check_prompt(ids, max_tokens, models)
     if body.min_tokens > max_tokens:
         raise Refusal(400, f"min_tokens {body.min_tokens} is more than max_tokens {max_tokens}")
     options = body.stream_options or _StreamOptions()
-    return Ask(
+    return GenerationParams(
         prompt_ids=tuple(ids),
         max_tokens=max_tokens,
         min_tokens=body.min_tokens,

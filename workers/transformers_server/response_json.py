@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from asking import Ask
+from request_parsing import GenerationParams
 from rounds import Rounds
 
 Json = dict[str, Any]
@@ -47,9 +47,11 @@ CHAT = Shape(
 class Answer:
     """Counts the tokens of one answer and writes its JSON."""
 
-    def __init__(self, shape: Shape, ask: Ask, model: str, eos_ids: tuple[int, ...], rounds: Rounds) -> None:
-        self._shape, self._ask, self._rounds = shape, ask, rounds
-        self._eos_ids = () if ask.ignore_eos else eos_ids
+    def __init__(
+        self, shape: Shape, params: GenerationParams, model: str, eos_ids: tuple[int, ...], rounds: Rounds
+    ) -> None:
+        self._shape, self._params, self._rounds = shape, params, rounds
+        self._eos_ids = () if params.ignore_eos else eos_ids
         self._head = {"id": shape.id_prefix + uuid.uuid4().hex, "created": int(time.time()), "model": model}
         self._completion_tokens = 0
         self.finish_reason: str | None = None
@@ -59,7 +61,7 @@ class Answer:
         self._completion_tokens += len(tokens)
         if tokens[-1] in self._eos_ids:
             self.finish_reason = "stop"
-        elif self._completion_tokens >= self._ask.max_tokens:
+        elif self._completion_tokens >= self._params.max_tokens:
             self.finish_reason = "length"
 
     def opening(self) -> Json | None:
@@ -80,11 +82,11 @@ class Answer:
 
     def _chunk(self, choice: Json, finish_reason: str | None) -> Json:
         choices = [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason}]
-        usage = {"usage": self._usage()} if self._ask.usage_in_chunks else {}
+        usage = {"usage": self._usage()} if self._params.usage_in_chunks else {}
         return {**self._head, "object": self._shape.chunk_object, "choices": choices, **usage}
 
     def _usage(self) -> Json:
-        prompt, completion = len(self._ask.prompt_ids), self._completion_tokens
+        prompt, completion = len(self._params.prompt_ids), self._completion_tokens
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def _totals(self) -> Json:

@@ -7,13 +7,13 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from asking import Ask
+from request_parsing import GenerationParams
 from rounds import Rounds
 
-Decode = Callable[[Ask, Rounds, Callable[[list[int]], None], threading.Event], None]
+Decode = Callable[[GenerationParams, Rounds, Callable[[list[int]], None], threading.Event], None]
 
 
-class Turns:
+class GenerationQueue:
     """`running` and `waiting` count requests. Belongs to one event loop."""
 
     def __init__(self, decode: Decode) -> None:
@@ -23,12 +23,12 @@ class Turns:
         self.running = 0
         self.waiting = 0
 
-    async def tokens(self, ask: Ask, rounds: Rounds) -> AsyncGenerator[list[int]]:
+    async def tokens(self, params: GenerationParams, rounds: Rounds) -> AsyncGenerator[list[int]]:
         """The tokens of each round as they come. Raises what generation raised. Closing it stops the generation."""
         await self._my_turn()
         self.running += 1
         try:
-            async for tokens in self._generated(ask, rounds):
+            async for tokens in self._generated(params, rounds):
                 yield tokens
         finally:
             self.running -= 1
@@ -41,7 +41,7 @@ class Turns:
         finally:
             self.waiting -= 1
 
-    async def _generated(self, ask: Ask, rounds: Rounds) -> AsyncGenerator[list[int]]:
+    async def _generated(self, params: GenerationParams, rounds: Rounds) -> AsyncGenerator[list[int]]:
         loop = asyncio.get_running_loop()
         arrived: asyncio.Queue[list[int] | None] = asyncio.Queue()
         stop = threading.Event()
@@ -49,7 +49,7 @@ class Turns:
         def emit(tokens: list[int]) -> None:
             loop.call_soon_threadsafe(arrived.put_nowait, tokens)
 
-        generation = loop.run_in_executor(self._thread, self._decode, ask, rounds, emit, stop)
+        generation = loop.run_in_executor(self._thread, self._decode, params, rounds, emit, stop)
         generation.add_done_callback(lambda _: arrived.put_nowait(None))
         try:
             while (tokens := await arrived.get()) is not None:

@@ -9,7 +9,7 @@ _HALF_A_CHARACTER = "\ufffd"
 _CONTEXT_TOKENS = 6
 
 
-class Text:
+class Detokenizer:
     """The text of one answer. Half a character waits for its other half."""
 
     def __init__(self, decode: Callable[[list[int]], str], prompt_ids: Sequence[int]) -> None:
