@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import duckdb
 
-from lab.metrics.catalogue import measure
 from lab.metrics.histogram import GROWTH
+from lab.metrics.measure import measure
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Arm, Load, Study, Workload
 from lab.study.cell_ids import Contents, identity

@@ -18,6 +18,7 @@ from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.tables import Cell, RatioTable
 from lab.errors import UserError
+from lab.metrics.catalogue import SHORT_NAMES
 from warehouse.queries import results
 from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
 from warehouse.queries.connect import open_warehouse
@@ -30,10 +31,7 @@ _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data":
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
 Metric = Annotated[
     str,
-    typer.Option(
-        help="throughput, ttft, tpot, e2e, acceptance, cost, energy, or any column of `results` for which higher or "
-        "lower is better."
-    ),
+    typer.Option(help=f"{', '.join(SHORT_NAMES)}, or any column of `results` for which higher or lower is better."),
 ]
 AsTable = Annotated[
     bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means and the whole sweep.")

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.comparison.direction import Better
 from lab.comparison.effect import Effect, Interval, difference, log_ratio
 from lab.comparison.influence import Influence, mean
 from lab.comparison.noise import RunNoise
 from lab.comparison.samples import Pairs, RunSample, pair
+from lab.metrics.definition import Better
 
 CONFIDENCE = 0.95
 

@@ -9,9 +9,9 @@ import numpy as np
 from scipy import stats
 
 from lab.comparison.compare import CONFIDENCE, Comparison, compare
-from lab.comparison.direction import Better
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.metrics.definition import Better
 
 Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
 

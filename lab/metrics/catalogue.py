@@ -1,231 +1,481 @@
-"""Each number of a run declared once: name, unit, which way is better, formula and what it needs.
+"""Every metric declared once: of a run, of its requests and telemetry, of its cost, and of a comparison.
 
-Tables, views and the data dictionary take their columns and comments from here. Unknown is None, never 0.
+Pages, charts, the command, exports, tables and the data dictionary read labels, units, directions and formats here.
+`lab.metrics.measure` computes the numbers. Unknown is None, never 0.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-
-from lab.metrics import latency, steady, telemetry
-from lab.metrics.definition import Metric
-from lab.metrics.histogram import histogram
-from lab.metrics.latency import LATENCIES, Samples
-from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
-from lab.study import Slo
-
-Value = float | int | tuple[float, ...] | None
-
+from lab.metrics.definition import Better, Metric
 
 _END, _PROMPTS, _TOKENS = ("end_s", "error"), ("prompt_tokens",), ("completion_tokens",)
 _COUNTERS = ("counters_before", "counters_after")
 _RUN_METRICS = (
-    Metric("requests_completed", "requests", "neither", "requests without an error", _END),
-    Metric("requests_failed", "requests", "lower", "requests with an error, or without an end", _END),
-    Metric("duration_s", "s", "neither", "window start to the end of the last completed request", _END),
-    Metric("prompt_tokens", "tokens", "neither", "sum of the server's prompt_tokens of completed requests", _PROMPTS),
     Metric(
-        "completion_tokens", "tokens", "neither", "sum of the server's completion_tokens of completed requests", _TOKENS
+        "requests_completed", "Requests completed", "requests", "requests without an error", _END, short="Completed"
     ),
-    Metric("output_tok_per_s", "tok/s", "higher", "completion_tokens / duration_s", (*_TOKENS, *_END)),
+    Metric(
+        "requests_failed",
+        "Requests failed",
+        "requests",
+        "requests with an error, or without an end",
+        _END,
+        better="lower",
+        short="Failed",
+    ),
+    Metric(
+        "duration_s", "Duration", "s", "window start to the end of the last completed request", _END, short="Window"
+    ),
+    Metric(
+        "prompt_tokens", "Prompt tokens", "tokens", "sum of the server's prompt_tokens of completed requests", _PROMPTS
+    ),
+    Metric(
+        "completion_tokens",
+        "Output tokens",
+        "tokens",
+        "sum of the server's completion_tokens of completed requests",
+        _TOKENS,
+    ),
+    Metric(
+        "output_tok_per_s",
+        "Output throughput",
+        "tok/s",
+        "completion_tokens / duration_s",
+        (*_TOKENS, *_END),
+        better="higher",
+        short="Output",
+    ),
     Metric(
         "total_tok_per_s",
+        "Total throughput",
         "tok/s",
-        "higher",
         "(prompt_tokens + completion_tokens) / duration_s",
         (*_PROMPTS, *_TOKENS, *_END),
+        better="higher",
+        short="Total",
     ),
-    Metric("request_per_s", "requests/s", "higher", "requests_completed / duration_s", _END),
+    Metric(
+        "request_per_s",
+        "Request throughput",
+        "requests/s",
+        "requests_completed / duration_s",
+        _END,
+        better="higher",
+        short="Completed",
+    ),
     Metric(
         "goodput_request_per_s",
+        "Goodput",
         "requests/s",
-        "higher",
-        "completed requests that keep every bound of the study's SLO / duration_s; null without an SLO",
+        "completed requests that meet every bound of the study's SLO / duration_s; null without an SLO",
         ("slo", *_END),
+        better="higher",
     ),
-    Metric("num_drafts", "rounds", "neither", "verification rounds in the measured window (after - before)", _COUNTERS),
-    Metric("num_draft_tokens", "tokens", "neither", "tokens drafted in the window (after - before)", _COUNTERS),
-    Metric("num_accepted_tokens", "tokens", "neither", "drafted tokens accepted (after - before)", _COUNTERS),
-    Metric("acceptance_rate", "fraction", "higher", "num_accepted_tokens / num_draft_tokens", _COUNTERS),
+    Metric(
+        "num_drafts", "Draft rounds", "rounds", "verification rounds in the measured window (after - before)", _COUNTERS
+    ),
+    Metric("num_draft_tokens", "Drafted tokens", "tokens", "tokens drafted in the window (after - before)", _COUNTERS),
+    Metric("num_accepted_tokens", "Accepted tokens", "tokens", "drafted tokens accepted (after - before)", _COUNTERS),
+    Metric(
+        "acceptance_rate",
+        "Acceptance rate",
+        "fraction",
+        "num_accepted_tokens / num_draft_tokens",
+        _COUNTERS,
+        better="higher",
+        short="Accepted",
+    ),
     Metric(
         "acceptance_length",
+        "Acceptance length",
         "tokens/round",
-        "higher",
         "1 + num_accepted_tokens / num_drafts: the bonus token counts",
         _COUNTERS,
+        better="higher",
+        short="Tokens per round",
     ),
     Metric(
         "acceptance_per_position",
+        "Acceptance by position",
         "fraction",
-        "higher",
         "element i: share of rounds whose first i drafted tokens were all accepted (not conditional on i - 1)",
         _COUNTERS,
+        better="higher",
     ),
     Metric(
         "prefix_cache_hit_rate",
+        "Prefix-cache hits",
         "fraction",
-        "neither",
         "prefix-cache hits / queries in the window, in tokens",
         _COUNTERS,
     ),
     Metric(
         "server_generation_tokens",
+        "Output tokens by the server's count",
         "tokens",
-        "neither",
         "tokens the server itself counted in the window (after - before)",
         _COUNTERS,
     ),
 )
-_STATISTICS = {"mean": "mean", **{f"p{q}": f"{q}th percentile (linear)" for q in (50, 90, 95, 99)}}
+_BUSY = "at least half of a closed loop's streams had a request on their way"
+_STEADY_METRICS = (
+    Metric(
+        "steady_window_s",
+        "Steady window",
+        "s",
+        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate",
+        ("sent_s", "end_s", "load"),
+    ),
+    Metric(
+        "steady_output_tok_per_s",
+        "Steady output throughput",
+        "tok/s",
+        "tokens of completed requests that arrived within steady_window_s / steady_window_s; null where it is unknown "
+        "how many tokens of a request did: it crosses a border and chunk_tokens is null",
+        ("sent_s", "end_s", "load", "chunk_s", "chunk_tokens", "completion_tokens"),
+        better="higher",
+        short="Steady output",
+    ),
+)
+#: Latencies of single requests, chunks or tokens by the beginning of their columns' names.
+LATENCIES: Mapping[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "ttft",
+            "Time to first token",
+            "ms",
+            "time to first token: first_token - sent, one value per completed request that gave a token",
+            ("sent_s", "first_token_s"),
+            better="lower",
+            short="TTFT",
+        ),
+        Metric(
+            "tpot",
+            "Time per output token",
+            "ms",
+            "time per output token: (last chunk - first token) / (completion_tokens - 1), one value per completed "
+            "request of at least 2 tokens",
+            ("first_token_s", "chunk_s", "completion_tokens"),
+            better="lower",
+            short="TPOT",
+        ),
+        Metric(
+            "itl",
+            "Inter-token latency",
+            "ms",
+            "inter-token latency: a chunk's gap divided evenly over the tokens of that chunk, one value per token",
+            ("chunk_s", "chunk_tokens"),
+            better="lower",
+            short="ITL",
+        ),
+        Metric(
+            "icl",
+            "Inter-chunk latency",
+            "ms",
+            "inter-chunk latency: the gap between two chunks, one value per gap; a chunk may hold several tokens, so "
+            "this is no token latency",
+            ("chunk_s",),
+            better="lower",
+            short="ICL",
+        ),
+        Metric(
+            "e2e",
+            "Request latency",
+            "ms",
+            "end-to-end latency: end - sent, one value per completed request",
+            ("sent_s", "end_s"),
+            better="lower",
+            short="E2E",
+        ),
+    )
+}
+#: The statistics of each latency that a run has, and what they are.
+STATISTICS: Mapping[str, str] = {"mean": "mean", **{f"p{q}": f"{q}th percentile (linear)" for q in (50, 90, 95, 99)}}
 _LATENCY_METRICS = tuple(
-    Metric(f"{name}_{statistic}_ms", "ms", "lower", f"{words} of {meaning}", needs)
-    for name, (meaning, needs) in LATENCIES.items()
-    for statistic, words in _STATISTICS.items()
+    Metric(
+        f"{latency.name}_{statistic}_ms",
+        f"{latency.label} {statistic}",
+        latency.unit,
+        f"{words} of {latency.formula}",
+        latency.needs,
+        better=latency.better,
+        short=f"{latency.short} {statistic}",
+    )
+    for latency in LATENCIES.values()
+    for statistic, words in STATISTICS.items()
+)
+_POWER = ("gpu_power_w",)
+_PROBED = "of the engine's GPUs, over the measured window"
+_TELEMETRY_METRICS = (
+    Metric(
+        "energy_j",
+        "GPU energy",
+        "J",
+        "gpu_power_w integrated over the measured window by the trapezoidal rule; null where a sample has none",
+        _POWER,
+        better="lower",
+        short="Energy",
+    ),
+    Metric(
+        "energy_j_per_output_token",
+        "Energy per output token",
+        "J/token",
+        "energy_j / completion_tokens",
+        (*_POWER, "completion_tokens"),
+        better="lower",
+        short="Energy",
+    ),
+    Metric(
+        "gpu_power_mean_w",
+        "GPU power, mean",
+        "W",
+        f"mean power {_PROBED}, all together",
+        _POWER,
+        better="lower",
+        short="GPU power",
+    ),
+    Metric(
+        "gpu_utilisation_mean_percent",
+        "GPU utilisation, mean",
+        "percent",
+        f"mean share of the time that they computed, {_PROBED}",
+        ("gpu_utilisation_percent",),
+        short="GPU use",
+    ),
+    Metric(
+        "gpu_memory_used_max_bytes",
+        "GPU memory, peak",
+        "bytes",
+        f"most memory in use {_PROBED}, all together",
+        ("gpu_memory_used_bytes",),
+        better="lower",
+        short="GPU memory",
+    ),
+    Metric(
+        "gpu_sm_clock_mean_mhz",
+        "GPU clock, mean",
+        "MHz",
+        f"mean clock of the slowest {_PROBED}",
+        ("gpu_sm_clock_mhz",),
+        short="GPU clock",
+    ),
+    Metric(
+        "gpu_memory_clock_mean_mhz",
+        "GPU memory clock, mean",
+        "MHz",
+        f"mean memory clock of the slowest {_PROBED}",
+        ("gpu_memory_clock_mhz",),
+        short="GPU memory clock",
+    ),
+    Metric(
+        "gpu_temperature_mean_c",
+        "GPU temperature, mean",
+        "°C",
+        f"mean of the hottest {_PROBED}",
+        ("gpu_temperature_c",),
+        short="GPU, mean",
+    ),
+    Metric(
+        "gpu_temperature_max_c",
+        "GPU temperature, peak",
+        "°C",
+        f"most of the hottest {_PROBED}",
+        ("gpu_temperature_c",),
+        short="GPU",
+    ),
+    Metric(
+        "gpu_throttled_share",
+        "GPU throttled",
+        "fraction",
+        f"share of the samples in which power, heat or the board held back the clocks {_PROBED}",
+        ("gpu_throttle_reasons",),
+        better="lower",
+    ),
+    Metric(
+        "kv_cache_usage_max",
+        "KV cache in use, peak",
+        "fraction",
+        "most of the engine's KV cache in use",
+        ("kv_cache_usage",),
+        short="KV cache",
+    ),
+    Metric(
+        "engine_running_mean",
+        "Requests running, mean",
+        "requests",
+        "mean requests the engine worked on",
+        ("engine_running",),
+        spec=",.1f",
+    ),
+    Metric(
+        "engine_waiting_mean",
+        "Requests waiting, mean",
+        "requests",
+        "mean requests in the engine's queue",
+        ("engine_waiting",),
+        better="lower",
+        spec=",.1f",
+    ),
+    Metric(
+        "engine_waiting_max",
+        "Requests waiting, peak",
+        "requests",
+        "most requests in the engine's queue",
+        ("engine_waiting",),
+        better="lower",
+    ),
+    Metric(
+        "host_cpu_mean_percent",
+        "Host CPU, mean",
+        "percent",
+        "mean use of all processors of the client's host",
+        ("host_cpu_percent",),
+        short="Host CPU",
+    ),
+    Metric(
+        "host_memory_used_max_bytes",
+        "Host memory, peak",
+        "bytes",
+        "most memory in use on the client's host",
+        ("host_memory_used_bytes",),
+        short="Host memory",
+    ),
 )
 
-#: Every number of a run, in the order of the columns.
-METRICS: tuple[Metric, ...] = _RUN_METRICS + steady.METRICS + _LATENCY_METRICS + telemetry.METRICS
+#: Every number of a run that is stored, in the order of the columns.
+METRICS: tuple[Metric, ...] = (*_RUN_METRICS, *_STEADY_METRICS, *_LATENCY_METRICS, *_TELEMETRY_METRICS)
+
+PER_USER = Metric(
+    "tok_per_s_per_user",
+    "Throughput per user",
+    "tok/s/user",
+    "1000 / TPOT p50, in ms: what one reader sees",
+    better="higher",
+)
+PER_GPU = Metric(
+    "tok_per_s_per_gpu",
+    "Throughput per GPU",
+    "tok/s/GPU",
+    "output throughput / number of GPUs; null where that is unknown",
+    better="higher",
+)
+#: Numbers that follow from those of a run and are not stored.
+DERIVED: tuple[Metric, ...] = (PER_USER, PER_GPU)
+
+_HOUR = "price of an hour / 3600"
+COST = Metric(
+    "cost_per_million_output_tokens",
+    "Cost per million output tokens",
+    "currency/10^6 output tokens",
+    f"{_HOUR} / output_tok_per_s x 10^6; null where no price is recorded",
+    better="lower",
+    short="Per 10⁶ output tokens",
+)
+COST_WITH_START_UP = Metric(
+    "cost_per_million_output_tokens_with_start_up",
+    "Cost per million output tokens, with start-up",
+    "currency/10^6 output tokens",
+    f"{_HOUR} x (windows + each window's part of its engine's start) / their output tokens x 10^6",
+    better="lower",
+    short="With start-up",
+)
+COST_OF_ALL_TOKENS = Metric(
+    "cost_per_million_tokens",
+    "Cost per million tokens, input and output",
+    "currency/10^6 tokens",
+    f"{_HOUR} / total_tok_per_s x 10^6",
+    better="lower",
+    short="Per 10⁶ tokens",
+)
+COST_PER_REQUEST = Metric(
+    "cost_per_request",
+    "Cost per request",
+    "currency/request",
+    f"{_HOUR} / request_per_s",
+    better="lower",
+    short="Per request",
+)
+ELECTRICITY = Metric(
+    "electricity_per_million_output_tokens",
+    "Electricity per million output tokens",
+    "currency/10^6 output tokens",
+    "kWh per million output tokens x price of a kWh; of the GPUs alone",
+    better="lower",
+    short="Electricity per 10⁶",
+)
+ENERGY = Metric(
+    "kwh_per_million_output_tokens",
+    "Energy per million output tokens",
+    "kWh",
+    "energy_j_per_output_token x 10^6 / 3.6e6",
+    better="lower",
+    short="Energy per 10⁶ output tokens",
+)
+SAVING = Metric("saving", "Saving", "fraction", "share of the baseline's cost; below 0 it costs more", better="higher")
+WITHIN_SLO = Metric(
+    "within_slo",
+    "Within the SLO",
+    "fraction",
+    "requests that meet every bound of the SLO / requests sent; failed ones do not meet it",
+    better="higher",
+    short="Within SLO",
+)
+#: What runs cost. The currency is that of the price, so `currency` in a unit stands for it.
+COSTS: tuple[Metric, ...] = (
+    COST,
+    COST_WITH_START_UP,
+    COST_OF_ALL_TOKENS,
+    COST_PER_REQUEST,
+    ELECTRICITY,
+    ENERGY,
+    SAVING,
+    WITHIN_SLO,
+)
+#: The ratio of a candidate to the baseline, of any metric; `Metric.ratio_label` says what it is called.
+RATIO = Metric("ratio", "Speed-up", "×", "candidate / baseline, geometric mean over the repeats")
+
+#: What each second of telemetry shows: fields of TelemetrySample.
+SAMPLED: tuple[Metric, ...] = (
+    Metric("requests_in_flight", "Requests in flight", "requests", "requests sent and not answered"),
+    Metric("engine_running", "Running in the engine", "requests", "requests the engine works on"),
+    Metric("engine_waiting", "Waiting in the engine", "requests", "requests in the engine's queue", better="lower"),
+    Metric("kv_cache_usage", "KV cache in use", "fraction", "share of the engine's KV cache in use"),
+    Metric("host_cpu_percent", "Host CPU", "percent", "use of all processors of the client's host"),
+    Metric("loop_lag_ms", "Client loop lag", "ms", "longest lag of the client's event loop", better="lower"),
+    Metric("gpu_utilisation_percent", "GPU utilisation", "percent", "mean over the engine's GPUs"),
+    Metric("gpu_power_w", "GPU power", "W", "sum over the engine's GPUs", better="lower"),
+    Metric("gpu_sm_clock_mhz", "GPU clock", "MHz", "of the slowest of the engine's GPUs"),
+    Metric("gpu_temperature_c", "GPU temperature", "°C", "of the hottest of the engine's GPUs"),
+    Metric("gpu_memory_used_bytes", "GPU memory", "bytes", "sum over the engine's GPUs", better="lower"),
+    Metric(
+        "gpu_other_processes",
+        "Other processes on the GPUs",
+        "processes",
+        "processes that compute on the engine's GPUs and are not the engine's",
+        better="lower",
+    ),
+)
+
+#: Metrics of a run by name, whether stored or derived.
+BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in (*METRICS, *DERIVED, *COSTS)}
+#: What people call the metrics that they compare most.
+SHORT_NAMES: Mapping[str, str] = {
+    "throughput": "output_tok_per_s",
+    "ttft": "ttft_p50_ms",
+    "tpot": "tpot_p50_ms",
+    "e2e": "e2e_p50_ms",
+    "acceptance": "acceptance_length",
+    "cost": "cost_per_million_output_tokens",
+    "energy": "energy_j_per_output_token",
+}
 
 
-def measure(
-    run: RunRecord, requests: Sequence[RequestRecord], samples: Sequence[TelemetrySample] = ()
-) -> dict[str, Value]:
-    """Every one of METRICS by name. A failed run has counts of its requests, if it had any, and nothing else."""
-    values: dict[str, Value] = dict.fromkeys(metric.name for metric in METRICS)
-    completed = [request for request in requests if latency.is_completed(request)]
-    if run.status == "completed" or requests:
-        values["requests_completed"] = len(completed)
-        values["requests_failed"] = len(requests) - len(completed)
-    if run.status == "completed":
-        values |= _throughput(completed, run.slo)
-        values |= _steady(run, requests)
-        values |= _speculation(run.counters_before, run.counters_after)
-        values |= telemetry.summary(samples)
-        values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
-        for name, found in latency.samples_ms(completed).items():
-            values |= _statistics(name, found)
-    return values
-
-
-def histograms(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, dict[int, int]]:
-    """The histogram of each of LATENCIES that is known, in ms; none of a failed run."""
-    if run.status != "completed":
-        return {}
-    samples = latency.samples_ms([request for request in requests if latency.is_completed(request)])
-    return {name: histogram(values) for name, values in samples.items() if values is not None and values.size}
-
-
-def _throughput(completed: Sequence[RequestRecord], slo: Slo) -> dict[str, Value]:
-    duration_s = max((request.end_s for request in completed if request.end_s is not None), default=None)
-    prompt = _sum([request.prompt_tokens for request in completed])
-    output = _sum([request.completion_tokens for request in completed])
-    return {
-        "duration_s": duration_s,
-        "prompt_tokens": prompt,
-        "completion_tokens": output,
-        "output_tok_per_s": _ratio(output, duration_s),
-        "total_tok_per_s": _ratio(None if prompt is None or output is None else prompt + output, duration_s),
-        "request_per_s": _ratio(len(completed), duration_s),
-        "goodput_request_per_s": _ratio(_good_requests(completed, slo), duration_s),
-    }
-
-
-def _steady(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Value]:
-    """Arrivals at a rate leave streams empty on purpose, so only a closed loop has a steady window."""
-    window = steady.steady_window(requests, run.load.max_concurrency) if run.load.closed_loop else None
-    if window is None:
-        return {}
-    length_s = window[1] - window[0]
-    return {
-        "steady_window_s": length_s,
-        "steady_output_tok_per_s": _ratio(steady.steady_tokens(requests, window), length_s),
-    }
-
-
-def _good_requests(completed: Sequence[RequestRecord], slo: Slo) -> int | None:
-    if slo == Slo():
-        return None
-    kept = [_keeps(request, slo) for request in completed]
-    return None if None in kept else sum(map(bool, kept))
-
-
-def _keeps(request: RequestRecord, slo: Slo) -> bool | None:
-    """Whether the request keeps every bound that is set; None where that is unknown. One token has no TPOT to break."""
-    if slo.tpot_ms is not None and request.completion_tokens is None:
-        return None
-    one_token = request.completion_tokens is not None and request.completion_tokens < 2
-    measured = (
-        (slo.ttft_ms, latency.ttft_ms(request)),
-        (None if one_token else slo.tpot_ms, latency.tpot_ms(request)),
-        (slo.e2e_ms, latency.e2e_ms(request)),
-    )
-    return all(value is not None and value <= bound for bound, value in measured if bound is not None)
-
-
-def _speculation(before: ServerCounters | None, after: ServerCounters | None) -> dict[str, Value]:
-    delta = _differences(before, after)
-    drafts, drafted, accepted = (delta.get(f"num_{name}") for name in ("drafts", "draft_tokens", "accepted_tokens"))
-    per_round = _ratio(accepted, drafts)
-    return {
-        "num_drafts": drafts,
-        "num_draft_tokens": drafted,
-        "num_accepted_tokens": accepted,
-        "acceptance_rate": _ratio(accepted, drafted),
-        "acceptance_length": None if per_round is None else 1 + per_round,
-        "acceptance_per_position": _per_position(before, after, drafts),
-        "prefix_cache_hit_rate": _ratio(delta.get("prefix_cache_hits"), delta.get("prefix_cache_queries")),
-        "server_generation_tokens": delta.get("generation_tokens"),
-    }
-
-
-def _differences(before: ServerCounters | None, after: ServerCounters | None) -> dict[str, int]:
-    """What each counter grew by. Nothing where one shrank: the server restarted, so no difference means anything."""
-    if before is None or after is None:
-        return {}
-    pairs = {name: (getattr(before, name), getattr(after, name)) for name in ServerCounters.model_fields}
-    numbers = {
-        name: round(last - first)
-        for name, (first, last) in pairs.items()
-        if isinstance(first, float) and isinstance(last, float)
-    }
-    return {} if any(number < 0 for number in numbers.values()) else numbers
-
-
-def _per_position(
-    before: ServerCounters | None, after: ServerCounters | None, drafts: int | None
-) -> tuple[float, ...] | None:
-    first = None if before is None else before.num_accepted_tokens_per_position
-    last = None if after is None else after.num_accepted_tokens_per_position
-    if first is None or last is None or len(first) != len(last) or not first or not drafts:
-        return None
-    rates = tuple((end - start) / drafts for start, end in zip(first, last, strict=True))
-    return None if min(rates) < 0 else rates
-
-
-def _statistics(name: str, samples: Samples | None) -> Mapping[str, Value]:
-    if samples is None or not samples.size:
-        return {}
-    quantiles = np.percentile(samples, (50, 90, 95, 99))
-    found = dict(zip(("p50", "p90", "p95", "p99"), quantiles.tolist(), strict=True)) | {"mean": float(samples.mean())}
-    return {f"{name}_{statistic}_ms": found[statistic] for statistic in _STATISTICS}
-
-
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if values and len(known) == len(values) else None
-
-
-def _quotient(part: Value, whole: Value) -> float | None:
-    """`_ratio` of two metrics."""
-    return None if isinstance(part, tuple) or isinstance(whole, tuple) else _ratio(part, whole)
-
-
-def _ratio(part: float | None, whole: float | None) -> float | None:
-    """None also where the whole is so near to nothing that no number is large enough."""
-    if part is None or not whole:
-        return None
-    found = part / whole
-    return found if math.isfinite(found) else None
+def better(name: str) -> Better:
+    """Return which direction of a metric is better. Raises ValueError for one that has no better direction."""
+    metric = BY_NAME.get(name)
+    if metric is None or metric.better == "neither":
+        raise ValueError(f"{name} has no better direction, so no arm is faster or slower by it")
+    return metric.better

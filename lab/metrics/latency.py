@@ -1,4 +1,4 @@
-"""Latencies of single requests, in ms: of each request alone, and all of a run in one array."""
+"""Compute latencies in ms: of one request, and of all requests of a run in one array."""
 
 from __future__ import annotations
 
@@ -11,33 +11,6 @@ from lab.metrics.records import RequestRecord
 
 Samples = NDArray[np.float64]
 
-#: What a latency is and the fields it needs, by the name that its columns begin with.
-LATENCIES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "ttft": (
-        "time to first token: first_token - sent, one value per completed request that gave a token",
-        ("sent_s", "first_token_s"),
-    ),
-    "tpot": (
-        (
-            "time per output token: (last chunk - first token) / (completion_tokens - 1), one value per completed "
-            "request of at least 2 tokens"
-        ),
-        ("first_token_s", "chunk_s", "completion_tokens"),
-    ),
-    "itl": (
-        "inter-token latency: a chunk's gap divided evenly over the tokens of that chunk, one value per token",
-        ("chunk_s", "chunk_tokens"),
-    ),
-    "icl": (
-        (
-            "inter-chunk latency: the gap between two chunks, one value per gap; a chunk may hold several tokens, so "
-            "this is no token latency"
-        ),
-        ("chunk_s",),
-    ),
-    "e2e": ("end-to-end latency: end - sent, one value per completed request", ("sent_s", "end_s")),
-}
-
 
 def is_completed(request: RequestRecord) -> bool:
     return request.error is None and request.end_s is not None
@@ -48,7 +21,7 @@ def ttft_ms(request: RequestRecord) -> float | None:
 
 
 def ttft_from_intended_ms(request: RequestRecord) -> float | None:
-    """Counts the wait for a free slot too, which a limit on concurrency hides from `ttft_ms`."""
+    """Time to first token including the wait for a free slot, which `ttft_ms` leaves out."""
     return _between_ms(request.intended_send_s, request.first_token_s)
 
 
@@ -72,7 +45,7 @@ def icl_ms(request: RequestRecord) -> Samples:
 
 
 def itl_ms(request: RequestRecord) -> Samples | None:
-    """None where the tokens of the chunks are unknown. The first chunk has no gap before it, so it gives no value."""
+    """None if tokens per chunk are unknown. The first chunk has no gap before it and gives no value."""
     if request.chunk_tokens is None or len(request.chunk_tokens) != len(request.chunk_s):
         return None
     tokens = np.asarray(request.chunk_tokens, dtype=np.int64)
@@ -83,7 +56,7 @@ def itl_ms(request: RequestRecord) -> Samples | None:
 
 
 def samples_ms(completed: Sequence[RequestRecord]) -> dict[str, Samples | None]:
-    """All values of each of LATENCIES; None where those of one request are unknown, so that none is a part of them."""
+    """Return all values of each of LATENCIES. None where one request's values are unknown: a part would mislead."""
     tokens_known = all(request.completion_tokens is not None for request in completed)
     per_token = [itl_ms(request) for request in completed]
     return {

@@ -10,32 +10,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lab.metrics.definition import Metric
 from lab.metrics.latency import is_completed
 from lab.metrics.records import RequestRecord
 
 #: A stream is busy while it has a request on its way; with at least this share of them busy the load is a full one.
 BUSY_SHARE = 0.5
 Window = tuple[float, float]  # seconds of the run's measured window
-
-_BUSY = "at least half of a closed loop's streams had a request on their way"
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        "steady_window_s",
-        "s",
-        "neither",
-        f"from the first to the last moment at which {_BUSY}; not beyond duration_s, and null under a rate",
-        ("sent_s", "end_s", "load"),
-    ),
-    Metric(
-        "steady_output_tok_per_s",
-        "tok/s",
-        "higher",
-        "tokens of completed requests that arrived within steady_window_s / steady_window_s; null where it is unknown "
-        "how many tokens of a request did: it crosses a border and chunk_tokens is null",
-        ("sent_s", "end_s", "load", "chunk_s", "chunk_tokens", "completion_tokens"),
-    ),
-)
 
 
 def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | None:

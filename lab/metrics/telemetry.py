@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from lab.metrics.definition import Metric
 from lab.metrics.records import TelemetrySample
 
 #: What NVML calls reasons for a clock although nothing is slowed down by them: nothing to do, or set so on purpose.
@@ -27,72 +26,6 @@ _MAXIMA = {
     "engine_waiting_max": "engine_waiting",
     "host_memory_used_max_bytes": "host_memory_used_bytes",
 }
-
-_POWER = ("gpu_power_w",)
-_PROBED = "of the engine's GPUs, over the measured window"
-#: The numbers of a run that come from its samples, in the order of the columns.
-METRICS: tuple[Metric, ...] = (
-    Metric(
-        "energy_j",
-        "J",
-        "lower",
-        "gpu_power_w integrated over the measured window by the trapezoidal rule; null where a sample has none",
-        _POWER,
-    ),
-    Metric(
-        "energy_j_per_output_token", "J/token", "lower", "energy_j / completion_tokens", (*_POWER, "completion_tokens")
-    ),
-    Metric("gpu_power_mean_w", "W", "lower", f"mean power {_PROBED}, all together", _POWER),
-    Metric(
-        "gpu_utilisation_mean_percent",
-        "percent",
-        "neither",
-        f"mean share of the time that they computed, {_PROBED}",
-        ("gpu_utilisation_percent",),
-    ),
-    Metric(
-        "gpu_memory_used_max_bytes",
-        "bytes",
-        "lower",
-        f"most memory in use {_PROBED}, all together",
-        ("gpu_memory_used_bytes",),
-    ),
-    Metric("gpu_sm_clock_mean_mhz", "MHz", "neither", f"mean clock of the slowest {_PROBED}", ("gpu_sm_clock_mhz",)),
-    Metric(
-        "gpu_memory_clock_mean_mhz",
-        "MHz",
-        "neither",
-        f"mean memory clock of the slowest {_PROBED}",
-        ("gpu_memory_clock_mhz",),
-    ),
-    Metric("gpu_temperature_mean_c", "°C", "neither", f"mean of the hottest {_PROBED}", ("gpu_temperature_c",)),
-    Metric("gpu_temperature_max_c", "°C", "neither", f"most of the hottest {_PROBED}", ("gpu_temperature_c",)),
-    Metric(
-        "gpu_throttled_share",
-        "fraction",
-        "lower",
-        f"share of the samples in which power, heat or the board held back the clocks {_PROBED}",
-        ("gpu_throttle_reasons",),
-    ),
-    Metric("kv_cache_usage_max", "fraction", "neither", "most of the engine's KV cache in use", ("kv_cache_usage",)),
-    Metric("engine_running_mean", "requests", "neither", "mean requests the engine worked on", ("engine_running",)),
-    Metric("engine_waiting_mean", "requests", "lower", "mean requests in the engine's queue", ("engine_waiting",)),
-    Metric("engine_waiting_max", "requests", "lower", "most requests in the engine's queue", ("engine_waiting",)),
-    Metric(
-        "host_cpu_mean_percent",
-        "percent",
-        "neither",
-        "mean use of all processors of the client's host",
-        ("host_cpu_percent",),
-    ),
-    Metric(
-        "host_memory_used_max_bytes",
-        "bytes",
-        "neither",
-        "most memory in use on the client's host",
-        ("host_memory_used_bytes",),
-    ),
-)
 
 
 def summary(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from lab.metrics.catalogue import Value
 from lab.metrics.latency import is_completed
+from lab.metrics.measure import Value
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
 from lab.validity.engine_log import exact_lines, window_lines
 
@@ -28,7 +28,7 @@ class StudyRun(NamedTuple):
 
 @dataclass(frozen=True)
 class Evidence:
-    """A run's record, requests and samples, its metrics (`lab.metrics.catalogue.measure`), and the engine log if any.
+    """A run's record, requests and samples, its metrics (`lab.metrics.measure.measure`), and the engine log if any.
 
     Each request is one of the measured window; samples are in the order of time. Of an imported run `unrecorded` names
     what its file does not tell: whatever stands there means nothing. `doubts` are where its file contradicts itself.

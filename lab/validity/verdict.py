@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
 from lab.validity.catalogue import CHECKS, RUN_FAILED, STUDY_CHECKS
 from lab.validity.check import Finding, Unjudged
@@ -41,7 +41,7 @@ def judge(
     unrecorded: frozenset[str] = frozenset(),
     doubts: tuple[str, ...] = (),
 ) -> Verdict:
-    """The verdict on one run. `metrics` are those of `lab.metrics.catalogue.measure`; `log` is None if unknown.
+    """The verdict on one run. `metrics` are those of `lab.metrics.measure.measure`; `log` is None if unknown.
 
     A failed run has no figures to judge, so that it failed is all that is said of it. `unrecorded` and `doubts` are
     those of `Evidence`, for a run that was imported.

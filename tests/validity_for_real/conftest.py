@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.metrics.catalogue import Value, measure
 from lab.metrics.latency import is_completed
+from lab.metrics.measure import Value, measure
 from lab.validity import StudyRun, Verdict, judge
 from tests.validity_for_real.expected import is_as_meant
 from tests.workers.engine_runtime.stand_ins import worked

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.metrics.catalogue import measure
+from lab.metrics.measure import measure
 from lab.study import Load
 from lab.validity import Severity, Verdict, judge
 from tests.warehouse.runs import run_record

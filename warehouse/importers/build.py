@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from warehouse.importers import recompute
 from warehouse.importers.fields import Taken, latency_columns
 from warehouse.importers.json_reader import Document

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lab.errors import ForeignFileError
-from lab.metrics.catalogue import METRICS, Value
+from lab.metrics.catalogue import METRICS
+from lab.metrics.measure import Value
 from warehouse.importers.json_node import Node
 from warehouse.importers.model import LeftOut
 

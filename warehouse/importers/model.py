@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from lab.metrics.catalogue import METRICS, Value
+from lab.metrics.catalogue import METRICS
+from lab.metrics.measure import Value
 
 Scalar = str | int | float | bool | None
 

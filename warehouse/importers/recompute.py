@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from warehouse.importers.model import ImportedRequest
 
 #: How far a printed figure may be from the one computed of the same file's requests before it is doubted. Tools round

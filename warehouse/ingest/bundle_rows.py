@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from lab.errors import BundleError
-from lab.metrics import catalogue
+from lab.metrics.measure import histograms, measure
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
 from warehouse.bundles.run_bundle import read_bundle, read_log
@@ -63,7 +63,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     bundle = read_bundle(folder)
     run = bundle.run
     _refuse_renamed(root, folder, run.job_id, run.run_id)
-    measured = catalogue.measure(run, bundle.requests, bundle.telemetry)
+    measured = measure(run, bundle.requests, bundle.telemetry)
     verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
     requests = rows(REQUEST_COLUMNS, bundle.requests)
     latencies, prompts = prompt_latencies(requests)
@@ -72,7 +72,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
         "prompt_latencies": latencies,
         "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
-        "histograms": _histogram_rows(catalogue.histograms(run, bundle.requests)),
+        "histograms": _histogram_rows(histograms(run, bundle.requests)),
     }
     of_run |= _verdict_rows(verdict)
     return {"runs": rows(RUN_COLUMNS, [run]), "prompt_lists": prompts, **_of_run(run.run_id, of_run)}

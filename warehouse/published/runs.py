@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lab.metrics.catalogue import METRICS, Value
+from lab.metrics.catalogue import METRICS
+from lab.metrics.measure import Value
 from lab.published.figures import PublishedFigure
 
 #: Column and factor of each printed metric that is one. What is relative, a peak over several loads, or a cost is none.

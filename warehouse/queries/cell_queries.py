@@ -15,7 +15,7 @@ RunIds = Mapping[str, Sequence[str]]  # of each arm
 
 
 def histograms(con: duckdb.DuckDBPyConnection, arms: RunIds, latencies: Sequence[str]) -> pd.DataFrame:
-    """arm, latency (one of lab.metrics.latency.LATENCIES), bucket, count: each arm's runs pooled.
+    """arm, latency (one of lab.metrics.catalogue.LATENCIES), bucket, count: each arm's runs pooled.
 
     Percentiles of it: `lab.metrics.histogram.quantile`.
     """

@@ -12,29 +12,17 @@ import duckdb
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import Comparison, compare
-from lab.comparison.direction import better
 from lab.comparison.influence import mean
 from lab.comparison.noise import RunNoise, from_history
 from lab.comparison.requests import follows
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
-from lab.metrics.catalogue import METRICS
+from lab.metrics.catalogue import BY_NAME, SHORT_NAMES, better
 from warehouse.queries import paired_runs
 from warehouse.queries.cost_metrics import COSTS, arm_costs
 from warehouse.queries.paired_runs import ArmRuns, Place
 
-#: What people call the metrics that they compare most.
-SHORT_NAMES = {
-    "throughput": "output_tok_per_s",
-    "ttft": "ttft_p50_ms",
-    "tpot": "tpot_p50_ms",
-    "e2e": "e2e_p50_ms",
-    "acceptance": "acceptance_length",
-    "cost": "cost_per_million_output_tokens",
-    "energy": "energy_j_per_output_token",
-}
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
-_UNITS = {metric.name: metric.unit for metric in METRICS}
 
 
 @dataclass(frozen=True)
@@ -111,7 +99,7 @@ def _arms(
     """With the unit of their numbers. The noise of a cost is that of the rate it follows from: ln(cost) mirrors it."""
     if metric in COSTS:
         return arm_costs(con, jobs, metric, price_usd_per_hour)
-    return paired_runs.arm_runs(con, jobs, metric), _UNITS[metric]
+    return paired_runs.arm_runs(con, jobs, metric), BY_NAME[metric].unit
 
 
 def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:

@@ -10,6 +10,7 @@ import duckdb
 from lab import cost
 from lab.cost import Price
 from lab.errors import QueryError
+from lab.metrics.catalogue import BY_NAME
 from warehouse.queries import paired_runs
 from warehouse.queries.paired_runs import ArmRuns, dicts
 from warehouse.queries.prices import prices
@@ -21,13 +22,12 @@ class Cost:
 
     rate: str
     formula: Callable[[float | None, float | None], float | None]
-    per: str
 
 
 COSTS: Mapping[str, Cost] = {
-    "cost_per_million_output_tokens": Cost("output_tok_per_s", cost.per_million_tokens, "10^6 output tokens"),
-    "cost_per_million_tokens": Cost("total_tok_per_s", cost.per_million_tokens, "10^6 tokens"),
-    "cost_per_request": Cost("request_per_s", cost.per_request, "request"),
+    "cost_per_million_output_tokens": Cost("output_tok_per_s", cost.per_million_tokens),
+    "cost_per_million_tokens": Cost("total_tok_per_s", cost.per_million_tokens),
+    "cost_per_request": Cost("request_per_s", cost.per_request),
 }
 _RUNS = """
     SELECT run_id, coalesce(hardware, 'unknown hardware') AS hardware, study_id, started_at::DATE AS day
@@ -49,7 +49,8 @@ def arm_costs(
     currencies = sorted({price.currency for price in by_run.values()})
     if len(currencies) > 1:
         raise QueryError(f"prices in {' and '.join(currencies)} are not compared: say one with --price-per-hour")
-    return [_costing(arm, COSTS[metric], by_run) for arm in arms], f"{''.join(currencies)}/{COSTS[metric].per}"
+    unit = BY_NAME[metric].unit.replace("currency", "".join(currencies))
+    return [_costing(arm, COSTS[metric], by_run) for arm in arms], unit
 
 
 def _costing(arm: ArmRuns, metric: Cost, by_run: Mapping[str, Price]) -> ArmRuns:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.comparison.compare import Comparison
-from lab.comparison.direction import better
 from lab.comparison.tables import Cell, RatioTable, ratio_tables, sweep
 from lab.comparison.verdict import verdicts
 from lab.errors import QueryError
+from lab.metrics.catalogue import better
 from warehouse.queries.comparisons import Pair, StudyComparison
 
 #: What rows and columns can be.

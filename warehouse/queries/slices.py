@@ -11,7 +11,7 @@ import pandas as pd
 
 from lab.cost import Price
 from lab.errors import QueryError
-from lab.metrics.latency import LATENCIES
+from lab.metrics.catalogue import LATENCIES
 from warehouse.queries import cost_metrics
 from warehouse.queries.prices import Prices, prices
 from warehouse.queries.results import COMPARABLE, frame

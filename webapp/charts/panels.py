@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import altair as alt
 import pandas as pd
 
+from lab.metrics.definition import Metric
 from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
-from webapp.charts.measures import Measure
 from webapp.charts.results import acceptance, speedup, throughput
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
@@ -42,21 +42,21 @@ class Figure:
         return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 
-def throughput_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[frame["value"].notna()]
     drawn = _drawn(rows, styles)
     setting, top = Setting(load_axis(rows), drawn, mode), throughput.upper_end(rows)
     return Figure(
         "throughput",
         f"{measure.label} by load",
-        f"{measure.unit}; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else measure.unit,
+        measure.shown_unit + ("; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else ""),
         drawn,
         _panels(rows, lambda part: throughput.panel(part, measure, setting, top)),
         rows,
     )
 
 
-def speedup_figure(frame: pd.DataFrame, measure: Measure, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
+def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[~frame["is_baseline"] & frame["ratio"].notna()]
     drawn = _drawn(rows, styles)
     setting, domain = Setting(load_axis(rows), drawn, mode), speedup.domain(rows)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 
 import altair as alt
 import pandas as pd
 
+from lab.metrics.catalogue import SAMPLED
+from lab.metrics.definition import Metric
 from webapp.charts.axes import SHORT
 from webapp.charts.theme import INKS, Mode
 
@@ -18,31 +19,6 @@ _SECOND_HEIGHT = 150
 #: What `timeline` takes of a request.
 DRAWN = ("index", "lane", "sent_s", "first_s", "until_s", "ttft_ms", "e2e_ms", "completion_tokens", "error")
 _FEW = 60  # so few seconds that each is a point
-
-
-@dataclass(frozen=True)
-class Second:
-    """One figure of the table `telemetry`: its column, title with unit, and by what its values are multiplied."""
-
-    column: str
-    title: str
-    factor: float = 1.0
-
-
-SECONDS = (
-    Second("requests_in_flight", "Requests in flight"),
-    Second("engine_running", "Running in the engine"),
-    Second("engine_waiting", "Waiting in the engine"),
-    Second("kv_cache_usage", "KV cache in use (%)", 100.0),
-    Second("host_cpu_percent", "Host CPU (%)"),
-    Second("loop_lag_ms", "Client loop lag (ms)"),
-    Second("gpu_utilisation_percent", "GPU in use (%)"),
-    Second("gpu_power_w", "GPU power (W)"),
-    Second("gpu_sm_clock_mhz", "GPU clock (MHz)"),
-    Second("gpu_temperature_c", "GPU temperature (°C)"),
-    Second("gpu_memory_used_bytes", "GPU memory (GiB)", 2.0**-30),
-    Second("gpu_other_processes", "Other processes on the GPUs"),
-)
 
 
 def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
@@ -76,9 +52,9 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
     return alt.LayerChart(layer=[waited, answered]).properties(height=height)
 
 
-def second(telemetry: pd.DataFrame, figure: Second, mode: Mode) -> alt.Chart:
+def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
     """One figure over the seconds of the window."""
-    rows = pd.DataFrame({"t_s": telemetry["t_s"], "value": telemetry[figure.column] * figure.factor}).dropna()
+    rows = pd.DataFrame({"t_s": telemetry["t_s"], "value": telemetry[figure.name] * figure.factor}).dropna()
     drawn: alt.Chart = alt.Chart(rows, height=_SECOND_HEIGHT).mark_line(
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
     )
@@ -88,14 +64,14 @@ def second(telemetry: pd.DataFrame, figure: Second, mode: Mode) -> alt.Chart:
         y=alt.Y("value:Q", title=None, scale=alt.Scale(domain=[0, top]), axis=alt.Axis(tickCount=3, labelExpr=SHORT)),
         tooltip=[
             alt.Tooltip("t_s:Q", title=_TIME, format=".1f"),
-            alt.Tooltip("value:Q", title=figure.title, format=".4~g"),
+            alt.Tooltip("value:Q", title=figure.heading, format=".4~g"),
         ],
     )
 
 
-def known(telemetry: pd.DataFrame) -> list[Second]:
+def known(telemetry: pd.DataFrame) -> list[Metric]:
     """The figures that were seen at all."""
-    return [figure for figure in SECONDS if figure.column in telemetry and telemetry[figure.column].notna().any()]
+    return [figure for figure in SAMPLED if figure.name in telemetry and telemetry[figure.name].notna().any()]
 
 
 _TIME = "Seconds of the measured window"

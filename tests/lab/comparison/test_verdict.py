@@ -13,10 +13,11 @@ from scipy import stats
 
 from lab.comparison import influence, noise
 from lab.comparison.compare import Comparison, compare
-from lab.comparison.direction import Better, better
 from lab.comparison.requests import follows
 from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import holm, verdict, verdicts
+from lab.metrics.catalogue import better
+from lab.metrics.definition import Better
 from tests.lab.comparison.simulated import World, requests
 
 

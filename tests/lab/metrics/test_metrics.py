@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.metrics.catalogue import METRICS, Value, histograms, measure
-from lab.metrics.latency import LATENCIES
+from lab.metrics.catalogue import LATENCIES, METRICS
+from lab.metrics.measure import Value, histograms, measure
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
 from lab.study import Slo
 from tests.warehouse.runs import counters, failed_request, request, run_record

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.metrics import histogram, latency
-from lab.metrics.catalogue import METRICS, measure
+from lab.metrics.catalogue import METRICS
+from lab.metrics.measure import measure
 from lab.metrics.records import RequestRecord
 from tests.warehouse import runs
 from tests.warehouse.generated import request_records

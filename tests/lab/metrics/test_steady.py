@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.metrics.catalogue import measure
+from lab.metrics.measure import measure
 from lab.metrics.records import RequestRecord
 from lab.metrics.steady import steady_window
 from lab.study import Load

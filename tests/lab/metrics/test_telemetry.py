@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.metrics.catalogue import measure
+from lab.metrics.measure import measure
 from lab.metrics.records import TelemetrySample
 from lab.metrics.telemetry import energy_j, integral, summary, throttled_share, time_mean
 from tests.warehouse.runs import request, run_record

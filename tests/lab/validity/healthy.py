@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lab.metrics.catalogue import measure
+from lab.metrics.measure import measure
 from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from lab.validity import Finding, Verdict, judge

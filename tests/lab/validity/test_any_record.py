@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.metrics.catalogue import measure
+from lab.metrics.measure import measure
 from lab.metrics.records import RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Load, Speculation, Workload
 from lab.validity import CHECKS, StudyRun, judge, judge_study

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from lab.metrics.records import RunRecord
 from lab.study import Load, Sampling, Speculation
 from lab.validity import STUDY_CHECKS, Severity, StudyRun, judge_study

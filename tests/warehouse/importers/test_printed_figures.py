@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from lab.metrics.catalogue import METRICS, Value
+from lab.metrics.catalogue import METRICS
+from lab.metrics.measure import Value
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import PRINTED, Printed
 from warehouse.importers.model import COLUMNS, ImportedRun

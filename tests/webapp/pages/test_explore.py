@@ -114,7 +114,7 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
     cost = figures.shown(priced, "dark")
     assert cost.figure is None
-    assert "without cost of 10^6 output tokens cannot be drawn" in cost.said[0]
+    assert "without cost per million output tokens cannot be drawn" in cost.said[0]
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:

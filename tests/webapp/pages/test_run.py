@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
+from lab.metrics.catalogue import SAMPLED
 from tests.lab.studies import study
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -89,7 +90,7 @@ def test_no_two_requests_of_a_lane_overlap_and_there_are_no_more_lanes_than_in_f
 
 
 def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
-    figure = timeline.Second("engine_waiting", "Waiting in the engine")
+    (figure,) = (metric for metric in SAMPLED if metric.name == "engine_waiting")
     drawn = timeline.second(pd.DataFrame({"t_s": [1.0, 2.0], "engine_waiting": [0, 0]}), figure, "light").to_dict()
     assert drawn["encoding"]["y"]["scale"]["domain"] == [0, 1]
 

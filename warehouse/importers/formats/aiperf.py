@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from warehouse.importers import recompute
 from warehouse.importers.build import assembled
 from warehouse.importers.fields import STD, Field, Taken, latency_columns, statistics_of, take

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from warehouse.importers import recompute
 from warehouse.importers.build import assembled
 from warehouse.importers.fields import Field, Taken, take

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lab.metrics.catalogue import Value
+from lab.metrics.measure import Value
 from warehouse.importers import recompute
 from warehouse.importers.build import assembled
 from warehouse.importers.fields import OTHER_PERCENTILE, Field, Taken, latency_columns, statistics_of, take

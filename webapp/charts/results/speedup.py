@@ -8,8 +8,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.metrics.definition import Metric
 from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
-from webapp.charts.measures import Measure
 from webapp.charts.theme import INKS, Mode, colour_scale, shape_scale
 
 #: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
@@ -48,7 +48,7 @@ _MOST_TICKS = 9
 _LEAST_SHARE = 0.45
 
 
-def panel(frame: pd.DataFrame, measure: Measure, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
+def panel(frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]) -> alt.LayerChart:
     """One panel; `frame` has the candidates' rows of `queries.speedup` for one category."""
     rows = labelled(with_load(frame))
     base = alt.Chart(rows).encode(
@@ -56,7 +56,7 @@ def panel(frame: pd.DataFrame, measure: Measure, setting: Setting, domain: tuple
     )
     y = alt.Y(
         "ratio:Q",
-        title=measure.ratio_title,
+        title=f"{measure.ratio_label} (×)",
         scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False),
         axis=alt.Axis(values=ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"),
     )
@@ -102,7 +102,7 @@ def labelled(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(side=side)
 
 
-def _ground(measure: Measure, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
+def _ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
     """What lies behind the points: the losing side shaded and named, and the rule at 1×."""
     ink = INKS[mode]
     losing, below, above = ("low", "slower", "faster") if measure.higher_is_better else ("high", "faster", "slower")
@@ -138,7 +138,7 @@ def _figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
     return layers
 
 
-def _tooltip(measure: Measure, axis: LoadAxis) -> list[alt.Tooltip]:
+def _tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("arm:N", title="Arm"),
         alt.Tooltip("category:N", title="Category"),
@@ -146,6 +146,6 @@ def _tooltip(measure: Measure, axis: LoadAxis) -> list[alt.Tooltip]:
         alt.Tooltip("ratio:Q", title="Ratio, mean of repeats (×)", format=".3f"),
         alt.Tooltip("ratio_min:Q", title="Lowest repeat (×)", format=".3f"),
         alt.Tooltip("ratio_max:Q", title="Highest repeat (×)", format=".3f"),
-        alt.Tooltip("value:Q", title=f"Mean, {measure.unit}", format=",.4~g"),
+        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
         alt.Tooltip("repeats:Q", title="Repeats"),
     ]

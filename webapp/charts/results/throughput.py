@@ -5,15 +5,15 @@ from __future__ import annotations
 import altair as alt
 import pandas as pd
 
+from lab.metrics.definition import Metric
 from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
-from webapp.charts.measures import Measure
 from webapp.charts.theme import INKS, Mode, colour_scale
 
 #: More bars than this on one panel leave no room for a figure on each.
 _MOST_LABELLED_BARS = 16
 
 
-def panel(frame: pd.DataFrame, measure: Measure, setting: Setting, top: float) -> alt.LayerChart:
+def panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
     """One panel; `frame` has the rows of `queries.speedup` for one category, `top` is the figure's common upper end."""
     base = _base(with_load(frame).assign(figure=frame["value"].map(_short)), setting)
     scale = alt.Scale(domain=[0, top], nice=False)
@@ -56,12 +56,12 @@ def _short(value: float) -> str:
     return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _tooltip(measure: Measure, axis: LoadAxis) -> list[alt.Tooltip]:
+def _tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("arm:N", title="Arm"),
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip(f"{axis.column}:N", title=axis.title),
-        alt.Tooltip("value:Q", title=f"Mean, {measure.unit}", format=",.4~g"),
+        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
         alt.Tooltip("value_min:Q", title="Lowest repeat", format=",.4~g"),
         alt.Tooltip("value_max:Q", title="Highest repeat", format=",.4~g"),
         alt.Tooltip("repeats:Q", title="Repeats"),

@@ -10,13 +10,14 @@ import pandas as pd
 
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.agreement import Agreement
+from lab.metrics import catalogue
 from warehouse.queries import cell_queries, comparisons, ratio_tables
 from warehouse.queries.comparisons import Pair, StudyComparison
 from warehouse.queries.ratio_tables import ArmTable
 from webapp.shared.published_data import published_query
 
-#: Those of which a histogram is drawn, by what they are called.
-LATENCIES = {"ttft": "Time to first token", "tpot": "Time per output token", "e2e": "Request latency"}
+#: The latencies whose distribution is drawn, with their labels.
+LATENCIES = {name: catalogue.LATENCIES[name].label for name in ("ttft", "tpot", "e2e")}
 #: Arms and the ids of their runs.
 Runs = tuple[tuple[str, tuple[str, ...]], ...]
 

@@ -13,8 +13,8 @@ from webapp.charts.compare import break_even, ecdf, heat, positions
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.pages.compare import data as compare_data
-from webapp.pages.compare import measures, selection
 from webapp.pages.compare import rows as compare_rows
+from webapp.pages.compare import selection
 from webapp.pages.compare.selection import Choice
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param
@@ -82,7 +82,7 @@ def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | N
         for arm, part in rows.groupby("arm", sort=False)
     )
     note = f"over {choice.found.baseline}; blue is better; {_MARKS}"
-    title = f"{measures.ratio_name(choice.measure)} by {choice.heat_rows} and load"
+    title = f"{choice.measure.ratio_label} by {choice.heat_rows} and load"
     return Figure("heat", title, note, (), panels, rows, heat.width(*sides))
 
 
@@ -103,14 +103,14 @@ def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure 
         return None
     found = compare_rows.crossings(evens(choice))
     look = break_even.Look(
-        f"{measures.ratio_name(choice.measure)} (×)",
+        f"{choice.measure.ratio_label} (×)",
         break_even.domain(rows),
         _drawn(rows, styles),
         mode,
         choice.measure.higher_is_better,
     )
     panels = _panels(rows, lambda part, workload: break_even.panel(part, found[found["workload"] == workload], look))
-    title = f"{measures.ratio_name(choice.measure)} against concurrency"
+    title = f"{choice.measure.ratio_label} against concurrency"
     note = "bars: 95 % intervals; hollow mark: where it crosses 1×, on a band of its own interval"
     return Figure("break-even", title, note, look.styles, panels, rows)
 

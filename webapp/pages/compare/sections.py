@@ -46,7 +46,7 @@ def choose() -> dict[str, Sequence[str]]:
         )
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(measures.BY_LABEL))
-    found = published_data.compared(job_id, measures.BY_LABEL[measure].column, base)
+    found = published_data.compared(job_id, measures.BY_LABEL[measure].name, base)
     candidates, rows = st.columns([3.8, 1.4])
     with candidates:
         chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
@@ -169,7 +169,7 @@ def _show_percentiles(choice: Choice, view: View) -> None:
 
 def _agreements(choice: Choice) -> list[Agreement] | None:
     """At once where they are few, else when the reader asks for them."""
-    found = published_data.agreements(choice.job_id, choice.measure.column, choice.found)
+    found = published_data.agreements(choice.job_id, choice.measure.name, choice.found)
     if found is not None:
         return found
     outputs = published_data.output_count(choice.job_id)
@@ -180,4 +180,4 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     if not wanted:
         return None
     with st.spinner("Reading the outputs"):
-        return published_data.agreements(choice.job_id, choice.measure.column, choice.found, without_limit=True)
+        return published_data.agreements(choice.job_id, choice.measure.name, choice.found, without_limit=True)

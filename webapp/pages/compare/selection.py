@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from lab.metrics.definition import Metric
 from warehouse.queries.comparisons import Pair, StudyComparison
 from webapp.charts import panels
-from webapp.charts.measures import Measure
 from webapp.pages.compare import measures as compare_measures
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param
@@ -23,7 +23,7 @@ class Choice:
     """`pairs`: those of the chosen candidates, with the verdicts of the whole study."""
 
     job_id: str
-    measure: Measure
+    measure: Metric
     found: StudyComparison
     candidates: tuple[str, ...]
     heat_rows: str
@@ -44,7 +44,7 @@ def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
     """Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison."""
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     measure = compare_measures.BY_LABEL[_one(parameters, url_params.METRIC, list(compare_measures.BY_LABEL))]
-    found = published_data.compared(job_id, measure.column, _one(parameters, url_params.BASELINE, baselines(job_id)))
+    found = published_data.compared(job_id, measure.name, _one(parameters, url_params.BASELINE, baselines(job_id)))
     named = parameters.get(url_params.CANDIDATES.key, ())
     every = candidates(found)
     there = [arm for arm in every if arm in named] or every

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from lab.metrics.catalogue import BY_NAME
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, natural
 from webapp.charts.explore.pooled import PERCENTILES
 from webapp.pages.explore.figures import ALWAYS
@@ -80,5 +81,6 @@ def _words() -> dict[str, Any]:
 
 
 def _number(axis: Axis) -> Any:
-    title = axis.title.replace("Time to first token", "TTFT").replace("Time per output token", "TPOT")
+    metric = BY_NAME.get(axis.column)
+    title = axis.title if metric is None else metric.heading
     return st.column_config.NumberColumn(title, format="%,.4g", help=axis.about or None)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
+from lab.metrics.definition import Metric
 from webapp.charts import panels
-from webapp.charts.measures import BY_LABEL, MEASURES, Measure
+from webapp.charts.measures import BY_LABEL, MEASURES
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.shared import published_data, url_params
@@ -25,14 +26,14 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     category = parameters.get(url_params.CATEGORY.key, [ALL_CATEGORIES])[0]
     measure = BY_LABEL[parameters.get(url_params.METRIC.key, [MEASURES[0].label])[0]]
-    speedups = of_category(published_data.speedup(job_id, measure.column), category)
+    speedups = of_category(published_data.speedup(job_id, measure.name), category)
     return _drawn(
         speedups, of_category(published_data.acceptance(job_id), category), measure, mode, published_data.arms(job_id)
     )
 
 
 def _drawn(
-    speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Measure, mode: Mode, arms: Sequence[str]
+    speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Metric, mode: Mode, arms: Sequence[str]
 ) -> list[Figure]:
     styles = panels.styles_of(speedups, mode, arms)
     found: list[Figure] = []

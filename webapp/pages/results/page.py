@@ -23,7 +23,7 @@ with show_user_errors():
     with metric_column:
         measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
     url_widgets.say_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
-    speedups = figures.of_category(published_data.speedup(job_id, measure.column), category)
+    speedups = figures.of_category(published_data.speedup(job_id, measure.name), category)
     state = study_picker.job_state(job_id)
 
 view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})

@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs.table import Job
+from lab.metrics.definition import Metric
 from lab.study.plan import plan
 from webapp.charts import panels
-from webapp.charts.measures import Measure
 from webapp.pages.results import figures as results_figures
 from webapp.pages.results import summary, tables
 from webapp.shared import published_data, url_params, url_widgets, verdict_tables
@@ -24,7 +24,7 @@ def categories(runs: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys([results_figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
 
 
-def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Measure, job: Job | None) -> None:
+def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, job: Job | None) -> None:
     best = summary.best_cell(speedups, higher_is_better=measure.higher_is_better)
     noun = "speed-up" if measure.higher_is_better else "ratio"
     planned = sum(len(launch.runs) for launch in plan(job.study)) if job else None
@@ -36,14 +36,14 @@ def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Measure, j
     st.caption(summary.repeats_sentence(speedups))
 
 
-def show_charts(speedups: pd.DataFrame, measure: Measure, view: View) -> None:
+def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:
     mode = colour_mode()
     if not (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
         st.info(f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm on one load.")
     show_figures(results_figures.figures(view.parameters, mode), mode, view)
 
 
-def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Measure, view: View) -> None:
+def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
     (job_id,) = view.parameters[url_params.JOB.key]
 
     def show_cells() -> None:
@@ -62,13 +62,13 @@ def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Measure,
     )
 
 
-def _show_verdicts(job_id: str, measure: Measure, runs: pd.DataFrame, view: View) -> None:
-    compared = published_data.comparison(job_id, measure.column)
+def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View) -> None:
+    compared = published_data.comparison(job_id, measure.name)
     categories = set(runs["category"].dropna())
     if compared is None or not compared.pairs:
         st.caption("Nothing to judge yet: a verdict needs valid runs of the baseline and of another arm on one load.")
         return
-    agreed = published_data.agreements(job_id, measure.column, compared)
+    agreed = published_data.agreements(job_id, measure.name, compared)
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
         st.caption(f"Whether outputs are the same: `drafthouse compare {job_id}` (there are too many for a page).")

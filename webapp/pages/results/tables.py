@@ -8,7 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from webapp.charts.measures import Measure
+from lab.metrics.catalogue import BY_NAME
+from lab.metrics.definition import Metric
 from webapp.shared.tables import RUN_COLUMN
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
@@ -24,13 +25,6 @@ _RUNS = [
 ]
 #: What only a GPU has: left out where no run has any.
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
-#: Column of the warehouse -> factor to the unit of the table.
-_SCALED = {
-    "acceptance_rate": 100.0,
-    "kv_cache_usage_max": 100.0,
-    "gpu_throttled_share": 100.0,
-    "gpu_memory_used_max_bytes": 2.0**-30,
-}
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
@@ -43,7 +37,8 @@ def cells(speedups: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
 def runs(results: pd.DataFrame) -> pd.DataFrame:
     """One row a run. Shares in percent, memory in GiB; what no run has is left out."""
     table = _columns(results, _RUNS)
-    table = table.assign(**{name: table[name] * factor for name, factor in _SCALED.items() if name in table})
+    scaled = [name for name in _RUNS if name in table and name in BY_NAME]
+    table = table.assign(**{name: table[name] * BY_NAME[name].factor for name in scaled})
     empty = [name for name in table if name in GPU and table[name].isna().all()]
     return table.drop(columns=empty)
 
@@ -68,12 +63,12 @@ def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     return frame[[column for column in there if column not in dull]]
 
 
-def cell_config(measure: Measure) -> dict[str, Any]:
-    number = st.column_config.NumberColumn
+def cell_config(measure: Metric) -> dict[str, Any]:
+    number, shown = st.column_config.NumberColumn, f"%{measure.number_format}"
     return _words() | {
-        "value": number(measure.title, format="%,.1f", help="Mean over repeats"),
-        "value_min": number("Lowest", format="%,.1f", help=f"Lowest repeat ({measure.unit})"),
-        "value_max": number("Highest", format="%,.1f", help=f"Highest repeat ({measure.unit})"),
+        "value": number(measure.title, format=shown, help="Mean over repeats"),
+        "value_min": number("Lowest", format=shown, help=f"Lowest repeat ({measure.shown_unit})"),
+        "value_max": number("Highest", format=shown, help=f"Highest repeat ({measure.shown_unit})"),
         "ratio": number("To baseline", format="%.2f×", help="Mean of the repeats' ratios to the baseline"),
         "ratio_min": number("Lowest ratio", format="%.2f×"),
         "ratio_max": number("Highest ratio", format="%.2f×"),
@@ -87,31 +82,16 @@ def run_config() -> dict[str, Any]:
         "repeat": number("Repeat", format="%d", width="small", help="Counted from 0"),
         "status": st.column_config.TextColumn("Status", width="small"),
         "is_valid": st.column_config.CheckboxColumn("Valid", help="The tab Checks says why not"),
-        "output_tok_per_s": number("Output (tok/s)", format="%,.1f"),
-        "request_per_s": number("Requests (1/s)", format="%,.2f"),
-        "ttft_p50_ms": number("TTFT p50 (ms)", format="%,.0f"),
-        "ttft_p99_ms": number("TTFT p99 (ms)", format="%,.0f"),
-        "tpot_p50_ms": number("TPOT p50 (ms)", format="%,.1f"),
-        "e2e_p50_ms": number("E2E p50 (ms)", format="%,.0f"),
-        "acceptance_rate": number("Accepted (%)", format="%.1f", help="Accepted of drafted tokens"),
-        "acceptance_length": number("Tokens per round", format="%.2f", help="1 + accepted tokens per draft"),
-        "requests_completed": number("Answered", format="%d"),
-        "requests_failed": number("Failed", format="%d"),
-        "duration_s": number("Window (s)", format="%.1f", help="Start of the load to the last answer"),
-        "kv_cache_usage_max": number("KV cache (%)", format="%.0f", help="Most of the engine's KV cache in use"),
-        "host_cpu_mean_percent": number("Host CPU (%)", format="%.0f", help="Mean of all processors of the host"),
-        "gpu_power_mean_w": number("GPU power (W)", format="%,.0f", help="Mean, of all GPUs of the engine together"),
-        "energy_j": number("Energy (J)", format="%,.0f", help="GPU power integrated over the window"),
-        "energy_j_per_output_token": number("Energy (J/token)", format="%.3f", help="Of each output token"),
-        "gpu_utilisation_mean_percent": number("GPU use (%)", format="%.0f", help="Mean share of time computing"),
-        "gpu_memory_used_max_bytes": number("GPU memory (GiB)", format="%.1f", help="Most in use, all together"),
-        "gpu_temperature_max_c": number("GPU (°C)", format="%.0f", help="Highest of the hottest"),
-        "gpu_throttled_share": number("GPU held back (%)", format="%.0f", help="Samples with clocks held back"),
+        **{name: _metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME},
         "engine_version": st.column_config.TextColumn("Engine version"),
         "error": st.column_config.TextColumn("Error, in the engine's words", width="large"),
         "started_at": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),
         "run_id": RUN_COLUMN,
     }
+
+
+def _metric_column(metric: Metric) -> Any:
+    return st.column_config.NumberColumn(metric.heading, format=f"%{metric.number_format}", help=metric.formula)
 
 
 def _words() -> dict[str, Any]:

@@ -39,6 +39,6 @@ def _seconds(telemetry: pd.DataFrame, mode: Mode) -> list[Figure]:
     seen = timeline.known(telemetry)
     if not seen or len(telemetry) < 2:
         return []
-    panels = tuple((each.title, timeline.second(telemetry, each, mode)) for each in seen)
+    panels = tuple((each.heading, timeline.second(telemetry, each, mode)) for each in seen)
     note = f"{len(telemetry)} seconds of the measured window"
     return [Figure("seconds", "Each second", note, (), panels, telemetry)]

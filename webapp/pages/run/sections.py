@@ -7,11 +7,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from lab.metrics.catalogue import BY_NAME
 from webapp.pages.run import figures
 from webapp.shared import url_params
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.text import count, literal, moment, number
+from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View
 
 
@@ -74,14 +75,17 @@ def show_summary(run: pd.Series) -> None:
     done = run["requests_completed"]
     failed = "unknown how many" if pd.isna(run["requests_failed"]) else count(int(run["requests_failed"]), "request")
     cards = [
-        Card("Output throughput", f"{number(run['output_tok_per_s'])} tok/s", f"over {number(run['duration_s'])} s"),
-        Card("TTFT p50", f"{number(run['ttft_p50_ms'])} ms", f"p99 {number(run['ttft_p99_ms'])} ms"),
-        Card("TPOT p50", f"{number(run['tpot_p50_ms'])} ms", f"p99 {number(run['tpot_p99_ms'])} ms"),
+        Card(BY_NAME["output_tok_per_s"].label, _shown(run, "output_tok_per_s"), f"over {_shown(run, 'duration_s')}"),
+        *(
+            Card(BY_NAME[p50].short_label, _shown(run, p50), f"p99 {_shown(run, p99)}")
+            for p50, p99 in (("ttft_p50_ms", "ttft_p99_ms"), ("tpot_p50_ms", "tpot_p99_ms"))
+        ),
         Card("Requests", "–" if pd.isna(done) else f"{done:,.0f}", f"{failed} failed"),
     ]
     if not pd.isna(run["acceptance_length"]):
-        share = f"{number(100 * run['acceptance_rate'])} % of drafted tokens accepted"
-        cards.insert(3, Card("Acceptance length", number(run["acceptance_length"]), share))
+        length = BY_NAME["acceptance_length"]
+        note = f"{_shown(run, 'acceptance_rate')} of drafted tokens accepted"
+        cards.insert(3, Card(length.label, length.format(run[length.name]), note))
     show_cards(cards)
 
 
@@ -91,3 +95,7 @@ def show_charts(view: View) -> None:
     show_figures(found, mode, view)
     if all(figure.key != "seconds" for figure in found):
         st.caption("The window was too short for figures of each second.")
+
+
+def _shown(run: pd.Series, name: str) -> str:
+    return BY_NAME[name].format_with_unit(run[name])
