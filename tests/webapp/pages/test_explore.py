@@ -1,4 +1,4 @@
-"""The Explore page: links become filters and charts, and what a link asks for in vain is said."""
+"""The Explore page: links become filters and charts, and values that no longer exist are reported."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.explore import figures
-from webapp.pages.explore.selection import MARKS, asked
+from webapp.pages.explore.selection import MARKS, parse
 from webapp.shared import url_params
 
 
@@ -39,7 +39,7 @@ def test_opened_bare_it_shows_the_newest_study_and_a_reset_leads_back_there(
     app.session_state["explore-more"] = False
     app.selectbox(key="mark").select("ECDF").run()
     assert "4 of" in words(app).replace("*", "")
-    assert "Narrowed by arm" in words(app)
+    assert "Filtered by arm" in words(app)
     assert "Time to first token of single requests" in words(app)
     (reset,) = [button for button in app.button if button.label == "Reset"]
     reset.click().run()
@@ -82,7 +82,7 @@ def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPag
     job_id = measure_study(settings, three_arms())
     app = open_page("explore", study=job_id, arms="draft", method="ngram")
     assert "No run matches" in words(app)
-    assert "Without the filter by arm: 4 runs; without the filter by method: 4 runs." in words(app)
+    assert "Without the filter on arm: 4 runs; without the filter on method: 4 runs." in words(app)
     assert charts(app) == 0
 
 
@@ -114,18 +114,20 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     priced = {"mark": ["Pareto"], "frontier": ["TPOT and cost"], "study": [label]}
     cost = figures.shown(priced, "dark")
     assert cost.figure is None
-    assert "without cost per million output tokens cannot be drawn" in cost.said[0]
+    assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:
     label = url_params.job_label(three_arms().name, measure_study(settings, three_arms()))
     mixed = figures.shown({"study": [label], "facet": ["none"]}, "light")
-    assert mixed.said == ("Some means are over runs that differ in category: part them by panels, colour or a filter.",)
-    assert figures.shown({"study": [label]}, "light").said == ()
+    assert mixed.notes == (
+        "Some means are over runs that differ in category: separate them by panels, colour or a filter.",
+    )
+    assert figures.shown({"study": [label]}, "light").notes == ()
 
 
 def test_a_link_that_names_nothing_is_an_error_to_whoever_draws_it() -> None:
     with pytest.raises(KeyError):
-        asked({"mark": ["Pie"]})
+        parse({"mark": ["Pie"]})
     with pytest.raises(ValueError, match="isoformat"):
-        asked({"from": ["yesterday"]})
+        parse({"from": ["yesterday"]})

@@ -1,42 +1,284 @@
-"""The figure of the Explore page, from its link's parameters alone."""
+"""The figure of the Explore page, from the parameters of its link alone: runs as marks, or single requests pooled."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import altair as alt
 import pandas as pd
 
-from webapp.charts.explore.series import Order
-from webapp.charts.panels import Figure
-from webapp.charts.theme import Mode
-from webapp.pages.explore import data, pooled_figures, run_figures
-from webapp.pages.explore.parts import Shown
-from webapp.pages.explore.selection import asked
+from lab.advice import frontier
+from webapp.charts.explore import pooled as explore_pooled
+from webapp.charts.explore import runs as explore_runs
+from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, natural
+from webapp.charts.explore.runs import MOST_MARKS, Scene
+from webapp.charts.explore.series import Order, styles, with_series
+from webapp.charts.panels import Figure, Panel
+from webapp.charts.theme import ArmStyle, Mode
+from webapp.pages.explore import data
+from webapp.pages.explore.selection import Selection, parse
 from webapp.shared.published_data import cached_figures
+from webapp.shared.text import count
 
-#: Of every run, for the table below any chart.
+#: Numbers of every run in the table below any chart.
 ALWAYS = ("output_tok_per_s", "ttft_p50_ms", "tpot_p50_ms", "acceptance_length")
+#: Takes the place of throughput per GPU where a run does not record the number of GPUs.
+PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s")
+MAX_PANELS, MAX_SERIES = 12, 24
+HEIGHT, PANEL_HEIGHT = 400, 280
+_CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explore_runs.scatter}
+#: Properties in which the runs behind one mean may differ without the chart showing it.
+_MIXABLE = ("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target")
+_ECDF_NOTE = "share of all requests of a group's runs together, exact to 0.5 %; dashed: p50 and p95"
+_BANDS_NOTE = "ms; line: p50, bands: up to p90, p95 and p99 of all requests of the runs together"
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What a view shows: a figure (None where nothing can be drawn), every run of the slice, and notes about the rest.
+
+    `groups` has the figure's own rows where these are groups of requests rather than runs.
+    """
+
+    figure: Figure | None
+    runs: pd.DataFrame
+    groups: pd.DataFrame | None
+    notes: tuple[str, ...]
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Raises KeyError for what names nothing, ValueError for a day that is none, UserError without a warehouse."""
+    """Raises KeyError for a value that names nothing, ValueError for an invalid date, UserError without a warehouse."""
     figure = shown(parameters, mode).figure
     return [] if figure is None else [figure]
 
 
 @cached_figures
 def shown(parameters: Mapping[str, Sequence[str]], mode: Mode) -> Shown:
-    """With all that the page says beside the figure; raises like `drawn`."""
-    view = asked(parameters)
+    """The figure with all that the page shows beside it; raises like `figures`."""
+    view = parse(parameters)
     runs = data.runs(view.filters, tuple(dict.fromkeys([*view.numbers, *ALWAYS])))
     if runs.empty:
         return Shown(None, runs, None, ())
-    draw = {"ECDF": pooled_figures.spread, "Percentile bands": pooled_figures.bands}
-    return draw.get(view.mark, run_figures.of_runs)(view, runs, _order(runs), mode)
+    draw = {"ECDF": _ecdf, "Percentile bands": _bands}.get(view.mark, _of_runs)
+    return draw(view, runs, _order(runs), mode)
 
 
 def _order(runs: pd.DataFrame) -> Order:
-    """By the newest study that was measured here; by the newest at all where none was."""
+    """The arms of the newest study that was measured here, or of the newest one at all."""
     measured = runs[runs["origin"] == "measured"]
     newest = (runs if measured.empty else measured)["job_id"].iloc[-1]
     return data.order(newest)
+
+
+def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:
+    x, y, notes = _axes(view, runs)
+    rows = with_series(explore_runs.numbers(runs, x, y), view.colour)
+    if lost := len(runs) - len(rows):
+        notes.append(f"{count(lost, 'run')} without {_missing(runs, x, y)} cannot be drawn.")
+    if len(set(_currencies(rows))) > 1:
+        rows = rows.iloc[:0]
+        notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
+    if rows.empty:
+        return Shown(None, runs, None, tuple(notes))
+    rows, left_out = _cut(rows, view)
+    if view.mark == "Pareto":
+        rows = rows.assign(best=_best(rows, view))
+    figure = _figure(view, rows, (x, y), order, mode)
+    means = _mixed(rows, view) if view.mark in ("Line", "Bar") else []
+    return Shown(figure, runs, None, (*notes, *left_out, *means))
+
+
+def _figure(view: Selection, rows: pd.DataFrame, axes: tuple[Axis, Axis], order: Order, mode: Mode) -> Figure:
+    x, y = axes
+    looks = styles(rows, view.colour, order, mode)
+    scene = Scene(
+        x,
+        y,
+        looks,
+        mode,
+        _height(rows, view.facet),
+        explore_runs.order_of(rows, x),
+        explore_runs.span(rows["x"], from_zero=False) if x.kind == "number" else None,
+        explore_runs.span(rows["y"], from_zero=view.mark in ("Line", "Bar")),
+    )
+    panels: tuple[Panel, ...] = tuple((title, _chart(view, part, scene)) for title, part in _parts(rows, view.facet))
+    title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
+    return Figure("explore", title, _note(view, rows, y), looks, panels, rows.drop(columns=["x", "y"]))
+
+
+def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
+    if view.mark == "Pareto":
+        return explore_runs.frontier(rows, scene, higher=view.frontier.higher)
+    return _CHARTS[view.mark](rows, scene)
+
+
+def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
+    """The axes, costs in the currency of their prices, and notes. A frontier is per GPU for all runs or for none."""
+    x, y = (view.frontier.x, view.frontier.y) if view.mark == "Pareto" else (view.x, view.metric)
+    found = set(_currencies(runs))
+    if len(found) == 1:
+        (unit,) = found
+        x, y = (replace(axis, unit=unit) if axis == COST else axis for axis in (x, y))
+    if view.mark == "Pareto" and y == PER_GPU and _lacks_gpus(runs):
+        return x, PER_ENGINE, ["The number of GPUs is unknown for some runs: throughput is that of a whole engine."]
+    return x, y, []
+
+
+def _lacks_gpus(runs: pd.DataFrame) -> bool:
+    """Whether a run that has both numbers of a whole engine does not record its GPUs."""
+    there = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
+    return bool(runs.loc[there, "gpus"].isna().any())
+
+
+def _currencies(rows: pd.DataFrame) -> list[str]:
+    return rows["currency"].dropna().tolist() if "currency" in rows else []
+
+
+def _missing(runs: pd.DataFrame, x: Axis, y: Axis) -> str:
+    lacking = dict.fromkeys(within(axis.label) for axis in (y, x) if runs[axis.column].isna().any())
+    return " or ".join(lacking)
+
+
+def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
+    """Within each panel, whether no other run is better in both numbers."""
+    pair = view.frontier
+    found = [
+        pd.Series(
+            frontier.best(
+                part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
+            ),
+            index=part.index,
+        )
+        for _, part in _parts(rows, view.facet)
+    ]
+    together: pd.Series = pd.concat(found)
+    return together
+
+
+def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
+    if view.mark == "Pareto":
+        return "each point is a run; the dashed line joins runs that no other run beats in both"
+    few = len(rows) <= explore_runs.MOST_POINTS
+    words = {
+        "Scatter": "each point is a run",
+        "Bar": "bars: means of the runs, whiskers: lowest and highest run",
+        "Line": "points: runs, line: their means"
+        if few
+        else "line: means of the runs, whiskers: lowest and highest run",
+    }[view.mark]
+    return f"{y.unit}; {words}" if y.unit else words
+
+
+def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:
+    """The distribution of the latencies of all requests of each group."""
+    pooled, groups, notes = _pooled(view, runs, ())
+    if pooled.empty:
+        return Shown(None, runs, None, tuple(notes))
+    looks = styles(pooled, view.colour, order, mode)
+    found = [(title, explore_pooled.shares(part)) for title, part in _parts(pooled, view.facet)]
+    every = pd.concat([part["ms"] for _, part in found])
+    domain = (float(every.min()), float(every.max()))
+    scene = Scene(view.latency, view.latency, looks, mode, _height(pooled, view.facet), x_domain=domain)
+    panels: tuple[Panel, ...] = tuple((title, explore_pooled.ecdf(part, scene)) for title, part in found)
+    figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, looks, panels, groups)
+    return Shown(figure, runs, groups, tuple(notes))
+
+
+def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Shown:
+    pooled, groups, notes = _pooled(view, runs, (view.x.column,))
+    if pooled.empty:
+        return Shown(None, runs, None, tuple(notes))
+    looks = styles(pooled, view.colour, order, mode)
+    rows = groups.assign(x=groups[view.x.column])
+    top = explore_runs.span(rows["p99"], from_zero=True)
+    scene = Scene(view.x, view.latency, looks, mode, PANEL_HEIGHT, explore_runs.order_of(rows, view.x), y_domain=top)
+    panels = [panel for style in looks for panel in _of_style(rows, style, view, scene)]
+    if len(panels) > MAX_PANELS:
+        notes.append(f"Only the first {MAX_PANELS} panels of {len(panels)} are drawn.")
+    title = f"{view.latency.label} by {within(view.x.label)}"
+    figure = Figure("explore", title, _BANDS_NOTE, looks, tuple(panels[:MAX_PANELS]), groups)
+    return Shown(figure, runs, groups, tuple(notes))
+
+
+def _of_style(rows: pd.DataFrame, style: ArmStyle, view: Selection, scene: Scene) -> list[Panel]:
+    """A panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
+    return [
+        (f"{style.arm} · {title}" if title else style.arm, explore_pooled.bands(own, style, scene))
+        for title, part in _parts(rows, view.facet)
+        if len(own := part[part["series"] == style.arm])
+    ]
+
+
+def _pooled(view: Selection, runs: pd.DataFrame, more: tuple[str, ...]) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
+    """Counts by bucket with `series`, percentiles of each group, and notes."""
+    facet = () if view.facet is None else (view.facet.column,)
+    by = tuple(dict.fromkeys([view.colour.column, "origin", *facet, *more]))
+    counts, of_runs = data.pooled(view.filters, view.latency.column, by)
+    notes = []
+    if lost := len(runs) - int(of_runs["runs"].sum()):
+        notes.append(f"{count(lost, 'run')} without this latency of single requests cannot be drawn.")
+    if counts.empty:
+        return counts, counts, notes
+    counts, left_out = _cut(with_series(counts, view.colour), view)
+    groups = explore_pooled.percentiles(counts, list(dict.fromkeys(["series", *by]))).merge(of_runs, on=list(by))
+    return counts, groups, [*notes, *left_out]
+
+
+def _parts(rows: pd.DataFrame, facet: Axis | None) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The title of each panel, empty where there is only one, and its rows."""
+    values = [] if facet is None else sorted(rows[facet.column].unique(), key=natural)
+    if facet is None or len(values) == 1:
+        yield "", rows
+        return
+    for value in values:
+        yield _title(facet, value), rows[rows[facet.column] == value]
+
+
+def _title(facet: Axis, value: str) -> str:
+    """The value, after the name of its dimension where the value alone says little."""
+    return value if natural(value)[0] == 1 and facet.column != "day" else f"{facet.label}: {value}"
+
+
+def _height(rows: pd.DataFrame, facet: Axis | None) -> int:
+    return HEIGHT if facet is None or len(rows[facet.column].unique()) == 1 else PANEL_HEIGHT
+
+
+def _cut(rows: pd.DataFrame, view: Selection) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of as many panels, colours and marks as can be read, and a note of what is left out."""
+    notes = []
+    for axis, most, noun in ((view.facet, MAX_PANELS, "panels"), (view.colour, MAX_SERIES, "colours")):
+        if axis is None:
+            continue
+        sizes = rows[axis.column].value_counts()
+        if len(sizes) > most:
+            notes.append(f"Only the {most} {noun} with the most to draw are shown, of {len(sizes)}.")
+            rows = rows[rows[axis.column].isin(sizes.index[:most])]
+    if view.mark in ("Scatter", "Pareto") and len(rows) > MOST_MARKS:
+        notes.append(f"Only the newest {MOST_MARKS:,} of {len(rows):,} runs are drawn.")
+        rows = rows.tail(MOST_MARKS)
+    return rows, notes
+
+
+def _mixed(rows: pd.DataFrame, view: Selection) -> list[str]:
+    """A note naming the properties that means mix and the chart does not tell apart."""
+    facet = [] if view.facet is None else [view.facet.column]
+    by, distinct = ["x", "series", *facet], {view.x.column, view.colour.column, *facet}
+    places = len(rows[by].drop_duplicates())
+    several = [
+        name.replace("_", " ")
+        for name in _MIXABLE
+        if name not in distinct and len(rows[[*by, name]].drop_duplicates()) > places
+    ]
+    if not several:
+        return []
+    return [f"Some means are over runs that differ in {_listed(several)}: separate them by panels, colour or a filter."]
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
+def within(label: str) -> str:
+    """A label as it stands within a sentence."""
+    return label if label[1:2].isupper() else label[0].lower() + label[1:]

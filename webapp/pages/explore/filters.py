@@ -1,4 +1,4 @@
-"""The Explore page's widgets: which runs, and how they are drawn."""
+"""The Explore page's widgets: which runs are shown, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from webapp.shared.text import literal
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
 _OPEN = "explore-open"
-#: What most slices leave as it is.
-_FOLDED = (
+#: Filters in the expander.
+_MORE = (
     url_params.BEGUN_FROM,
     url_params.BEGUN_TO,
     *(param for name, param in url_params.SLICED.items() if name != "study"),
 )
-#: Filters of which a help text names no more values.
-_MOST_TOLD = 12
+#: How many values a help text lists.
+_MAX_LISTED = 12
 Chosen = dict[str, Sequence[str]]
 
 
 def choose_drawing() -> Chosen:
-    """The mark, and the choices that this mark has."""
+    """Choose the mark, then what this mark needs."""
     columns = st.columns(5)
     with columns[0]:
         chosen = url_widgets.choose(url_params.MARK, choices(url_params.MARK))
@@ -39,7 +39,7 @@ def choose_drawing() -> Chosen:
 
 
 def choose_runs(options: pd.DataFrame) -> Chosen:
-    """`options` of `slices.options`. What a link asks for in vain is said."""
+    """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that no longer exist."""
     studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
     with studies:
         found: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
@@ -60,7 +60,7 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
 
 def _choose_more(options: pd.DataFrame) -> Chosen:
     found: Chosen = {
-        param.key: _choose_values(options, name, param) for name, param in url_params.SLICED.items() if param in _FOLDED
+        param.key: _choose_values(options, name, param) for name, param in url_params.SLICED.items() if param in _MORE
     }
     for param in (url_params.BEGUN_FROM, url_params.BEGUN_TO):
         day = url_widgets.choose_day(param)
@@ -69,12 +69,12 @@ def _choose_more(options: pd.DataFrame) -> Chosen:
 
 
 def _any_is_set() -> bool:
-    """A filter that is set stays in force while it is folded away."""
-    return any(st.session_state.get(param.key, param.key in st.query_params) for param in _FOLDED)
+    """Whether a filter in the expander is set: it then applies while the expander is closed."""
+    return any(st.session_state.get(param.key, param.key in st.query_params) for param in _MORE)
 
 
 def reset() -> None:
-    """Every choice as it is when the page is opened without any."""
+    """Set every widget to its default."""
     values: dict[url_params.Param, object] = {param: [] for param in url_params.SLICED.values()}
     values |= {url_params.SLICED["study"]: [_newest()], url_params.BEGUN_FROM: None, url_params.BEGUN_TO: None}
     values |= {param: choices(param)[0] for param in (url_params.MARK, url_params.VALIDITY, *_drawn_by())}
@@ -86,9 +86,9 @@ def _drawn_by() -> list[url_params.Param]:
 
 
 def _is_open() -> bool:
-    """Open where the link itself asks for one of them; afterwards as the reader leaves it."""
+    """Open at first if the link sets one of its filters; afterwards as the reader leaves it."""
     if _OPEN not in st.session_state:
-        st.session_state[_OPEN] = any(param.key in st.query_params for param in _FOLDED)
+        st.session_state[_OPEN] = any(param.key in st.query_params for param in _MORE)
     found: bool = st.session_state[_OPEN]
     return found
 
@@ -109,13 +109,13 @@ def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
         url_params.SLICED["study"],
         [EVERY_STUDY, *beside, *there["value"]],
         first=[_newest()],
-        help_text="Several may be chosen; “everything published” puts what others published beside them",
+        help_text="Choose one or more; “everything published” adds all published results",
         on_change=_studies_changed,
     ) or [EVERY_STUDY]
 
 
 def _studies_changed(param: url_params.Param) -> None:
-    """The link always says which studies: none is every one, and one that is chosen then is chosen alone."""
+    """Keep the choice unambiguous: no study means every study, and choosing one removes “every study”."""
     chosen = st.session_state[param.key]
     if not chosen or chosen[-1] == EVERY_STUDY:
         st.session_state[param.key] = [EVERY_STUDY]
@@ -125,10 +125,10 @@ def _studies_changed(param: url_params.Param) -> None:
 
 
 def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) -> Sequence[str]:
-    """A filter of a single value filters nothing, and is not shown."""
+    """A filter is shown only where it has several values."""
     there = options[options["dimension"] == name]
     values = sorted(there["value"], key=natural)
     runs = dict(zip(there["value"], there["runs"], strict=True))
-    told = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MOST_TOLD])
-    more = f" and {len(values) - _MOST_TOLD} more" if len(values) > _MOST_TOLD else ""
-    return url_widgets.choose_many(param, values, help_text=f"Runs here: {told}{more}", show=len(values) > 1)
+    listed = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MAX_LISTED])
+    more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
+    return url_widgets.choose_many(param, values, help_text=f"Runs: {listed}{more}", show=len(values) > 1)

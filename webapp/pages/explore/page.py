@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.explore import figures, filters, sections
-from webapp.pages.explore.selection import asked
+from webapp.pages.explore.selection import parse
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode
 from webapp.shared.url_params import View
@@ -15,7 +15,7 @@ with show_user_errors():
     options = sections.begin()
     drawn = filters.choose_drawing()
     view = View("explore", {**filters.choose_runs(options), **drawn})
-    slice_ = asked(view.parameters)
+    slice_ = parse(view.parameters)
     shown = figures.shown(view.parameters, colour_mode())
 
 sections.show_count(options, shown, slice_)

@@ -12,8 +12,8 @@ from webapp.charts.explore.runs import MOST_POINTS
 from webapp.pages.explore import data as explore_data
 from webapp.pages.explore import filters as explore_filters
 from webapp.pages.explore import tables
-from webapp.pages.explore.parts import Shown, within
-from webapp.pages.explore.selection import Asked
+from webapp.pages.explore.figures import Shown, within
+from webapp.pages.explore.selection import Selection
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.page_files import page_file
@@ -26,7 +26,7 @@ _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
 
 
 def begin() -> pd.DataFrame:
-    """What filters can offer; ends the page where there is nothing at all."""
+    """The values that filters can offer. Shows the empty state and ends the page where there are no runs."""
     if published_data.publication() is None:
         study_picker.show_empty_state()
     options = explore_data.options()
@@ -34,25 +34,25 @@ def begin() -> pd.DataFrame:
         study_picker.show_empty_state()
     if published_data.studies_with_results().empty:
         st.info(
-            "Nothing has been measured here yet: below is what others published. Your own runs appear here seconds "
-            "after they end.",
+            "Nothing has been measured here yet; below are published results. Your own runs appear "
+            "seconds after they end.",
             icon=":material/groups:",
         )
     return options
 
 
-def show_count(options: pd.DataFrame, shown: Shown, asked: Asked) -> None:
-    """How many runs of how many, what narrows them, and what must be known about them."""
+def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> None:
+    """How many runs match, by which filters, and notes on what is drawn."""
     total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
-    filters = [_named(name) for name in asked.filters.active if name not in ("study", "validity")]
-    narrowed = f" Narrowed by {', '.join(filters)}." if filters else ""
+    filters = [_named(name) for name in selection.filters.active if name not in ("study", "validity")]
+    narrowed = f" Filtered by {', '.join(filters)}." if filters else ""
     st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
-    for sentence in shown.said:
+    for sentence in shown.notes:
         st.caption(f":material/info: {literal(sentence)}")
 
 
 def _origins(runs: pd.DataFrame) -> str:
-    """What is not measured here, with its sources."""
+    """The runs that were not measured here, with their sources."""
     parts = []
     for origin in ("imported", "published"):
         there = runs[runs["origin"] == origin]
@@ -61,16 +61,18 @@ def _origins(runs: pd.DataFrame) -> str:
     return "" if not parts else ", of which " + " and ".join(parts)
 
 
-def show_nothing(view: Asked) -> None:
-    """Which filter is to blame."""
+def show_nothing(view: Selection) -> None:
+    """An empty state that names the filters which exclude every run."""
     with st.container(border=True, horizontal_alignment="center"):
         st.subheader("No run matches", anchor=False, text_alignment="center")
         blamed = explore_data.to_blame(view.filters)
         if blamed:
-            words = "; ".join(f"without the filter by {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
+            words = "; ".join(f"without the filter on {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
             st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
         else:
-            st.markdown("No single filter is to blame: take away two, or reset them.", text_alignment="center")
+            st.markdown(
+                "No single filter excludes them all: remove two filters, or reset them.", text_alignment="center"
+            )
         st.button(
             "Reset the filters",
             icon=":material/restart_alt:",
@@ -84,17 +86,17 @@ def _named(name: str) -> str:
     return {"from": "first day", "to": "last day", "validity": "validity"}.get(name) or within(_LABELS[name])
 
 
-def show_figure(shown: Shown, asked: Asked, view: View) -> None:
+def show_figure(shown: Shown, selection: Selection, view: View) -> None:
     if shown.figure is None:
-        st.info("Nothing to draw: choose another number, or other runs.", icon=":material/show_chart:")
+        st.info("Nothing to draw: choose another metric or other runs.", icon=":material/show_chart:")
         return
     mode = colour_mode()
     show_figures([shown.figure], mode, view, choose=_choose)
     chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
     if len(chosen):
         _show_chosen(chosen.iloc[0])
-    elif asked.has_points and len(shown.figure.rows) <= MOST_POINTS:
-        st.caption(":material/ads_click: Click a point to go to its run; the table below leads there too.")
+    elif selection.has_points and len(shown.figure.rows) <= MOST_POINTS:
+        st.caption(":material/ads_click: Click a point to open its run; the table below has the same links.")
 
 
 def _choose(run_id: str | None) -> None:
@@ -110,21 +112,21 @@ def _show_chosen(run: pd.Series) -> None:
         if run["origin"] == "published":
             query = {url_params.SOURCE.key: run["source"]}
             st.page_link(
-                page_file("external_results"), label="Open its source", icon=":material/groups:", query_params=query
+                page_file("external_results"), label="Open the source", icon=":material/groups:", query_params=query
             )
         else:
             query = {url_params.JOB.key: run["job_id"], url_params.RUN.key: run["run_id"]}
             st.page_link(page_file("run"), label="Open this run", icon=":material/timeline:", query_params=query)
 
 
-def show_tables(shown: Shown, asked: Asked, view: View) -> None:
+def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_runs() -> None:
-        runs = tables.runs(shown.runs, asked)
-        show_table(runs, tables.run_config(asked), "Runs of this slice", view, "runs")
+        runs = tables.runs(shown.runs, selection)
+        show_table(runs, tables.run_config(selection), "Runs of this slice", view, "runs")
 
     def show_groups(found: pd.DataFrame) -> None:
         groups = tables.groups(found)
-        show_table(groups, tables.group_config(asked), "Percentiles of each group", view, "groups")
+        show_table(groups, tables.group_config(selection), "Percentiles of each group", view, "groups")
 
     if shown.groups is None:
         st.markdown(f"**Runs ({len(shown.runs):,})**")

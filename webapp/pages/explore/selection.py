@@ -1,4 +1,4 @@
-"""What a link of the Explore page asks for: which runs, and how they are drawn. Pure."""
+"""The selection that a link of the Explore page describes: which runs, and how they are drawn. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 Mark = Literal["Line", "Bar", "Scatter", "ECDF", "Pareto", "Percentile bands"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
 EVERY_STUDY = "every study"
-#: Beside the chosen studies, runs of these origins.
+#: Options that add all runs of an origin to the chosen studies.
 BESIDE = {"everything published": "published", "everything imported": "imported"}
 NO_FACET = "none"
 _NUMBERS = {axis.label: axis for axis in NUMBERS}
@@ -26,7 +26,7 @@ _LATENCIES = {axis.label: axis for axis in LATENCIES}
 
 @dataclass(frozen=True)
 class Frontier:
-    """Two numbers of which a run should have the best: `higher` or lower ones."""
+    """Two numbers that are both better when they are higher (`higher`), or both when they are lower."""
 
     label: str
     x: Axis
@@ -40,7 +40,7 @@ FRONTIERS: tuple[Frontier, ...] = (
     Frontier("TTFT and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
 )
 _FRONTIERS = {each.label: each for each in FRONTIERS}
-#: Which choices each mark has.
+#: The parameters of each mark.
 USES: dict[Mark, tuple[url_params.Param, ...]] = {
     "Line": (url_params.METRIC, url_params.X, url_params.COLOUR, url_params.FACET),
     "Bar": (url_params.METRIC, url_params.X, url_params.COLOUR, url_params.FACET),
@@ -52,8 +52,8 @@ USES: dict[Mark, tuple[url_params.Param, ...]] = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A whole view of the page. `facet` is None for a single panel."""
+class Selection:
+    """The filters, the mark and its axes. `facet` is None for a single panel."""
 
     filters: Filters
     mark: Mark
@@ -66,12 +66,12 @@ class Asked:
 
     @property
     def has_points(self) -> bool:
-        """Whether its marks are runs, which can be clicked."""
+        """Whether the marks are runs, which can be clicked."""
         return self.mark in ("Line", "Scatter", "Pareto")
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers that its chart is drawn from."""
+        """The columns of numbers that the chart needs."""
         if self.mark == "Pareto":
             own = [self.frontier.x, self.frontier.y]
         else:
@@ -88,7 +88,7 @@ _SCATTER_X = {axis.label: axis for axis in _scatter_x()}
 
 
 def choices(param: url_params.Param) -> list[str]:
-    """The values of a parameter that is no filter, its default first."""
+    """The options of a parameter that is not a filter, the default first."""
     found: dict[url_params.Param, Sequence[str]] = {
         url_params.MARK: MARKS,
         url_params.METRIC: list(_NUMBERS),
@@ -103,12 +103,12 @@ def choices(param: url_params.Param) -> list[str]:
     return list(found[param])
 
 
-def asked(parameters: Mapping[str, Sequence[str]]) -> Asked:
-    """Raises KeyError for what names nothing, ValueError for a date that is none."""
+def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
+    """Raises KeyError for a value that names nothing, ValueError for an invalid date."""
     mark: Mark = _chosen(parameters, url_params.MARK, {name: name for name in MARKS})
     x = url_params.SCATTER_X if mark == "Scatter" else url_params.X
     facet = _first(parameters, url_params.FACET) or "Category"
-    return Asked(
+    return Selection(
         filters=_filters(parameters),
         mark=mark,
         metric=_chosen(parameters, url_params.METRIC, _NUMBERS),
