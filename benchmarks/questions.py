@@ -20,17 +20,15 @@ from benchmarks.processes import own_home
 from benchmarks.table import Row, show
 from lab.advice import Advice, advise
 from lab.metrics import histogram
-from warehouse.queries import published
+from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries
-from warehouse.queries.acceptance import study_acceptance
-from warehouse.queries.acceptance_drift import histories
-from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.acceptance import histories, study_acceptance
+from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import StudyComparison, agreements, break_evens, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from warehouse.queries.headlines import headlines
 from warehouse.queries.ratio_tables import arm_tables
-from warehouse.queries.speculated_runs import speculated_runs
 from warehouse.settings import Settings
 
 AIM_MS = 200.0
@@ -40,11 +38,10 @@ Question = Callable[[duckdb.DuckDBPyConnection], object]
 
 @dataclass(frozen=True)
 class Asked:
-    """One job in the middle, one of its runs, a cell that many jobs measured, and what a page has kept of the job."""
+    """One job in the middle, one of its runs, and the comparison that a page has cached."""
 
     job: str
     run: str
-    cell: str
     compared: StudyComparison
 
 
@@ -75,9 +72,8 @@ def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]
 def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
     jobs = connection.execute("SELECT DISTINCT job_id FROM runs ORDER BY job_id").fetchall()
     job = jobs[len(jobs) // 2][0]
-    one = connection.execute("SELECT run_id, cell_id FROM runs WHERE job_id = ? ORDER BY run_id LIMIT 1", [job])
-    run_id, cell_id = one.fetchone() or ("", "")
-    return Asked(job, run_id, cell_id, compare_study(connection, job))
+    (run_id,) = connection.execute("SELECT min(run_id) FROM runs WHERE job_id = ?", [job]).fetchone() or ("",)
+    return Asked(job, run_id, compare_study(connection, job))
 
 
 def _questions(asked: Asked) -> dict[str, Question]:
@@ -94,8 +90,7 @@ def _queries(asked: Asked) -> dict[str, Question]:
         "failed_runs": lambda con: queries.failed_runs(con, asked.job),
         "findings": lambda con: queries.findings(con, asked.job),
         "run_seconds": queries.run_seconds,
-        "percentiles of a job": lambda con: _percentiles(con, asked.job),
-        "same_cell": lambda con: queries.same_cell(con, asked.cell),
+        "percentiles of a cell": lambda con: _percentiles(con, asked.compared),
         "a run": lambda con: queries.run(con, asked.run),
         "findings of a run": lambda con: queries.run_findings(con, asked.run),
         "requests of a run": lambda con: queries.requests_of(con, asked.run),
@@ -117,7 +112,7 @@ def _judgements(asked: Asked) -> dict[str, Question]:
         "ratio tables": lambda con: arm_tables(con, asked.compared),
         "agreement of a pair": lambda con: agreements(con, replace(asked.compared, pairs=asked.compared.pairs[:1])),
         "advice": lambda con: _advice(con, asked.job),
-        "predicted, measured": lambda con: (measured_of(con, asked.compared), speculated_runs(con, asked.compared)),
+        "predicted, measured": lambda con: (measured_arms(con, asked.compared), speculated_runs(con, asked.compared)),
         "study_acceptance": lambda con: study_acceptance(con, asked.job),
         "acceptance over time": lambda con: histories(con, asked.job),
         "study_costs": lambda con: study_costs(con, asked.job, _PRICE_USD_PER_HOUR),
@@ -126,15 +121,17 @@ def _judgements(asked: Asked) -> dict[str, Question]:
 
 def _advice(con: duckdb.DuckDBPyConnection, job: str) -> list[Advice]:
     found = compare_study(con, job)
-    return advise(measured_of(con, found), failed_of(con, found))
+    return advise(measured_arms(con, found), failed_arms(con, found))
 
 
-def _percentiles(con: duckdb.DuckDBPyConnection, job: str) -> list[float | None]:
-    """p50, p95 and p99 of each arm's TTFT at each concurrency, its repeats pooled."""
-    counts = queries.histogram_counts(con, job, "ttft")
+def _percentiles(con: duckdb.DuckDBPyConnection, compared: StudyComparison) -> list[float | None]:
+    """p50, p95 and p99 of the TTFT of a pair's two arms, their repeats pooled."""
+    pair = compared.pairs[0]
+    arms = {each.arm: [run.run_id for run in each.runs] for each in (pair.baseline, pair.candidate)}
+    counts = cell_queries.histograms(con, arms, ["ttft"])
     return [
         histogram.quantile(dict(zip(group["bucket"], group["count"], strict=True)), q)
-        for _, group in counts.groupby(["arm", "category", "concurrency"])
+        for _, group in counts.groupby("arm")
         for q in (0.5, 0.95, 0.99)
     ]
 

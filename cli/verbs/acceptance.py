@@ -10,8 +10,7 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.comparison.acceptance import RankCorrelation
 from lab.comparison.drift import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE
-from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
-from warehouse.queries.acceptance_drift import History, histories
+from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 from warehouse.queries.connect import open_warehouse
 
 
@@ -35,12 +34,12 @@ def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
     print_table((*cell, "TPOT", "E2E", "prompts"), [_latency_row(each) for each in arms])
     print("\nOver time, every valid run of the same cell in any study:")
     for history in over_time:
-        print(f"{history.arm} on {history.place.workload}, {history.place.pattern}: {_drift_sentence(history)}")
+        print(f"{history.arm} on {history.cell.workload}, {history.cell.pattern}: {_drift_sentence(history)}")
     print(RULE)
 
 
 def _row(each: ArmAcceptance) -> tuple[object, ...]:
-    found, place = each.acceptance, each.place
+    found, place = each.acceptance, each.cell
     fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in each.fewer.items())
     positions = (_shares(found.per_position), _shares(found.conditional))
     cell = (place.workload, place.pattern, each.arm, each.num_speculative_tokens)
@@ -48,7 +47,7 @@ def _row(each: ArmAcceptance) -> tuple[object, ...]:
 
 
 def _category_rows(each: ArmAcceptance) -> list[tuple[object, ...]]:
-    cell = (each.place.workload, each.place.pattern, each.arm)
+    cell = (each.cell.workload, each.cell.pattern, each.arm)
     return [
         (*cell, category, _share(found.rate), _number(found.length), found.drafts)
         for category, found in each.categories.items()
@@ -58,7 +57,7 @@ def _category_rows(each: ArmAcceptance) -> list[tuple[object, ...]]:
 def _latency_row(each: ArmAcceptance) -> tuple[object, ...]:
     known = [found.requests for found in each.against.values() if found is not None]
     against = (_correlation(each.against["tpot_ms"]), _correlation(each.against["e2e_ms"]))
-    return (each.place.workload, each.place.pattern, each.arm, *against, max(known, default=""))
+    return (each.cell.workload, each.cell.pattern, each.arm, *against, max(known, default=""))
 
 
 def _drift_sentence(history: History) -> str:
@@ -101,9 +100,9 @@ def _number(length: float | None) -> str:
 
 def _as_dict(each: ArmAcceptance) -> dict[str, object]:
     return {
-        "workload": each.place.workload,
-        "pattern": each.place.pattern,
-        "concurrency": each.place.concurrency,
+        "workload": each.cell.workload,
+        "pattern": each.cell.pattern,
+        "concurrency": each.cell.concurrency,
         "arm": each.arm,
         "method": each.method,
         "draft_model": each.draft_model,
@@ -125,9 +124,9 @@ def _drift_dict(over_time: Sequence[History]) -> dict[str, object]:
         "least_runs": LEAST_RUNS,
         "histories": [
             {
-                "workload": each.place.workload,
-                "pattern": each.place.pattern,
-                "concurrency": each.place.concurrency,
+                "workload": each.cell.workload,
+                "pattern": each.cell.pattern,
+                "concurrency": each.cell.concurrency,
                 "arm": each.arm,
                 "changed": bool(each.changes),
                 "runs": [

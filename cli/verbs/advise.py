@@ -15,10 +15,9 @@ from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
-from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.speculated_runs import speculated_runs
 
 DraftCost = Annotated[
     float | None,
@@ -35,7 +34,7 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
     with open_warehouse(ready_settings().warehouse_file) as con:
         found = compare_study(con, study)
-        advice = recommend(measured_of(con, found), failed_of(con, found))
+        advice = recommend(measured_arms(con, found), failed_arms(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)
     if as_json:
         print_json([asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice])

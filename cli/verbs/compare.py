@@ -128,7 +128,7 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeats)" if more else "")
     shown = "" if ratio is None else f"{ratio.value:.3f}"
-    place = pair.place
+    place = pair.cell
     figures = (shown, _bounds(ratio), word, _same(agreed), _degenerate(agreed), pair.comparison.basis)
     return (place.workload, place.pattern, pair.candidate.arm, *figures)
 
@@ -160,9 +160,9 @@ def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, o
         "baseline": found.baseline,
         "pairs": [
             {
-                "workload": pair.place.workload,
-                "pattern": pair.place.pattern,
-                "concurrency": pair.place.concurrency,
+                "workload": pair.cell.workload,
+                "pattern": pair.cell.pattern,
+                "concurrency": pair.cell.concurrency,
                 "arm": pair.candidate.arm,
                 "ratio": None if pair.comparison.ratio is None else pair.comparison.ratio.__dict__,
                 "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,

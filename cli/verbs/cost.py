@@ -41,4 +41,4 @@ def _row(each: ArmCost) -> tuple[object, ...]:
     peak = "peak" if each.at_peak else ""
     others = (each.with_start_up, each.per_million_tokens, each.per_request, each.electricity_per_million_output_tokens)
     figures = (each.per_million_output_tokens, peak, *others, saving)
-    return (each.place.workload, each.place.pattern, each.arm, *figures, each.currency, each.price_source)
+    return (each.cell.workload, each.cell.pattern, each.arm, *figures, each.currency, each.price_source)

@@ -1,12 +1,13 @@
-"""What a study's drafts guessed right: by arm, workload and load, by kind of text, and against the latency of requests.
+"""Acceptance of a study's drafts: by arm and cell, by category, against the latency of requests, and over time.
 
-Of the server's counters, with which the positions are known; of its requests where it has no counters.
+From the server's counters, which know positions; from the requests where the server has no counters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Literal
 
 import duckdb
@@ -22,9 +23,10 @@ from lab.comparison.acceptance import (
     pooled,
     with_fewer_tokens,
 )
+from lab.comparison.drift import Moment, drift
 from lab.comparison.samples import Array
 from lab.errors import QueryError
-from warehouse.queries.paired_runs import Place, Row, dicts, jobs_of
+from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of
 
 Source = Literal["the server's counters", "its requests"]
 LATENCIES = ("tpot_ms", "e2e_ms")
@@ -39,7 +41,7 @@ class ArmAcceptance:
     acceptance length with each of LATENCIES over prompts (repeats averaged); None where it cannot be told.
     """
 
-    place: Place
+    cell: CellKey
     arm: str
     method: str
     draft_model: str | None
@@ -82,7 +84,7 @@ def _arm_acceptance(
         {} if first["category"] == "all" else {first["category"]: acceptance}
     )
     return ArmAcceptance(
-        place=Place(first["workload"], first["pattern"], first["concurrency"]),
+        cell=CellKey(first["workload"], first["pattern"], first["concurrency"]),
         arm=first["arm"],
         method=first["method"],
         draft_model=first["draft_model"],
@@ -155,3 +157,62 @@ _SUMS = f"""
         1 + sum(spec_accepted_tokens) / sum(spec_drafts) AS length, avg(tpot_ms) AS tpot_ms, avg(e2e_ms) AS e2e_ms
     FROM ({_TOLD}) GROUP BY GROUPING SETS ((cell, category), (cell, prompt_id)) ORDER BY cell, category
 """  # noqa: S608 - no user's text is in it
+
+
+@dataclass(frozen=True)
+class Origin:
+    """When and where one moment was measured, and by which version of the engine."""
+
+    started_at: datetime
+    job_id: str
+    hardware: str
+    engine_version: str | None
+
+
+@dataclass(frozen=True)
+class History:
+    """All valid runs of the same cell (`cell_id`), oldest first, and what the rule says of each."""
+
+    cell: CellKey
+    arm: str
+    moments: tuple[Moment, ...]
+    sources: tuple[Origin, ...]
+
+    @property
+    def changes(self) -> tuple[tuple[Moment, Origin], ...]:
+        pairs = zip(self.moments, self.sources, strict=True)
+        return tuple((moment, source) for moment, source in pairs if moment.state == "changed")
+
+
+def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
+    """Of each speculating arm at each place of the study, by acceptance length."""
+    found: dict[str, list[Row]] = {}
+    for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
+        found.setdefault(row["cell"], []).append(row)
+    made = [_history(rows) for rows in found.values()]
+    return sorted(made, key=lambda each: (each.cell.workload, each.cell.concurrency, each.cell.pattern, each.arm))
+
+
+def _history(rows: list[Row]) -> History:
+    """Of the same cell; the place and arm are those by which the study names it."""
+    here = next(row for row in rows if row["is_here"])
+    return History(
+        cell=CellKey(here["workload"], here["pattern"], here["concurrency"]),
+        arm=here["arm"],
+        moments=drift([(row["run_id"], row["acceptance_length"]) for row in rows]),
+        sources=tuple(Origin(row["started_at"], row["job_id"], row["hardware"], row["engine_version"]) for row in rows),
+    )
+
+
+#: Runs from before there were cell ids are the same cell when all that they tell of it is the same.
+_HISTORIES = """
+    WITH keyed AS (
+        SELECT coalesce(cell_id, concat_ws('/', target, arm, method, draft_model, num_speculative_tokens, dataset,
+                category, input_tokens, requested_output_tokens, pattern, temperature, top_p, endpoint)) AS cell,
+            workload_label AS workload, pattern, concurrency, arm, run_id, job_id, hardware, engine_version,
+            started_at, acceptance_length, job_id IN (SELECT unnest(?)) AS is_here
+        FROM valid_latest_runs WHERE acceptance_length IS NOT NULL AND origin = 'measured'
+    )
+    SELECT * FROM keyed WHERE cell IN (SELECT cell FROM keyed WHERE is_here)
+    ORDER BY started_at, run_id
+"""

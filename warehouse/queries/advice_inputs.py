@@ -1,4 +1,4 @@
-"""What advice stands on: each speculating arm against the baseline, with its acceptance, and those that did not run."""
+"""What advice is based on: each speculating arm against the baseline, its runs, and the arms that failed."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import fields
 import duckdb
 
 from lab.advice import Failed, Figures, Measured
+from lab.advice.prediction import SpeculatedRun
 from warehouse.queries.comparisons import Pair, StudyComparison
 from warehouse.queries.paired_runs import Row, dicts
 
@@ -34,13 +35,13 @@ _FAILED = """
 """
 
 
-def measured_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
+def measured_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
     """The speculating arms of a comparison by throughput, at each place; of valid runs, as the comparison is."""
     pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
     return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 
 
-def failed_of(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Failed]:
+def failed_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Failed]:
     """The speculating arms of its jobs that did not run, by place."""
     rows = dicts(con, _FAILED, [list(found.jobs)])
     return [Failed(**row | {"run_ids": tuple(row["run_ids"])}) for row in rows]
@@ -68,8 +69,8 @@ def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
     ids = tuple(run.run_id for run in candidate.runs)
     ours, theirs = pooled
     return Measured(
-        workload=pair.place.workload,
-        concurrency=pair.place.concurrency,
+        workload=pair.cell.workload,
+        concurrency=pair.cell.concurrency,
         arm=candidate.arm,
         method=candidate.method or "",
         gamma=candidate.num_speculative_tokens or 0,
@@ -81,8 +82,41 @@ def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
         acceptance_length=ours["length"],
         output_tokens=ours["output_tokens"],
         more_repeats=pair.verdict.more_repeats,
-        pattern=pair.place.pattern,
+        pattern=pair.cell.pattern,
         own=_figures(ours),
         baseline=_figures(theirs),
         run_ids=ids + tuple(run.run_id for run in pair.baseline.runs),
     )
+
+
+_ACCEPTANCE = """
+    SELECT run_id, acceptance_length, acceptance_per_position[1] AS first_position
+    FROM run_metrics WHERE run_id IN (SELECT unnest(?))
+"""
+
+
+def speculated_runs(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[SpeculatedRun]:
+    """Of a comparison by throughput, in the order of its pairs and repeats."""
+    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
+    ids = [run.run_id for pair in pairs for run in pair.candidate.runs]
+    accepted = {row["run_id"]: row for row in dicts(con, _ACCEPTANCE, [ids])}
+    return [run for pair in pairs for run in _runs(pair, accepted)]
+
+
+def _runs(pair: Pair, accepted: dict[str, Row]) -> list[SpeculatedRun]:
+    base = {run.block: run.value for run in pair.baseline.runs}
+    return [
+        SpeculatedRun(
+            run_id=run.run_id,
+            workload=pair.cell.workload,
+            pattern=pair.cell.pattern,
+            concurrency=pair.cell.concurrency,
+            arm=pair.candidate.arm,
+            method=pair.candidate.method or "",
+            gamma=pair.candidate.num_speculative_tokens or 0,
+            first_position=accepted[run.run_id]["first_position"],
+            acceptance_length=accepted[run.run_id]["acceptance_length"],
+            speedup=run.value / before if run.value and (before := base.get(run.block)) else None,
+        )
+        for run in pair.candidate.runs
+    ]

@@ -19,8 +19,8 @@ from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, SHORT_NAMES, better
 from warehouse.queries import paired_runs
-from warehouse.queries.cost_metrics import COSTS, arm_costs
-from warehouse.queries.paired_runs import ArmRuns, Place
+from warehouse.queries.paired_runs import ArmRuns, CellKey
+from warehouse.queries.prices import COSTS, arm_costs
 
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
 
@@ -29,7 +29,7 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 class Pair:
     """A candidate against the baseline at one place; the verdict is corrected for all pairs of the study."""
 
-    place: Place
+    cell: CellKey
     baseline: ArmRuns
     candidate: ArmRuns
     comparison: Comparison
@@ -64,14 +64,14 @@ def compare_study(
     metric = _full_name(metric)
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
-    base = {each.place: each for each in arms if each.arm == name}
-    there = [(base[each.place], each) for each in arms if each.arm != name and each.place in base]
+    base = {each.cell: each for each in arms if each.arm == name}
+    there = [(base[each.cell], each) for each in arms if each.arm != name and each.cell in base]
     alone = any(len(_blocks(one) & _blocks(other)) < 2 for one, other in there)
     noise = _noise(con, jobs, metric) if alone else None
     found = [_compare(one, other, metric, noise) for one, other in there]
     judged = verdicts(found, margin)
     pairs = [
-        Pair(other.place, one, other, comparison, verdict)
+        Pair(other.cell, one, other, comparison, verdict)
         for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
     ]
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit)
@@ -108,8 +108,8 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
     for pair in found.pairs:
         gain = pair.comparison.gain
         if gain is not None:
-            points = lines.setdefault((pair.candidate.arm, pair.place.workload), [])
-            points.append(Point(pair.place.concurrency, gain))
+            points = lines.setdefault((pair.candidate.arm, pair.cell.workload), [])
+            points.append(Point(pair.cell.concurrency, gain))
     return {
         line: break_even(points)
         for line, points in lines.items()
@@ -121,7 +121,7 @@ def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[t
     """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
     runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
-    places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.place)]
+    places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.cell)]
     return [each for pairs in places for each in _agreements(con, pairs, sampled)]
 
 

@@ -1,8 +1,9 @@
-"""What each arm of a study costs at each place, by the study's own price or by the price book."""
+"""What each arm of a study costs in each cell, and the cheapest arm that meets the study's SLO."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -10,8 +11,9 @@ import duckdb
 from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
+from lab.study import Slo
 from warehouse.queries.comparisons import compare_study
-from warehouse.queries.paired_runs import Place, Row, dicts, jobs_of
+from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
 #: Each window carries its part of the start of the engine that it was measured on, by its length.
@@ -37,7 +39,7 @@ _RUNS = """
 class ArmCost:
     """One arm at one place, means over its repeats; amounts are in `currency`. None where something is unknown."""
 
-    place: Place
+    cell: CellKey
     arm: str
     is_baseline: bool
     hardware: str
@@ -72,16 +74,16 @@ def study_costs(
     priced = prices(con, price_usd_per_hour, utilisation)
     found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
     compared = compare_study(con, study)
-    base = {each.place: each for each in found if each.arm == compared.baseline}
-    ratios = {(pair.place, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
-    return [_with_saving(each, base.get(each.place), ratios.get((each.place, each.arm))) for each in found]
+    base = {each.cell: each for each in found if each.arm == compared.baseline}
+    ratios = {(pair.cell, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
+    return [_with_saving(each, base.get(each.cell), ratios.get((each.cell, each.arm))) for each in found]
 
 
 def _cost(row: Row, price: Price) -> ArmCost:
     per_hour, energy_j = price.per_hour, row["energy_j_per_output_token"]
     windows = [Window(s, n) for s, n in zip(row["durations_s"], row["tokens"], strict=True) if s and n]
     return ArmCost(
-        place=Place(row["workload"], row["pattern"], row["concurrency"]),
+        cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
         arm=row["arm"],
         is_baseline=bool(row["is_baseline"]),
         hardware=row["hardware"],
@@ -103,7 +105,7 @@ def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
     peaks: dict[tuple[str, str], ArmCost] = {}
     for each in sorted(costs, key=lambda each: each.per_million_output_tokens or math.inf):
         if each.per_million_output_tokens is not None:
-            peaks.setdefault((each.arm, each.place.workload), each)
+            peaks.setdefault((each.arm, each.cell.workload), each)
     return [replace(each, at_peak=any(each is peak for peak in peaks.values())) for each in costs]
 
 
@@ -114,3 +116,35 @@ def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) ->
     prices = each.price_per_hour / base.price_per_hour
     low, high = (None if bound is None else cost.saving(bound, prices) for bound in (ratio.low, ratio.high))
     return replace(each, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)
+
+
+#: A run counts as keeping the SLO where at least this share of its requests did.
+SLO_SHARE = 0.99
+#: What a count of requests is off by in floating point.
+_TINY = 1e-9
+_SLO = "SELECT any_value(slo_json) FROM runs WHERE job_id IN (SELECT unnest(?)) AND slo_json IS NOT NULL"
+
+
+def slo_of(con: duckdb.DuckDBPyConnection, study: str) -> Slo | None:
+    """None where no bound was given. Raises QueryError for a study that is not there."""
+    ((found,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
+    slo = Slo() if found is None else Slo.model_validate_json(found)
+    return None if slo == Slo() else slo
+
+
+def meets_slo(each: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
+    """Whether so many of its requests kept every bound; None where that is unknown."""
+    return None if each.within_slo is None else each.within_slo >= least_share - _TINY
+
+
+def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[str, ArmCost | None]:
+    """By workload: the arm and load of the least cost per million output tokens of those that keep the SLO; None where
+    none does. Costs in several currencies are not compared: there is no cheapest then.
+    """
+    found: dict[str, ArmCost | None] = {each.cell.workload: None for each in costs}
+    if len({each.currency for each in costs}) > 1:
+        return found
+    for each in sorted(costs, key=lambda each: each.per_million_output_tokens or 0.0, reverse=True):
+        if each.per_million_output_tokens is not None and meets_slo(each, least_share):
+            found[each.cell.workload] = each
+    return found

@@ -17,7 +17,7 @@ from lab.comparison.requests import follows
 from lab.comparison.samples import Requests, RunSample
 from lab.cost import Price
 from lab.errors import UserError
-from warehouse.queries.paired_runs import Place, Row, dicts
+from warehouse.queries.paired_runs import CellKey, Row, dicts
 from warehouse.queries.prices import Prices, prices
 from warehouse.schema import prompt_latency_columns
 
@@ -38,7 +38,7 @@ class Headline:
     study_name: str
     hardware: str | None
     arm: str
-    place: Place
+    cell: CellKey
     ratio: Interval
     repeats: int
     cells: int
@@ -63,7 +63,7 @@ def _headline(row: Row, requests: Mapping[str, Requests], price: Price | None) -
     per_hour = None if price is None else price.per_hour
     per_million = cost.per_million_tokens(per_hour, row["output_tok_per_s"])
     return Headline(
-        place=Place(row["workload"], row["pattern"], row["concurrency"]),
+        cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
         ratio=_ratio(row, requests),
         cost=per_million,
         currency=None if price is None else price.currency,

@@ -27,7 +27,7 @@ _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", 
 
 
 @dataclass(frozen=True, order=True)
-class Place:
+class CellKey:
     """What two arms are compared at: the same prompts under the same load."""
 
     workload: str
@@ -39,7 +39,7 @@ class Place:
 class ArmRuns:
     """An arm's runs at one place."""
 
-    place: Place
+    cell: CellKey
     arm: str
     is_baseline: bool
     method: str | None
@@ -75,19 +75,19 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     """
     rows = dicts(con, _RUNS.format(metric=_known(metric)), [list(jobs)])
     requests = _requests(con, rows, metric)
-    found: dict[tuple[Place, str], list[Row]] = {}
+    found: dict[tuple[CellKey, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((Place(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
+        found.setdefault((CellKey(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
     return [_arm_runs(place, there, requests) for (place, _), there in found.items()]
 
 
-def _arm_runs(place: Place, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
+def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
     about = {name: rows[0][name] for name in _ABOUT}
     runs = [
         RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests.get(row["run_id"]))
         for row in rows
     ]
-    return ArmRuns(place=place, runs=tuple(runs), **about)
+    return ArmRuns(cell=cell, runs=tuple(runs), **about)
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:

@@ -62,11 +62,11 @@ def arm_tables(
 def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:
     candidate = pair.candidate
     values = {
-        "workload": pair.place.workload,
+        "workload": pair.cell.workload,
         "dataset": datasets[candidate.runs[0].run_id],
         "category": candidate.category or "all",
-        "load": pair.place.pattern,
-        "concurrency": str(pair.place.concurrency),
+        "load": pair.cell.pattern,
+        "concurrency": str(pair.cell.concurrency),
     }
     return values[name]
 

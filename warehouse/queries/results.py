@@ -160,26 +160,6 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     )
 
 
-def histogram_counts(con: duckdb.DuckDBPyConnection, job_id: str, latency: str) -> pd.DataFrame:
-    """arm, category, concurrency, bucket, count: each arm's histogram of one of `LATENCIES`, repeats pooled.
-
-    Percentiles of it: `lab.metrics.histogram.quantile`.
-    """
-    return frame(
-        con,
-        """
-        SELECT arm, category, concurrency, bucket, sum(count)::BIGINT AS count
-        FROM histograms JOIN runs USING (run_id) WHERE job_id = ? AND metric = ? GROUP BY ALL ORDER BY ALL
-        """,
-        [job_id, latency],
-    )
-
-
-def same_cell(con: duckdb.DuckDBPyConnection, cell_id: str) -> pd.DataFrame:
-    """All columns of the view `results`: every run of this cell, in whatever study, oldest first."""
-    return frame(con, "SELECT * FROM results WHERE cell_id = ? ORDER BY started_at, run_id", [cell_id])
-
-
 def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
     """All columns of the table `telemetry`: one row a second of the run's measured window, in the order of time."""
     return frame(con, "SELECT * FROM telemetry WHERE run_id = ? ORDER BY t_s", [run_id])

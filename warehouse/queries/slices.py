@@ -1,10 +1,16 @@
-"""Any slice of the runs, whatever their study and origin, on a connection of `open_warehouse`."""
+"""Runs of any study and origin: filters, dimensions and numbers, as the Explore page uses them.
 
-# ruff: noqa: S608 - no user's text is in this SQL
+A dimension is a property of a run as text, the same in filters, groups and axes. No text of a user is ever part of the
+SQL: names of columns come from this module, values are parameters.
+"""
+
+# ruff: noqa: S608 - no text of a user is in this SQL
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any, Literal, get_args
 
 import duckdb
 import pandas as pd
@@ -12,10 +18,103 @@ import pandas as pd
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.catalogue import LATENCIES
-from warehouse.queries import cost_metrics
-from warehouse.queries.prices import Prices, prices
+from warehouse.queries.prices import COSTS, Prices, prices
 from warehouse.queries.results import COMPARABLE, frame
-from warehouse.queries.slice_filters import DIMENSIONS, UNKNOWN, Filters, selected, where
+
+Validity = Literal["not invalid", "valid", "invalid", "any"]
+VALIDITIES: tuple[Validity, ...] = get_args(Validity)
+UNKNOWN, NONE, CLOSED_LOOP = "unknown", "none", "closed loop"
+#: Each dimension as SQL over `results`; what is null there has a word of its own.
+DIMENSIONS: dict[str, str] = {
+    "study": "study_name || ' · ' || job_id",
+    "arm": "arm",
+    "dataset": f"coalesce(dataset, '{UNKNOWN}')",
+    "category": f"coalesce(category, '{UNKNOWN}')",
+    "load": f"coalesce(pattern, '{UNKNOWN}')",
+    "concurrency": f"coalesce(concurrency::VARCHAR, '{UNKNOWN}')",
+    "request_rate": f"CASE WHEN origin = 'published' THEN '{UNKNOWN}' "
+    f"ELSE coalesce(request_rate_rps::VARCHAR, '{CLOSED_LOOP}') END",
+    "method": f"coalesce(method, '{UNKNOWN}')",
+    "draft_model": f"coalesce(draft_model, CASE WHEN method IS NULL THEN '{UNKNOWN}' ELSE '{NONE}' END)",
+    "k": f"coalesce(num_speculative_tokens::VARCHAR, CASE WHEN method = 'none' THEN '{NONE}' ELSE '{UNKNOWN}' END)",
+    "engine": f"CASE WHEN engine IS NULL THEN '{UNKNOWN}' ELSE concat_ws(' ', engine, engine_version) END",
+    "hardware": f"coalesce(hardware, '{UNKNOWN}')",
+    "target": f"coalesce(target, '{UNKNOWN}')",
+    "origin": "origin",
+    "day": f"coalesce(strftime(started_at, '%Y-%m-%d'), '{UNKNOWN}')",
+}
+_VALID = {"not invalid": "is_valid IS NOT false", "valid": "is_valid", "invalid": "is_valid = false", "any": "true"}
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which completed runs. `chosen`: of a dimension any of these, and so for each that is named.
+
+    Runs of an origin in `beside` are there whatever their study. `begun_from` and `begun_to` are days in UTC, both
+    included; a run that does not tell when it began is outside of every range.
+    """
+
+    chosen: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    beside: tuple[str, ...] = ()
+    begun_from: date | None = None
+    begun_to: date | None = None
+    validity: Validity = "not invalid"
+
+    def without(self, name: str) -> Filters:
+        """The same without one of the filters that `active` names."""
+        if name == "validity":
+            return replace(self, validity="any")
+        if name == "from":
+            return replace(self, begun_from=None)
+        if name == "to":
+            return replace(self, begun_to=None)
+        return replace(self, chosen=tuple(pair for pair in self.chosen if pair[0] != name))
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of what narrows: dimensions, `from`, `to`, `validity`."""
+        names = [name for name, values in self.chosen if values]
+        names += ["from"] if self.begun_from else []
+        names += ["to"] if self.begun_to else []
+        return (*names, *(() if self.validity == "any" else ("validity",)))
+
+
+def _relation(filters: Filters) -> str:
+    """What the filters choose from: superseded attempts are left out wherever invalid runs are."""
+    shown = "valid_latest_runs" if filters.validity in ("not invalid", "valid") else "results"
+    return f"{shown} AS results"
+
+
+def selected(names: Iterable[str]) -> str:
+    """Dimensions as columns of a SELECT. Raises QueryError for what is none."""
+    return ", ".join(f"{DIMENSIONS[_known(name, DIMENSIONS)]} AS {name}" for name in names)
+
+
+def where(filters: Filters) -> tuple[str, list[Any]]:
+    """The condition of a WHERE and its parameters. Raises QueryError for what is no dimension or no validity."""
+    clauses = ["status = 'completed'", _VALID[_known(filters.validity, _VALID)]]
+    parameters: list[Any] = []
+    for name, values in filters.chosen:
+        if not values:
+            continue
+        clause = f"list_contains(?::VARCHAR[], {DIMENSIONS[_known(name, DIMENSIONS)]})"
+        parameters.append(list(values))
+        if name == "study" and filters.beside:
+            clause = f"({clause} OR list_contains(?::VARCHAR[], origin))"
+            parameters.append(list(filters.beside))
+        clauses.append(clause)
+    for day, clause in ((filters.begun_from, "started_at >= ?::DATE"), (filters.begun_to, "started_at < ?::DATE + 1")):
+        if day is not None:
+            clauses.append(clause)
+            parameters.append(day)
+    return " AND ".join(clauses), parameters
+
+
+def _known(name: str, known: Collection[str]) -> str:
+    if name not in known:
+        raise QueryError(f"{name!r} is no filter: use one of {', '.join(known)}")
+    return name
+
 
 #: Numbers of a run that follow from its metrics, as SQL over `results`.
 DERIVED: dict[str, str] = {
@@ -23,7 +122,7 @@ DERIVED: dict[str, str] = {
     "tok_per_s_per_gpu": "output_tok_per_s / nullif(len(gpus), 0)",
 }
 #: What `runs` can give as numbers.
-NUMBERS: tuple[str, ...] = (*COMPARABLE, *DERIVED, *cost_metrics.COSTS)
+NUMBERS: tuple[str, ...] = (*COMPARABLE, *DERIVED, *COSTS)
 #: Whose figures a run's are: the source that published it, the tool whose file was imported, or this Drafthouse.
 _SOURCE = """CASE origin WHEN 'published' THEN regexp_replace(job_id, '^published-', '')
     WHEN 'imported' THEN concat_ws(' ', tool, tool_version) ELSE 'Drafthouse' END"""
@@ -53,7 +152,7 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
     """
     if lost := [name for name in numbers if name not in NUMBERS]:
         raise QueryError(f"{', '.join(lost)}: no number of a run")
-    costs = [name for name in numbers if name in cost_metrics.COSTS]
+    costs = [name for name in numbers if name in COSTS]
     wanted = dict.fromkeys([*(name for name in numbers if name not in costs), *map(_rate, costs)])
     condition, parameters = where(filters)
     measured = ", ".join(f'{DERIVED.get(name, f"results.{name}")} AS "{name}"' for name in wanted)
@@ -62,7 +161,7 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
         f"""
         SELECT run_id, job_id, study_name, study_id, is_baseline, is_valid, repeat, started_at, {_SOURCE} AS source,
             len(results.gpus) AS gpus, {selected(DIMENSIONS)}{", " if measured else ""}{measured}
-        FROM results WHERE {condition} ORDER BY started_at NULLS FIRST, run_id
+        FROM {_relation(filters)} WHERE {condition} ORDER BY started_at NULLS FIRST, run_id
         """,
         parameters,
     )
@@ -72,11 +171,11 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
     """How many runs there are."""
     condition, parameters = where(filters)
-    found = con.execute(f"SELECT count(*) FROM results WHERE {condition}", parameters).fetchone()
+    found = con.execute(f"SELECT count(*) FROM {_relation(filters)} WHERE {condition}", parameters).fetchone()
     return int(found[0]) if found else 0
 
 
-def to_blame(con: duckdb.DuckDBPyConnection, filters: Filters) -> list[tuple[str, int]]:
+def filters_excluding_everything(con: duckdb.DuckDBPyConnection, filters: Filters) -> list[tuple[str, int]]:
     """Where nothing matches: each filter without which something would, and how many runs."""
     found = [(name, count(con, filters.without(name))) for name in filters.active]
     return [(name, runs) for name, runs in found if runs]
@@ -92,11 +191,11 @@ def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: S
     return frame(
         con,
         f"""
-        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM results WHERE {condition})
+        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM {_relation(filters)} WHERE {condition})
         SELECT {", ".join(by)}, bucket, sum(count)::BIGINT AS count
         FROM histograms JOIN chosen USING (run_id) WHERE metric = ? GROUP BY ALL ORDER BY ALL
         """,
-        [*parameters, _known(latency)],
+        [*parameters, _known_latency(latency)],
     )
 
 
@@ -106,11 +205,11 @@ def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, 
     return frame(
         con,
         f"""
-        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM results WHERE {condition})
+        WITH chosen AS MATERIALIZED (SELECT run_id, {selected(by)} FROM {_relation(filters)} WHERE {condition})
         SELECT {", ".join(by)}, count(*) AS runs FROM chosen
         WHERE run_id IN (SELECT run_id FROM histograms WHERE metric = ?) GROUP BY ALL ORDER BY ALL
         """,
-        [*parameters, _known(latency)],
+        [*parameters, _known_latency(latency)],
     )
 
 
@@ -126,14 +225,14 @@ def arms(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     )
 
 
-def _known(latency: str) -> str:
+def _known_latency(latency: str) -> str:
     if latency not in LATENCIES:
         raise QueryError(f"{latency!r} is no latency: use one of {', '.join(LATENCIES)}")
     return latency
 
 
 def _rate(cost: str) -> str:
-    return cost_metrics.COSTS[cost].rate
+    return COSTS[cost].rate
 
 
 def _with_costs(con: duckdb.DuckDBPyConnection, found: pd.DataFrame, costs: Sequence[str]) -> pd.DataFrame:
@@ -158,7 +257,7 @@ def _price(book: Prices, hardware: str, study_id: str, day: str) -> Price | None
 
 
 def _costs(name: str, priced: Sequence[Price | None], rates: pd.Series) -> pd.Series:
-    formula = cost_metrics.COSTS[name].formula
+    formula = COSTS[name].formula
     pairs = zip(priced, rates, strict=True)
     found = [None if price is None or pd.isna(rate) else formula(price.per_hour, float(rate)) for price, rate in pairs]
     return pd.Series(found, index=rates.index, dtype=float)

@@ -56,9 +56,9 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     more = pair.verdict.more_repeats
     return {
         "arm": pair.candidate.arm,
-        "workload": pair.place.workload,
-        "pattern": pair.place.pattern,
-        "concurrency": pair.place.concurrency,
+        "workload": pair.cell.workload,
+        "pattern": pair.cell.pattern,
+        "concurrency": pair.cell.concurrency,
         "verdict": _SIGNS[pair.verdict.word],
         "ratio": ratio.value,
         "low": ratio.low,

@@ -262,7 +262,7 @@ def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:
 
 
 def shown(compared: StudyComparison) -> list[object]:
-    return [(pair.place, pair.comparison.ratio, pair.comparison.basis, pair.verdict) for pair in compared.pairs]
+    return [(pair.cell, pair.comparison.ratio, pair.comparison.basis, pair.verdict) for pair in compared.pairs]
 
 
 def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings) -> None:

@@ -16,8 +16,7 @@ from lab.study import Workload
 from tests.warehouse.runs import cell
 from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, Made, write
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.acceptance import ArmAcceptance, study_acceptance
-from warehouse.queries.acceptance_drift import History, histories
+from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 

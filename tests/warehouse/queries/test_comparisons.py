@@ -19,7 +19,7 @@ from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import paired_runs
 from warehouse.queries import results as queries
-from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.advice_inputs import failed_arms, measured_arms
 from warehouse.queries.comparisons import agreements, break_evens, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
@@ -141,7 +141,7 @@ def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None
 
 
 def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
-    (advice,) = advise(measured_of(con, compare_study(con, "job-1")))
+    (advice,) = advise(measured_arms(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
     assert set(advice.because[0].run_ids) >= {"drafted-0", "plain-0"}
     told = "\n".join(line.text for line in advice.because)
@@ -158,7 +158,7 @@ def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(setting
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, "job-1")
-        (advice,) = advise(measured_of(con, found), failed_of(con, found))
+        (advice,) = advise(measured_arms(con, found), failed_arms(con, found))
     assert advice.action == "do not enable"
     (line,) = advice.because  # the last attempt counts
     assert line.text == "drafted (draft_model, k = 3) failed in 1 run: ValueError: no kernel for this GPU"

@@ -47,7 +47,7 @@ def measured(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> S
 
 def costs(settings: Settings, price: float | None = 3.6) -> dict[tuple[str, str], ArmCost]:
     with open_warehouse(settings.warehouse_file) as con:
-        return {(each.arm, each.place.pattern): each for each in study_costs(con, "small", price)}
+        return {(each.arm, each.cell.pattern): each for each in study_costs(con, "small", price)}
 
 
 def test_a_cost_is_the_price_of_the_time_that_tokens_took(measured: Settings) -> None:
@@ -83,7 +83,7 @@ def test_the_peak_is_the_load_of_the_greatest_throughput(measured: Settings) -> 
 def test_a_saving_carries_the_interval_of_the_throughputs(measured: Settings) -> None:
     found = costs(measured)["drafted", "c4"]
     with open_warehouse(measured.warehouse_file) as con:
-        ratios = {pair.place.pattern: pair.comparison.ratio for pair in compare_study(con, "small").pairs}
+        ratios = {pair.cell.pattern: pair.comparison.ratio for pair in compare_study(con, "small").pairs}
     ratio = ratios["c4"]
     assert ratio is not None
     assert ratio.low is not None

@@ -40,8 +40,8 @@ def test_the_headline_is_the_best_cell_with_the_interval_of_its_comparison(setti
         pair_of_runs(settings, repeat, load="c2", pace=0.9 + 0.01 * repeat)
     (found,) = headlines_of(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        (wanted,) = [pair for pair in compare_study(con, "small").pairs if pair.place.pattern == "c2"]
-    assert (found.arm, found.place, found.repeats, found.cells) == ("drafted", wanted.place, 3, 2)
+        (wanted,) = [pair for pair in compare_study(con, "small").pairs if pair.cell.pattern == "c2"]
+    assert (found.arm, found.cell, found.repeats, found.cells) == ("drafted", wanted.cell, 3, 2)
     assert found.ratio.low is not None
     assert found.ratio == wanted.comparison.ratio
     ((rate,),) = ask(settings, "select avg(output_tok_per_s) from results where arm = 'drafted' and pattern = 'c2'")
@@ -51,11 +51,11 @@ def test_the_headline_is_the_best_cell_with_the_interval_of_its_comparison(setti
 def test_a_cell_with_repeats_goes_before_a_better_one_without(settings: Settings) -> None:
     pair_of_runs(settings, 0, load="c2", pace=0.5)
     (alone,) = headlines_of(settings)
-    assert (alone.place.pattern, alone.ratio.low, alone.repeats) == ("c2", None, 1)
+    assert (alone.cell.pattern, alone.ratio.low, alone.repeats) == ("c2", None, 1)
     for repeat in range(2):
         pair_of_runs(settings, repeat)
     (found,) = headlines_of(settings)
-    assert (found.place.pattern, found.repeats) == ("c4", 2)
+    assert (found.cell.pattern, found.repeats) == ("c4", 2)
 
 
 def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: Settings) -> None:

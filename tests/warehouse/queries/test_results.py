@@ -10,10 +10,9 @@ import duckdb
 import pytest
 
 from lab.errors import QueryError
-from lab.metrics.histogram import quantile
 from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, cell, counters, request, run_record, write_run
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, counters, request, run_record, write_run
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
@@ -199,14 +198,6 @@ def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection)
     assert set(found["run_s"]) == {2.0}
 
 
-def test_histograms_of_repeats_are_pooled(con: duckdb.DuckDBPyConnection) -> None:
-    found = queries.histogram_counts(con, "job-1", "ttft")
-    draft = found[found["arm"] == "draft"]
-    counts = dict(zip(draft["bucket"].tolist(), draft["count"].tolist(), strict=True))
-    assert sum(counts.values()) == 2
-    assert quantile(counts, 0.5) == pytest.approx(100, rel=0.005)
-
-
 def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with_its_own(settings: Settings) -> None:
     for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
         workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
@@ -217,20 +208,6 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
         found = queries.speedup(connection, "job-1")
     drafted = found[found["arm"] == "draft"]
     assert drafted[["input_tokens", "ratio", "paired_repeats"]].to_numpy().tolist() == [[64, 3.0, 1], [1024, 0.5, 1]]
-
-
-def test_runs_of_one_cell_are_found_in_every_study(settings: Settings) -> None:
-    for number, cell_id in enumerate(("same", "other", "same")):
-        where: dict[str, Any] = {
-            "study_id": str(number),
-            "job_id": f"job-{number}",
-            "started_at": f"2026-11-2{number}T00:00:00+00:00",
-        }
-        write_run(settings.bundles, run_id=f"run-{number}", identity=cell(cell_id), **where)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
-        assert list(queries.same_cell(connection, "same")["job_id"]) == ["job-0", "job-2"]
-        assert queries.same_cell(connection, "none").empty
 
 
 def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:

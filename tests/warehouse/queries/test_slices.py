@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.histogram import cumulative, quantile
 from lab.study import Arm, Load, Speculation, Workload
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record
+from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record, write_run
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import slices
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.slice_filters import DIMENSIONS, VALIDITIES, Filters
+from warehouse.queries.slices import DIMENSIONS, VALIDITIES, Filters
 from warehouse.settings import Settings
 
 NGRAM = Arm(name="n-gram", speculation=Speculation(method="ngram", num_speculative_tokens=5))
@@ -78,6 +79,19 @@ def sliced(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
     ingest_all(settings)
     with closing(open_warehouse(settings.warehouse_file)) as connection:
         yield connection
+
+
+def test_a_superseded_attempt_is_in_no_slice_that_leaves_out_invalid_runs(settings: Settings) -> None:
+    for attempt in range(2):
+        write_run(settings.bundles, run_id=f"attempt {attempt}", cell_key="same", attempt=attempt)
+    ingest_all(settings)
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        warehouse.execute("UPDATE verdicts SET is_valid = true")
+    measured = Filters(chosen=(("origin", ("measured",)),))
+    with closing(open_warehouse(settings.warehouse_file)) as connection:
+        assert slices.runs(connection, measured, ())["run_id"].tolist() == ["attempt 1"]
+        assert slices.pooled_runs(connection, measured, "ttft", ["arm"])["runs"].tolist() == [1]
+        assert slices.count(connection, replace(measured, validity="any")) == 2
 
 
 def everything(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
@@ -149,7 +163,7 @@ def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced
         (("study", ("small · job-0", "small · job-1")), ("arm", ("n-gram",)), ("k", ("3",))), validity="any"
     )
     assert slices.count(sliced, asked) == 0
-    assert dict(slices.to_blame(sliced, asked)) == {"arm": 4, "k": 3}
+    assert dict(slices.filters_excluding_everything(sliced, asked)) == {"arm": 4, "k": 3}
 
 
 def test_numbers_of_a_run_follow_from_its_metrics_and_what_is_unknown_is_null(

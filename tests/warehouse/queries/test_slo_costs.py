@@ -8,13 +8,12 @@ from lab.study import Slo
 from tests.warehouse.studies import ROUNDS, Made, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.costs import ArmCost, study_costs
-from warehouse.queries.paired_runs import Place
-from warehouse.queries.slo_costs import cheapest, keeps, slo_of
+from warehouse.queries.costs import ArmCost, cheapest, meets_slo, slo_of, study_costs
+from warehouse.queries.paired_runs import CellKey
 from warehouse.settings import Settings
 
 COST = ArmCost(
-    place=Place("w", "c1", 1),
+    cell=CellKey("w", "c1", 1),
     arm="a",
     is_baseline=False,
     hardware="H200",
@@ -58,12 +57,12 @@ def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
         (found,) = study_costs(con, "small", 3.6)
         assert slo_of(con, "small") is None
     assert found.within_slo is None
-    assert keeps(found) is None
-    assert cheapest([found]) == {found.place.workload: None}
+    assert meets_slo(found) is None
+    assert cheapest([found]) == {found.cell.workload: None}
 
 
 def test_the_cheapest_of_several_loads_keeps_as_large_a_share_as_is_asked_for() -> None:
-    slack = replace(COST, place=Place("w", "c8", 8), per_million_output_tokens=2.0, within_slo=0.96)
+    slack = replace(COST, cell=CellKey("w", "c8", 8), per_million_output_tokens=2.0, within_slo=0.96)
     assert cheapest([COST, slack], 0.99) == {"w": COST}
     assert cheapest([COST, slack], 0.95) == {"w": slack}
     assert cheapest([replace(COST, per_million_output_tokens=None), slack]) == {"w": None}

@@ -20,7 +20,7 @@ from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.paired_runs import Place
+from warehouse.queries.paired_runs import CellKey
 from warehouse.settings import Settings
 from webapp.charts import cost
 from webapp.pages.cost import cards, price_book_form, selection
@@ -166,7 +166,7 @@ def test_axes_hold_every_point_interval_and_zero() -> None:
     assert all(low <= tick <= high for tick in cost.ticks((low, high)))
     assert 2 <= len(cost.ticks((low, high))) <= 7
     assert len(cost.ticks((1.02, 1.09))) <= 7
-    saved = [replace(COST, place=Place("w", "c1", 1), saving=0.2, saving_low=-0.1, saving_high=0.4)]
+    saved = [replace(COST, cell=CellKey("w", "c1", 1), saving=0.2, saving_low=-0.1, saving_high=0.4)]
     low, high = cost.saving_domain(rows(saved, 0.99))
     assert low < -0.1
     assert high > 0.4

@@ -11,10 +11,9 @@ from lab.advice import Advice, Failed, Measured, advise
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from lab.study import Study
 from lab.study.follow_up import next_study
-from warehouse.queries.advice_inputs import failed_of, measured_of
+from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import StudyComparison
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.speculated_runs import speculated_runs
 from webapp.shared import published_data
 
 THROUGHPUT = "output_tok_per_s"
@@ -48,5 +47,5 @@ def _read(
 ) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
     del publication, job_id
     with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
-        measured, failed = measured_of(connection, _compared), failed_of(connection, _compared)
+        measured, failed = measured_arms(connection, _compared), failed_arms(connection, _compared)
         return measured, failed, speculated_runs(connection, _compared)

@@ -69,9 +69,9 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
     rows = [
         {
             "arm": pair.candidate.arm,
-            "workload": pair.place.workload,
-            "pattern": pair.place.pattern,
-            "concurrency": pair.place.concurrency,
+            "workload": pair.cell.workload,
+            "pattern": pair.cell.pattern,
+            "concurrency": pair.cell.concurrency,
             **_interval(pair.comparison),
             "verdict": pair.verdict.word,
             "basis": pair.comparison.basis,

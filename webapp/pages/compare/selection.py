@@ -37,7 +37,7 @@ class Choice:
     @property
     def here(self) -> tuple[Pair, ...]:
         """The pairs at the chosen workload and load."""
-        return tuple(p for p in self.pairs if (p.place.workload, p.place.pattern) == (self.workload, self.load))
+        return tuple(p for p in self.pairs if (p.cell.workload, p.cell.pattern) == (self.workload, self.load))
 
 
 def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
@@ -76,9 +76,9 @@ def candidates(found: StudyComparison) -> list[str]:
 
 
 def workloads(found: StudyComparison, arms: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(pair.place.workload for pair in found.pairs if pair.candidate.arm in arms))
+    return list(dict.fromkeys(pair.cell.workload for pair in found.pairs if pair.candidate.arm in arms))
 
 
 def loads(found: StudyComparison, arms: Sequence[str], workload: str) -> list[str]:
-    there = (pair for pair in found.pairs if pair.candidate.arm in arms and pair.place.workload == workload)
-    return list(dict.fromkeys(pair.place.pattern for pair in there))
+    there = (pair for pair in found.pairs if pair.candidate.arm in arms and pair.cell.workload == workload)
+    return list(dict.fromkeys(pair.cell.pattern for pair in there))

@@ -69,4 +69,4 @@ def energy_card(costs: Sequence[ArmCost]) -> Card:
 
 
 def where(each: ArmCost) -> str:
-    return f"{each.arm}, {each.place.workload}, concurrency {each.place.concurrency}"
+    return f"{each.arm}, {each.cell.workload}, concurrency {each.cell.concurrency}"

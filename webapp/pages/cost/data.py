@@ -12,7 +12,6 @@ from lab.study import Slo
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
 from warehouse.queries import costs as study_costs
-from warehouse.queries import slo_costs
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost
 from webapp.shared import published_data
@@ -49,7 +48,7 @@ def slo(job_id: str) -> Slo | None:
 def _slo(publication: published_data.Publication, job_id: str) -> Slo | None:
     del publication
     with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
-        return slo_costs.slo_of(connection, job_id)
+        return study_costs.slo_of(connection, job_id)
 
 
 def entries() -> list[Entry]:

@@ -8,8 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import UnknownPriceError, UserError
-from warehouse.queries.costs import ArmCost
-from warehouse.queries.slo_costs import cheapest
+from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import cards, figures, selection, tables
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost.selection import Choice

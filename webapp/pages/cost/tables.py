@@ -10,8 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.study import Slo
-from warehouse.queries.costs import ArmCost
-from warehouse.queries.slo_costs import keeps
+from warehouse.queries.costs import ArmCost, meets_slo
 from webapp.pages.cost.selection import MEASURES
 
 _WHERE = ["arm", "workload", "concurrency"]
@@ -29,9 +28,9 @@ def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
 
 
 def _row(each: ArmCost, least_share: float) -> dict[str, Any]:
-    place, values = asdict(each.place), asdict(each)
-    del values["place"]
-    return place | values | {"category": place["workload"], "meets_slo": _MEETS[keeps(each, least_share)]}
+    cell, values = asdict(each.cell), asdict(each)
+    del values["cell"]
+    return cell | values | {"category": cell["workload"], "meets_slo": _MEETS[meets_slo(each, least_share)]}
 
 
 def currencies(costs: Sequence[ArmCost]) -> list[str]:
@@ -60,8 +59,8 @@ def _cheapest_row(workload: str, each: ArmCost | None) -> dict[str, Any]:
     return {
         "workload": workload,
         "arm": each.arm,
-        "pattern": each.place.pattern,
-        "concurrency": each.place.concurrency,
+        "pattern": each.cell.pattern,
+        "concurrency": each.cell.concurrency,
         "per_million_output_tokens": each.per_million_output_tokens,
         "within_slo": None if each.within_slo is None else 100 * each.within_slo,
         "saving": None if each.saving is None else 100 * each.saving,

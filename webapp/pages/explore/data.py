@@ -6,7 +6,7 @@ import duckdb
 import pandas as pd
 
 from warehouse.queries import slices
-from warehouse.queries.slice_filters import Filters
+from warehouse.queries.slices import Filters
 from webapp.charts.explore.series import Order
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query, with_warehouse
@@ -18,7 +18,7 @@ _MAX_POOLS = 16
 #: dimension, value, runs, begun.
 options = published_query(1)(slices.options)
 runs = published_query(_MAX_SLICES)(slices.runs)
-to_blame = with_warehouse(slices.to_blame)
+filters_excluding_everything = with_warehouse(slices.filters_excluding_everything)
 _arms = published_query(_MAX_SLICES)(slices.arms)
 
 

@@ -65,7 +65,7 @@ def show_nothing(view: Selection) -> None:
     """An empty state that names the filters which exclude every run."""
     with st.container(border=True, horizontal_alignment="center"):
         st.subheader("No run matches", anchor=False, text_alignment="center")
-        blamed = explore_data.to_blame(view.filters)
+        blamed = explore_data.filters_excluding_everything(view.filters)
         if blamed:
             words = "; ".join(f"without the filter on {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
             st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")

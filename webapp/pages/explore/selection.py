@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, TypeVar, get_args
 
-from warehouse.queries.slice_filters import VALIDITIES, Filters, Validity
+from warehouse.queries.slices import VALIDITIES, Filters, Validity
 from webapp.charts.explore.axes import BEGUN, COST, DIMENSIONS, LATENCIES, NUMBERS, PER_GPU, PER_USER, Axis
 from webapp.shared import url_params
 
