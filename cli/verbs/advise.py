@@ -42,8 +42,8 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     for one in advice:
         which = f" {one.arm} (k = {one.gamma})" if one.arm else ""
         print(f"{one.workload}, {one.pattern} (concurrency {one.concurrency}): {one.action}{which}")
-        for line in one.because:
-            print(f"  {line.sureness}: {line.text}")
+        for line in one.reasons:
+            print(f"  {line.basis}: {line.text}")
     if advice:
         _show_predictions(predicted)
     else:

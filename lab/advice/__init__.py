@@ -4,19 +4,19 @@ Two published sources are rules here: a checklist of practice and a tuning proce
 What was measured wins over every rule: they only say what to expect and what to try.
 """
 
-from lab.advice.measured import Action, Advice, Failed, Figures, Line, Measured, Outcome, Sureness
-from lab.advice.tuning import FIRST_GAMMA
+from lab.advice.measured import Action, Advice, Basis, Failed, Figures, Measured, Outcome, Reason
+from lab.advice.rules import FIRST_GAMMA
 from lab.advice.verdict import advise
 
 __all__ = [
     "FIRST_GAMMA",
     "Action",
     "Advice",
+    "Basis",
     "Failed",
     "Figures",
-    "Line",
     "Measured",
     "Outcome",
-    "Sureness",
+    "Reason",
     "advise",
 ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Outcome = Literal["faster", "slower", "no difference", "not enough data"]
-Sureness = Literal["measured", "expected", "rule of thumb"]
+Basis = Literal["measured", "expected", "rule of thumb"]
 Action = Literal["enable", "do not enable", "measure this next"]
 
 
@@ -58,11 +58,11 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Line:
+class Reason:
     """A reason: what it says, how sure that is, and the runs it stands on."""
 
     text: str
-    sureness: Sureness
+    basis: Basis
     run_ids: tuple[str, ...] = ()
 
 
@@ -75,5 +75,5 @@ class Advice:
     action: Action
     arm: str | None  # to enable, or to measure
     gamma: int | None
-    because: tuple[Line, ...]
+    reasons: tuple[Reason, ...]
     pattern: str = ""

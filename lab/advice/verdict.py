@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lab.advice import theory
-from lab.advice.checklist import checklist, unsupported
-from lab.advice.measured import Action, Advice, Failed, Line, Measured
-from lab.advice.tuning import tuning
+from lab.advice.measured import Action, Advice, Failed, Measured, Reason
+from lab.advice.rules import checklist, tuning, unsupported
 
 #: A measured speed-up this far below what its acceptance length allows has lost the rest to verification.
 _FAR_BELOW = 0.75
@@ -33,7 +32,7 @@ def _place(one: Measured | Failed) -> _Place:
     return (one.workload, one.concurrency, one.pattern)
 
 
-def _verdict(place: _Place, there: list[Measured], failures: list[Line]) -> Advice:
+def _verdict(place: _Place, there: list[Measured], failures: list[Reason]) -> Advice:
     """The fastest arm that is surely faster; else the one that could still turn out so; else none."""
     faster = [one for one in there if one.outcome == "faster"]
     open_ = [one for one in there if one.outcome == "not enough data"]
@@ -47,7 +46,7 @@ def _verdict(place: _Place, there: list[Measured], failures: list[Line]) -> Advi
     return Advice(workload, concurrency, "do not enable", None, None, (*reasons, *rules, *failures), pattern)
 
 
-def _advice(action: Action, one: Measured, failures: Sequence[Line]) -> Advice:
+def _advice(action: Action, one: Measured, failures: Sequence[Reason]) -> Advice:
     lines = (_evidence(one), *_prediction(one), *tuning(one), *checklist(one), *failures)
     return Advice(one.workload, one.concurrency, action, one.arm, one.gamma, lines, one.pattern)
 
@@ -56,12 +55,12 @@ def _speed(one: Measured) -> float:
     return one.speedup if one.speedup is not None else 0.0
 
 
-def _evidence(one: Measured) -> Line:
+def _evidence(one: Measured) -> Reason:
     said = f"{one.arm} (k = {one.gamma}) is {_words(one)}"
     if one.outcome == "not enough data":
         needed = f"about {one.more_repeats} more repeats would decide" if one.more_repeats else "add repeats"
         said += f"; {needed}"
-    return Line(said, "measured", one.run_ids)
+    return Reason(said, "measured", one.run_ids)
 
 
 def _words(one: Measured) -> str:
@@ -77,7 +76,7 @@ def _words(one: Measured) -> str:
     return f"{verdicts[one.outcome]}: {one.speedup:.2f} times its throughput{interval}"
 
 
-def _prediction(one: Measured) -> Iterator[Line]:
+def _prediction(one: Measured) -> Iterator[Reason]:
     """What its acceptance length allows when drafting is free, beside what was seen."""
     if one.acceptance_length is None or one.speedup is None:
         return
@@ -88,4 +87,4 @@ def _prediction(one: Measured) -> Iterator[Line]:
         said += (
             f"; the rest went into drafting and verifying, as if each drafted token cost {cost:.2f} of a target step"
         )
-    yield Line(said, "expected", one.run_ids)
+    yield Reason(said, "expected", one.run_ids)

@@ -8,7 +8,9 @@ variance of the number. Hampel 1974, doi:10.1080/01621459.1974.10482962.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -16,6 +18,31 @@ from scipy import stats
 from lab.comparison.samples import Array
 
 Influence = Callable[[Array], tuple[Array, Array]]
+
+_LATENCY = re.compile(r"(ttft|tpot|e2e)_(mean|p(\d+))_ms")
+#: In a closed loop, requests in flight / mean E2E latency is requests per second (Little 1961), so these follow it.
+_THROUGHPUT = {"output_tok_per_s", "total_tok_per_s", "request_per_s"}
+
+
+@dataclass(frozen=True)
+class Follows:
+    """`column` of the view `requests`; `influence` says how the run's number comes from it."""
+
+    column: str
+    influence: Influence
+
+
+def follows(metric: str, *, closed_loop: bool) -> Follows | None:
+    """None where nothing of single requests is known to move it: those are compared over repeats alone.
+
+    ITL and ICL have many values a request and are not paired by prompt.
+    """
+    if found := _LATENCY.fullmatch(metric):
+        q = found[3]
+        return Follows(f"{found[1]}_ms", mean if q is None else percentile(int(q) / 100))
+    if closed_loop and (metric in _THROUGHPUT or metric.startswith("cost")):
+        return Follows("e2e_ms", mean)
+    return None
 
 
 def mean(requests: Array) -> tuple[Array, Array]:

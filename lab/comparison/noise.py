@@ -27,11 +27,6 @@ class RunNoise:
     source: str
 
 
-def stated(sd_log: float) -> RunNoise:
-    """Noise that somebody vouches for. Claims at one repeat are as good as this figure."""
-    return RunNoise(sd_log, math.inf, f"a stated run-to-run variation of {sd_log:.1%}")
-
-
 def from_history(cells: Sequence[Sequence[float]]) -> RunNoise | None:
     """Of one metric on one machine: each of `cells` holds its repeats' values. None where that is too little.
 

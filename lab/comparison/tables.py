@@ -37,13 +37,6 @@ class RatioTable:
     gmean: float | None
 
 
-def ratio_table(
-    comparisons: Mapping[tuple[str, str], Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
-) -> RatioTable:
-    """Rows and columns in the order in which they first come."""
-    return ratio_tables({"": comparisons}, margin, confidence)[""]
-
-
 def ratio_tables(
     tables: Mapping[str, Mapping[tuple[str, str], Comparison]], margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> dict[str, RatioTable]:

@@ -40,11 +40,6 @@ class Verdict:
 UNKNOWN = Verdict("not enough data", None, None, None)
 
 
-def verdict(comparison: Comparison, margin: float = MARGIN, confidence: float = CONFIDENCE) -> Verdict:
-    """Of a comparison that stands alone."""
-    return verdicts([comparison], margin, confidence)[0]
-
-
 def verdicts(
     table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> tuple[Verdict, ...]:

@@ -36,15 +36,6 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
     return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
-def merge(*histograms: Counts) -> dict[int, int]:
-    """The histogram of all values together."""
-    total: dict[int, int] = {}
-    for one in histograms:
-        for bucket, count in one.items():
-            total[bucket] = total.get(bucket, 0) + count
-    return total
-
-
 def quantile(counts: Counts, q: float) -> float | None:
     """The `q` quantile (0 to 1), linear between neighbours as numpy's is; None of nothing."""
     buckets = sorted(counts)

@@ -1,7 +1,7 @@
 """Whether a run can be believed: declared checks, and a verdict with the run's own figures."""
 
 from lab.validity.catalogue import ALL, CHECKS, STUDY_CHECKS
-from lab.validity.check import Check, Finding, Severity, StudyCheck, Unjudged
+from lab.validity.check import Check, Finding, Severity, Skipped, StudyCheck
 from lab.validity.evidence import StudyRun
 from lab.validity.verdict import Verdict, judge, judge_study
 
@@ -12,9 +12,9 @@ __all__ = [
     "Check",
     "Finding",
     "Severity",
+    "Skipped",
     "StudyCheck",
     "StudyRun",
-    "Unjudged",
     "Verdict",
     "judge",
     "judge_study",

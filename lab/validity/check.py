@@ -24,7 +24,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Unjudged:
+class Skipped:
     """A check that could not look, because something it needs is unknown. That is not the same as passing."""
 
     check: str
@@ -67,14 +67,14 @@ class Declaration:
     why: str
     advice: str
 
-    def hidden(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Unjudged | None:
+    def hidden(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Skipped | None:
         """That it cannot look where something it needs (by default all it looks at) was not recorded: a file of
         another tool tells less of a run than a measurement. Names go with their parts: load is load.max_concurrency.
         """
         unknown = tuple(unrecorded)
         for name in needs or self.looks_at:
             if any(_same_or_part(name, other) or _same_or_part(other, name) for other in unknown):
-                return Unjudged(self.name, f"{name}: not recorded")
+                return Skipped(self.name, f"{name}: not recorded")
         return None
 
     def finding(self, fired: Fired) -> Finding:
@@ -92,12 +92,12 @@ class Check(Declaration):
     look: Callable[[Evidence], Answer]
     needs: tuple[str, ...] | None = None
 
-    def judge(self, evidence: Evidence) -> Finding | Unjudged | None:
+    def judge(self, evidence: Evidence) -> Finding | Skipped | None:
         if (hidden := self.hidden(self.needs, evidence.unrecorded)) is not None:
             return hidden
         answer = self.look(evidence)
         if isinstance(answer, Missing):
-            return Unjudged(self.name, answer.what)
+            return Skipped(self.name, answer.what)
         return None if answer is None else self.finding(answer)
 
 
@@ -108,10 +108,10 @@ class StudyCheck(Declaration):
     look: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
     needs: tuple[str, ...] | None = None
 
-    def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Unjudged]:
+    def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Skipped]:
         if (hidden := self.hidden(self.needs, unrecorded)) is not None:
             return [hidden]
         return [
-            Unjudged(self.name, answer.what) if isinstance(answer, Missing) else self.finding(answer)
+            Skipped(self.name, answer.what) if isinstance(answer, Missing) else self.finding(answer)
             for answer in self.look(runs)
         ]

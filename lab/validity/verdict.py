@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lab.metrics.measure import Value
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
 from lab.validity.catalogue import CHECKS, RUN_FAILED, STUDY_CHECKS
-from lab.validity.check import Finding, Unjudged
+from lab.validity.check import Finding, Skipped
 from lab.validity.evidence import Evidence, StudyRun
 
 _WORST_FIRST = ("invalid", "warning", "note")
@@ -16,10 +16,10 @@ _WORST_FIRST = ("invalid", "warning", "note")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checks say. Findings are sorted, the gravest first; `unjudged` are checks that could not look."""
+    """What the checks say. Findings are sorted, the gravest first; `skipped` are checks that could not look."""
 
     findings: tuple[Finding, ...]
-    unjudged: tuple[Unjudged, ...]
+    skipped: tuple[Skipped, ...]
 
     @property
     def valid(self) -> bool:
@@ -61,9 +61,9 @@ def judge_study(runs: Sequence[StudyRun], unrecorded: frozenset[str] = frozenset
     return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed, unrecorded)])
 
 
-def _verdict(answers: Sequence[Finding | Unjudged]) -> Verdict:
+def _verdict(answers: Sequence[Finding | Skipped]) -> Verdict:
     findings = [answer for answer in answers if isinstance(answer, Finding)]
     return Verdict(
         findings=tuple(sorted(findings, key=lambda finding: _WORST_FIRST.index(finding.severity))),
-        unjudged=tuple(answer for answer in answers if isinstance(answer, Unjudged)),
+        skipped=tuple(answer for answer in answers if isinstance(answer, Skipped)),
     )

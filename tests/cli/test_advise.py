@@ -32,7 +32,7 @@ def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
         ("other", "c4", 4),
     ]
     assert {(one["action"], one["arm"], one["gamma"]) for one in found} == {("enable", "drafted well", 3)}
-    assert all(one["because"][0]["sureness"] == "measured" for one in found)
+    assert all(one["reasons"][0]["basis"] == "measured" for one in found)
     assert (
         "mixed.jsonl/all/64, c2 (concurrency 2): enable drafted well (k = 3)" in studied.ask("advise", "small").stdout
     )

@@ -157,4 +157,4 @@ def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_c
         if told <= {"several_tokens_a_chunk"}:
             break
     assert told <= {"several_tokens_a_chunk", "client_lag", "late_sends"}, found.verdict.findings
-    assert found.verdict.unjudged == ()
+    assert found.verdict.skipped == ()

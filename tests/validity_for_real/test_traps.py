@@ -35,15 +35,15 @@ def test_the_healthy_engine_is_told_nothing(study: dict[str, Judged]) -> None:
     verdict = study["healthy"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS, verdict.findings
     assert is_believed(verdict)
-    unjudged = {each.check for each in verdict.unjudged}
-    assert unjudged <= {"drift_within_run", "server_shared"}  # the window was too short for these
+    skipped = {each.check for each in verdict.skipped}
+    assert skipped <= {"drift_within_run", "server_shared"}  # the window was too short for these
 
 
 def test_a_healthy_server_of_somebody_else_is_told_only_that_its_settings_are_unknown(study: dict[str, Judged]) -> None:
     verdict = study["none"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS | OF_THEIRS, verdict.findings
     assert {finding.check for finding in verdict.findings} >= OF_THEIRS
-    assert {"compilation_in_window", "sampling_overridden"} <= {each.check for each in verdict.unjudged}
+    assert {"compilation_in_window", "sampling_overridden"} <= {each.check for each in verdict.skipped}
 
 
 def test_the_healthy_engine_with_a_draft_is_told_that_a_chunk_is_no_token(study: dict[str, Judged]) -> None:

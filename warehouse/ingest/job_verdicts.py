@@ -58,7 +58,7 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
     judged = {
         "job_id": job_id,
         "runs_judged": len(metrics),
-        "unjudged_checks": sorted({each.check for each in verdict.unjudged}),
+        "unjudged_checks": sorted({each.check for each in verdict.skipped}),
     }
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
     with transaction(connection):

@@ -12,9 +12,8 @@ import duckdb
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import Comparison, compare
-from lab.comparison.influence import mean
+from lab.comparison.influence import follows, mean
 from lab.comparison.noise import RunNoise, from_history
-from lab.comparison.requests import follows
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, SHORT_NAMES, better

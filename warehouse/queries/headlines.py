@@ -12,8 +12,7 @@ import duckdb
 from lab import cost
 from lab.comparison.compare import compare
 from lab.comparison.effect import Interval
-from lab.comparison.influence import mean
-from lab.comparison.requests import follows
+from lab.comparison.influence import follows, mean
 from lab.comparison.samples import Requests, RunSample
 from lab.cost import Price
 from lab.errors import UserError

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from lab.comparison.agreement import Output
-from lab.comparison.requests import follows
+from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError
 from lab.metrics.catalogue import METRICS

@@ -70,7 +70,7 @@ VERDICT_COLUMNS: tuple[Column, ...] = (
         "unjudged_checks",
         "texts",
         "checks that could not look, because something they need is unknown",
-        lambda verdict: [unjudged.check for unjudged in verdict.unjudged],
+        lambda verdict: [skipped.check for skipped in verdict.skipped],
     ),
 )
 FINDING_COLUMNS: tuple[Column, ...] = (

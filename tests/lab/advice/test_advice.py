@@ -37,7 +37,7 @@ def only_of(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> Advi
 
 
 def text(advice: Advice) -> str:
-    return "\n".join(line.text for line in advice.because)
+    return "\n".join(line.text for line in advice.reasons)
 
 
 def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
@@ -46,7 +46,7 @@ def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
     advice = only(luckier, slower, GOOD)
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "draft k=3", 3)
     assert "1.90 times its throughput (95 % interval 1.80 to 2.00)" in text(advice)
-    assert advice.because[0].run_ids == ("r1", "r2")
+    assert advice.reasons[0].run_ids == ("r1", "r2")
 
 
 def test_where_nothing_is_sure_the_most_promising_is_measured_next() -> None:
@@ -91,7 +91,7 @@ def test_a_speedup_far_below_its_acceptance_says_where_the_rest_went() -> None:
 
 def test_rules_of_the_checklist_are_marked_as_such() -> None:
     advice = only(replace(GOOD, output_tokens=12.0, acceptance_length=1.5))
-    rules = {line.text for line in advice.because if line.sureness == "rule of thumb" and not line.run_ids}
+    rules = {line.text for line in advice.reasons if line.basis == "rule of thumb" and not line.run_ids}
     assert rules == {
         "concurrency 1, under 10: a strong candidate",
         "answers of 12 tokens, under 20: marginal",
@@ -134,8 +134,8 @@ def test_engine_support_is_told_by_what_ran_and_by_what_failed_in_the_engines_wo
     advice = only_of([replace(GOOD, own=Figures(engine="vllm 0.32.0"))], [failed])
     assert advice.action == "enable"
     assert "vllm 0.32.0 ran draft_model with k = 3" in text(advice)
-    assert advice.because[-1].text == "other (eagle3, k = 3) failed in 2 runs: ValueError: not supported"
-    assert advice.because[-1].run_ids == ("r7", "r8")
+    assert advice.reasons[-1].text == "other (eagle3, k = 3) failed in 2 runs: ValueError: not supported"
+    assert advice.reasons[-1].run_ids == ("r7", "r8")
 
 
 def test_where_every_speculating_arm_failed_nothing_is_enabled_and_the_engine_says_why() -> None:
@@ -173,4 +173,4 @@ def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: li
             one.outcome for one in measured if (one.workload, one.concurrency) == (advice.workload, advice.concurrency)
         ]
         assert (advice.action == "enable") == ("faster" in there)
-        assert advice.because
+        assert advice.reasons

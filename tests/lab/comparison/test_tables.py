@@ -10,8 +10,8 @@ from scipy import stats
 
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.samples import RunSample
-from lab.comparison.tables import Arms, gmean, ratio_table, sweep
-from lab.comparison.verdict import verdict
+from lab.comparison.tables import Arms, gmean, ratio_tables, sweep
+from lab.comparison.verdict import verdicts
 
 
 def arms(baseline: list[float], candidate: list[float]) -> Arms:
@@ -29,7 +29,7 @@ _HALF = compared([10.0, 10.1, 9.9], [5.0, 5.05, 4.95])
 
 
 def test_a_table_has_a_cell_for_each_pair_that_was_measured() -> None:
-    table = ratio_table({("story", "low"): _TWICE, ("story", "high"): _HALF, ("code", "low"): _TWICE})
+    table = ratio_tables({"": {("story", "low"): _TWICE, ("story", "high"): _HALF, ("code", "low"): _TWICE}})[""]
     assert (table.rows, table.columns) == (("story", "code"), ("low", "high"))
     assert table.cells["story", "high"].verdict.word == "slower"
     assert ("code", "high") not in table.cells
@@ -38,9 +38,11 @@ def test_a_table_has_a_cell_for_each_pair_that_was_measured() -> None:
 
 
 def test_the_cells_of_a_table_are_corrected_for_each_other() -> None:
-    alone = verdict(_TWICE).p_differs
+    alone = verdicts([_TWICE])[0].p_differs
     assert alone is not None
-    assert ratio_table({("a", "x"): _TWICE, ("b", "x"): _TWICE}).cells["a", "x"].verdict.p_differs == 2 * alone
+    assert (
+        ratio_tables({"": {("a", "x"): _TWICE, ("b", "x"): _TWICE}})[""].cells["a", "x"].verdict.p_differs == 2 * alone
+    )
 
 
 def test_an_unknown_ratio_makes_the_mean_unknown() -> None:

@@ -13,12 +13,19 @@ from scipy import stats
 
 from lab.comparison import influence, noise
 from lab.comparison.compare import Comparison, compare
-from lab.comparison.requests import follows
+from lab.comparison.influence import follows
+from lab.comparison.noise import RunNoise
 from lab.comparison.samples import Requests, RunSample, pair
-from lab.comparison.verdict import holm, verdict, verdicts
+from lab.comparison.verdict import Verdict, holm, verdicts
 from lab.metrics.catalogue import better
 from lab.metrics.definition import Better
 from tests.lab.comparison.simulated import World, requests
+
+
+def verdict(comparison: Comparison) -> Verdict:
+    """The verdict on a comparison that stands alone."""
+    (alone,) = verdicts([comparison])
+    return alone
 
 
 def runs(arm: str, values: Sequence[float | None]) -> list[RunSample]:
@@ -74,7 +81,7 @@ def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
     assert found.basis == "1 repeat, with 4 cells measured 12 times before"
     assert verdict(found).word == "faster"
     assert verdict(compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", noise=known)).word != "faster"
-    stated = noise.stated(0.02)
+    stated = RunNoise(0.02, math.inf, "a figure that somebody vouches for")
     exact = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", noise=stated).ratio
     assert exact is not None
     assert exact.low == pytest.approx(1.5 * math.exp(-1.959964 * math.sqrt(2) * 0.02))

@@ -50,7 +50,7 @@ class Measured:
         """What this check found; fails where it found nothing."""
         verdict = self.judged()
         found = [finding for finding in verdict.findings if finding.check == check]
-        assert found, [*verdict.findings, *verdict.unjudged]
+        assert found, [*verdict.findings, *verdict.skipped]
         return found[0]
 
     def with_run(self, **changes: Any) -> Measured:

@@ -90,7 +90,7 @@ def test_judging_raises_nothing_and_every_check_is_named_once_at_most(
 ) -> None:
     metrics = measure(run, requests, samples)
     verdict = judge(run, requests, samples, metrics, None if log is None else log.encode())
-    named = [finding.check for finding in verdict.findings] + [each.check for each in verdict.unjudged]
+    named = [finding.check for finding in verdict.findings] + [each.check for each in verdict.skipped]
     assert len(set(named)) == len(named)
     declared = {check.name: check for check in CHECKS}
     order = ("note", "warning", "invalid")

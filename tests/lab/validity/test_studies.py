@@ -178,7 +178,7 @@ def test_every_check_of_a_study_is_provoked_above() -> None:
 
 def test_a_healthy_study_is_told_nothing() -> None:
     verdict = judge_study(with_figures(study(**config(speculative_config="SpeculativeConfig(k=3)", port="2"))))
-    assert (verdict.findings, verdict.unjudged) == ((), ())
+    assert (verdict.findings, verdict.skipped) == ((), ())
 
 
 def test_only_the_part_of_a_long_setting_that_differs_is_named() -> None:

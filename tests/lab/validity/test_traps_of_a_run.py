@@ -280,16 +280,16 @@ def test_a_check_is_silent_where_there_is_a_good_reason(check: str, why: str, ru
 def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_else() -> None:
     everything = replace(plain(), unrecorded=frozenset(name for check in CHECKS for name in check.looks_at))
     verdict = everything.judged()
-    assert {each.check for each in verdict.unjudged} == {check.name for check in CHECKS}
-    assert all(each.missing.endswith(": not recorded") for each in verdict.unjudged)
+    assert {each.check for each in verdict.skipped} == {check.name for check in CHECKS}
+    assert all(each.missing.endswith(": not recorded") for each in verdict.skipped)
     assert verdict.findings == ()
 
 
 def test_what_was_not_recorded_hides_its_parts_and_what_it_is_part_of() -> None:
     for hidden in ("load", "load.max_concurrency"):
-        unjudged = {each.check for each in replace(plain(), unrecorded=frozenset({hidden})).judged().unjudged}
-        assert {"slow_first_requests", "long_tail"} <= unjudged
-        assert "requests_failed" not in unjudged
+        skipped = {each.check for each in replace(plain(), unrecorded=frozenset({hidden})).judged().skipped}
+        assert {"slow_first_requests", "long_tail"} <= skipped
+        assert "requests_failed" not in skipped
 
 
 def test_failed_requests_that_a_file_only_counts_are_told_all_the_same() -> None:

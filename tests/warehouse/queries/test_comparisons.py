@@ -143,8 +143,8 @@ def test_outputs_that_are_the_same_agree(con: duckdb.DuckDBPyConnection) -> None
 def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnection) -> None:
     (advice,) = advise(measured_arms(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
-    assert set(advice.because[0].run_ids) >= {"drafted-0", "plain-0"}
-    told = "\n".join(line.text for line in advice.because)
+    assert set(advice.reasons[0].run_ids) >= {"drafted-0", "plain-0"}
+    told = "\n".join(line.text for line in advice.reasons)
     assert "concurrency 4 is interactive use (up to 4), where the time per token is felt: a token takes drafted" in told
     assert "the draft's memory was not measured" in told
     assert "ran draft_model with k = 3" in told
@@ -160,7 +160,7 @@ def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(setting
         found = compare_study(con, "job-1")
         (advice,) = advise(measured_arms(con, found), failed_arms(con, found))
     assert advice.action == "do not enable"
-    (line,) = advice.because  # the last attempt counts
+    (line,) = advice.reasons  # the last attempt counts
     assert line.text == "drafted (draft_model, k = 3) failed in 1 run: ValueError: no kernel for this GPU"
     assert line.run_ids == ("drafted-0-1",)
 

@@ -77,8 +77,8 @@ def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
     """says, places, where: each rule of thumb that applies, and to how many of the places."""
     found: dict[str, list[str]] = {}
     for each in advice:
-        for line in each.because:
-            if line.sureness == "rule of thumb":
+        for line in each.reasons:
+            if line.basis == "rule of thumb":
                 found.setdefault(line.text, []).append(f"{each.workload} {each.pattern}".strip())
     rows = [
         {"says": text, "places": len(set(where)), "where": ", ".join(dict.fromkeys(where))}

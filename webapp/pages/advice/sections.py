@@ -8,7 +8,7 @@ from itertools import groupby
 import streamlit as st
 
 from jobs import queue
-from lab.advice import FIRST_GAMMA, Advice, Line
+from lab.advice import FIRST_GAMMA, Advice, Reason
 from lab.errors import UserError
 from webapp.pages.advice import data as advice_data
 from webapp.pages.advice import figures as advice_figures
@@ -96,7 +96,7 @@ def show_verdicts(found: Found, job_id: str) -> None:
                 st.markdown(f"**{literal(workload)}**")
                 for each in places:
                     with st.expander(_title(each), expanded=each is found.advice[0]):
-                        for line in each.because:
+                        for line in each.reasons:
                             st.markdown(_line(line, job_id))
 
 
@@ -107,12 +107,12 @@ def _title(each: Advice) -> str:
     return f"{_ICONS[each.action]} {where} **{each.action}{which}**"
 
 
-def _line(line: Line, job_id: str) -> str:
+def _line(line: Reason, job_id: str) -> str:
     runs = list(dict.fromkeys(line.run_ids))
     links = " ".join(f"[{place}](run?job={job_id}&run={run})" for place, run in enumerate(runs[:_MOST_RUNS], start=1))
     more = f" and {len(runs) - _MOST_RUNS} more" if len(runs) > _MOST_RUNS else ""
     stands = f" :gray[:small[runs {links}{more}]]" if runs else ""
-    return f":{_COLOURS[line.sureness]}-badge[{line.sureness}] {literal(line.text)}{stands}"
+    return f":{_COLOURS[line.basis]}-badge[{line.basis}] {literal(line.text)}{stands}"
 
 
 def show_next(found: Found, job_id: str) -> None:
