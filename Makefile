@@ -8,7 +8,7 @@ HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check test bench models engine-vllm install screenshots docs clean
+.PHONY: help up demo check test mutants bench models engine-vllm install screenshots docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,6 +27,11 @@ check: install-test ## lint, types and import rules
 
 test: install-test browser engine-vllm models ## everything the tests need, then the tests, two at a time (ARGS=... for pytest; ARGS="-n 0" for one)
 	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder $(ARGS)
+
+mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part)
+	@$(RUN)/uv pip install --quiet --python $(VENV) mutmut==$$(sed -nE 's/^mutants = \["mutmut==(.*)"\]/\1/p' pyproject.toml)
+	@$(RUN)/python -m mutmut run $(ARGS)
+	@$(RUN)/python -m mutmut results
 
 bench: install engine-vllm models ## measure Drafthouse against vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
@@ -51,7 +56,7 @@ $(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json m
 	@touch $@
 
 clean: ## remove environments; measurements in the home stay
-	rm -rf $(VENV) $(ENGINES_DIR)
+	rm -rf $(VENV) $(ENGINES_DIR) mutants
 
 $(VENV)/bin/uv:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Drafthouse needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1): install it, or say which with make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
