@@ -1,7 +1,7 @@
-"""The only reader of the environment and of drafthouse.toml.
+"""Settings, read from the environment and drafthouse.toml by this module alone.
 
 Every setting is `DRAFTHOUSE_<NAME>` in the environment or `<name>` in `drafthouse.toml` (in the working directory);
-the environment wins. All state lies under `home`.
+the environment wins. All state is stored under `home`.
 """
 
 from __future__ import annotations
@@ -20,45 +20,58 @@ from lab.errors import SettingsError
 
 ENVIRONMENT_PREFIX = "DRAFTHOUSE_"
 SETTINGS_FILE = "drafthouse.toml"
-#: Not settings: each holds one secret for the worker, and is read when it is used.
+#: Variables with this prefix are not settings: each holds one secret for the worker and is read when it is used.
 SECRET_PREFIX = ENVIRONMENT_PREFIX + "SECRET_"
 SECRETS_FILE = "secrets.toml"
 
 
 class Settings(BaseSettings):
-    """Where things are and how patient the services are. Units are in the names."""
+    """Paths, addresses, time limits. Units are in the names."""
 
     model_config = SettingsConfigDict(
         env_prefix=ENVIRONMENT_PREFIX, toml_file=SETTINGS_FILE, extra="forbid", frozen=True, case_sensitive=False
     )
 
-    home: Path = Field(default=Path("var"), description="the folder of all state")
-    engines_dir: Path = Field(default=Path(".engines"), description="the engines' own environments")
-    engines_file: Path = Field(default=Path("engines.toml"), description="what engines this host has")
-    database_url: str | None = Field(default=None, description="the app database; default: SQLite under home")
-    broker_url: str | None = Field(default=None, description="Celery's broker; default: a Valkey of our own under home")
-    bundles_dir: Path | None = Field(default=None, description="where runs are kept; default: bundles under home")
+    home: Path = Field(default=Path("var"), description="folder of all state")
+    engines_dir: Path = Field(default=Path(".engines"), description="folder of the engines' own environments")
+    engines_file: Path = Field(default=Path("engines.toml"), description="file that lists the engines of this host")
+    database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
+    broker_url: str | None = Field(
+        default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
+    )
+    bundles_dir: Path | None = Field(
+        default=None, description="folder of the measured runs; default: bundles under home"
+    )
     datasets_dir: Path | None = Field(
-        default=None, description="where registered datasets are kept; default: datasets under home"
+        default=None, description="folder of registered datasets; default: datasets under home"
     )
     workers_elsewhere: bool = Field(
-        default=False, description="engines and models are on other hosts: a study is not refused for missing them here"
+        default=False,
+        description="engines and models are on other hosts: accept studies although they are missing here",
     )
     allow_metadata_addresses: bool = Field(
-        default=False, description="a study may measure a server at a link-local or metadata address"
+        default=False, description="let studies measure servers at link-local or metadata addresses"
     )
-    web_host: str = Field(default="127.0.0.1", description="address the page listens on")
-    web_port: int = Field(default=8501, ge=1, le=65535, description="port the page listens on")
+    web_host: str = Field(default="127.0.0.1", description="address that the page listens on")
+    web_port: int = Field(default=8501, ge=1, le=65535, description="port that the page listens on")
     web_workarounds: str = Field(
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
         description="the page's work-arounds for Streamlit that are on, separated by commas",
     )
-    lease_s: float = Field(default=30.0, ge=2, le=3600, description="a worker silent for this long has lost its job")
-    ingest_every_s: float = Field(default=1.0, gt=0, le=3600, description="pause between two looks for new bundles")
-    engine_start_timeout_s: float = Field(default=600.0, gt=0, description="an engine not ready by then has failed")
-    request_timeout_s: float = Field(default=600.0, gt=0, description="a request not answered by then has failed")
-    sql_timeout_s: float = Field(default=30.0, gt=0, description="a user's own SQL is stopped after this long")
-    sql_memory_mib: int = Field(default=1024, ge=64, description="memory a user's own SQL may use")
+    lease_s: float = Field(
+        default=30.0, ge=2, le=3600, description="a worker without a heartbeat for this long loses its job"
+    )
+    ingest_every_s: float = Field(
+        default=1.0, gt=0, le=3600, description="interval at which the ingester looks for new bundles"
+    )
+    engine_start_timeout_s: float = Field(
+        default=600.0, gt=0, description="an engine that is not ready after this time has failed"
+    )
+    request_timeout_s: float = Field(
+        default=600.0, gt=0, description="a request that is not answered after this time has failed"
+    )
+    sql_timeout_s: float = Field(default=30.0, gt=0, description="time limit of a user's own SQL query")
+    sql_memory_mib: int = Field(default=1024, ge=64, description="memory limit of a user's own SQL query")
 
     @classmethod
     def settings_customise_sources(
@@ -81,12 +94,12 @@ class Settings(BaseSettings):
 
     @property
     def master_file(self) -> Path:
-        """The ingester's own database. Nobody else opens it."""
+        """The ingester's own database. No other process opens it."""
         return self.home / "master.duckdb"
 
     @property
     def warehouse_file(self) -> Path:
-        """The published database, replaced whole at each publish; open it read-only."""
+        """The published database, replaced atomically at each publish; open it read-only."""
         return self.home / "warehouse.duckdb"
 
     @property
@@ -101,7 +114,7 @@ class Settings(BaseSettings):
 
     @property
     def broker_file(self) -> Path:
-        """Where `drafthouse up` leaves the address of the Valkey it started; readable by its owner only."""
+        """The file in which `drafthouse up` stores the URL of its embedded Valkey; readable by its owner only."""
         return self.home / "valkey" / "url"
 
     @property
@@ -114,7 +127,7 @@ class Settings(BaseSettings):
 
 
 def load_settings() -> Settings:
-    """Read and check all settings. Raises SettingsError with a sentence per problem."""
+    """Read and validate all settings. Raises SettingsError with one sentence per problem."""
     _refuse_unknown_variables()
     try:
         return Settings()
@@ -125,43 +138,53 @@ def load_settings() -> Settings:
 
 
 def secret(home: Path, name: str) -> str:
-    """The value of a secret that a study names: DRAFTHOUSE_SECRET_<NAME>, or <name> in secrets.toml under home.
+    """Return a secret that a study names: DRAFTHOUSE_SECRET_<NAME>, or <name> in secrets.toml under home.
 
-    Raises SettingsError when it is not there or cannot be used; no text of ours ever has the value in it.
+    Raises SettingsError if it is missing or invalid; no message ever contains the value.
     """
     variable, file = SECRET_PREFIX + name.upper(), home / SECRETS_FILE
     value = os.environ.get(variable) or _secrets(file).get(name)
     if value is None:
-        raise SettingsError(f"there is no secret {name!r} on this host: set {variable}, or {name} in {file.absolute()}")
+        raise SettingsError(
+            f"the secret {name!r} is not set on this host: set {variable}, or {name} in {file.absolute()}"
+        )
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value or " " in value:
-        raise SettingsError(f"the secret {name!r} is no key: it must be one word of printable ASCII characters")
+        raise SettingsError(
+            f"the secret {name!r} is not a valid key: it must be one word of printable ASCII characters"
+        )
     return value
 
 
 def _secrets(file: Path) -> dict[str, Any]:
-    """Readable by its owner alone, or it is not read: then it may be no secret any more."""
+    """Read secrets.toml, but only if its owner alone can read it: otherwise others may know the secrets already."""
     try:
         if mode := stat.S_IMODE(file.stat().st_mode) & 0o077:
-            raise SettingsError(f"{file.absolute()} can be used by others (mode {mode:o}): run `chmod 600 {file}`")
+            raise SettingsError(
+                f"{file.absolute()} can be read or changed by others (mode {mode:o}): run `chmod 600 {file}`"
+            )
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        why = type(error).__name__  # not its text, which may quote a line
-        raise SettingsError(f'{file.absolute()} cannot be read ({why}): it is TOML, like name = "key"') from None
+        reason = type(error).__name__  # not its text, which may quote a secret
+        raise SettingsError(
+            f'{file.absolute()} cannot be read ({reason}): it must be TOML, for example name = "key"'
+        ) from None
 
 
 def _refuse_unknown_variables() -> None:
-    """A misspelt variable would silently leave its setting at the default."""
+    """Raise SettingsError for unknown variables: a misspelt one would silently leave its setting at the default."""
     known = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
     ours = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and not name.startswith(SECRET_PREFIX)}
     if unknown := sorted(ours - known):
-        raise SettingsError(f"{', '.join(unknown)}: no such setting. There are {', '.join(sorted(known))}")
+        raise SettingsError(f"{', '.join(unknown)}: no such setting. The settings are {', '.join(sorted(known))}")
 
 
 def _sentence(detail: Any) -> str:
     name = str(detail["loc"][0])
     where = f"{ENVIRONMENT_PREFIX}{name.upper()} (or {name} in {SETTINGS_FILE})"
     if detail["type"] == "extra_forbidden":
-        return f"{name} in {SETTINGS_FILE} is no setting. There are {', '.join(sorted(Settings.model_fields))}"
+        return (
+            f"{name} in {SETTINGS_FILE} is not a setting. The settings are {', '.join(sorted(Settings.model_fields))}"
+        )
     return f"{where}: {detail['msg'].replace('Input should', 'should', 1)}, got {detail['input']!r}"

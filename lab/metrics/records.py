@@ -149,7 +149,7 @@ class TelemetrySample:
     gpu_other_processes: int | None = field(
         default=None,
         metadata=_info(
-            "processes other than the engine's that computed on its GPUs; null if it cannot be told",
+            "processes other than the engine's that computed on its GPUs; null if unknown",
             "processes",
             since=3,
         ),

@@ -53,7 +53,7 @@ def test_a_wrong_variable_is_refused_by_name(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("hoem = 1", "hoem in drafthouse.toml is no setting"),
+        ("hoem = 1", "hoem in drafthouse.toml is not a setting"),
         ("web_port = ", "not valid TOML"),
         ("web_port = [1]", "web_port"),
     ],

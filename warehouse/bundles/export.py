@@ -1,4 +1,4 @@
-"""A study out of the warehouse: as bundles that another Drafthouse takes in, or as a file that other tools read."""
+"""Exports of a study: bundles for another Drafthouse, or one file for other tools."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from warehouse.queries.paired_runs import dicts, jobs_of
 MANIFEST = "drafthouse-export.json"
 MANIFEST_FORMAT = "drafthouse export"
 MANIFEST_VERSION = 1
-#: By the end of the file's name; a name without one of these is a folder.
+#: The format by the suffix of the file's name; a name with another suffix is a folder.
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vllm"}
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
 
 def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
-    """Write the runs of a study, and say how many. The end of `to` says as what: FORMATS, or a folder of bundles.
+    """Write the runs of a study and return how many. The suffix of `to` selects one of FORMATS or a folder of bundles.
 
-    Raises QueryError for a study that is not there, UserError for a place that is taken or cannot be written. What was
-    there stays whole, and a half-written one is never seen.
+    Raises QueryError for an unknown study, UserError for a target that is taken or cannot be written. An existing file
+    is replaced atomically: readers never see a half-written one.
     """
     jobs = jobs_of(con, study)
     try:
         if to.is_dir() and any(to.iterdir()):
-            raise UserError(f"{to} is a folder with something in it: name a new one")
+            raise UserError(f"{to} is a folder that is not empty: choose a new or an empty one")
         if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
             return _export_bundles(bundles, con, jobs, to)
         return _FILES[kind](con, jobs, to)
@@ -47,15 +47,17 @@ def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) 
 
 
 def _export_bundles(bundles: Path, con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
-    """bundles/<job_id>/<run_id>/ as they are, results.parquet, each study as TOML, and a manifest with every digest."""
+    """Write the bundles as they are, results.parquet, each study as TOML, and a manifest with every file's digest."""
     query = "SELECT job_id, run_id FROM runs WHERE job_id IN (SELECT unnest(?)) ORDER BY job_id, run_id"
     runs = con.execute(query, [list(jobs)]).fetchall()
-    with _written(to) as writing:
+    with _replacing(to) as writing:
         writing.mkdir()
         for job_id, run_id in runs:
             source = bundle_folder(bundles, job_id, run_id)
             if not source.is_dir():
-                raise UserError(f"the bundle of run {job_id}/{run_id} is not in {bundles}: it cannot be exported")
+                raise UserError(
+                    f"the bundle of run {job_id}/{run_id} is missing in {bundles}: the study cannot be exported"
+                )
             shutil.copytree(source, writing / "bundles" / job_id / run_id)
         _write_parquet(con, jobs, writing / "results.parquet")
         for row in dicts(con, _STUDIES, [list(jobs)]):
@@ -85,7 +87,7 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Pa
 
 
 def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
-    """Null is an empty field, a list is JSON."""
+    """Write CSV: null is an empty field, a list is JSON."""
     table = _results(con, jobs)
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
@@ -96,28 +98,28 @@ def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) 
 
 
 def _write_vllm(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
-    """One object a line, as --append-result writes them."""
-    found = vllm_results(con, jobs)
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in found), encoding="utf-8")
-    return len(found)
+    """Write one object per line, as vLLM's --append-result does."""
+    results = vllm_results(con, jobs)
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in results), encoding="utf-8")
+    return len(results)
 
 
 def _as_file(
     write: Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int],
 ) -> Callable[[duckdb.DuckDBPyConnection, Sequence[str], Path], int]:
-    def written(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
-        with _written(to) as writing:
+    def write_file(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], to: Path) -> int:
+        with _replacing(to) as writing:
             return write(con, jobs, writing)
 
-    return written
+    return write_file
 
 
 _FILES = {"csv": _as_file(_write_csv), "parquet": _as_file(_write_parquet), "vllm": _as_file(_write_vllm)}
 
 
 @contextlib.contextmanager
-def _written(to: Path) -> Iterator[Path]:
-    """A name beside `to` to write under; renamed to it at the end."""
+def _replacing(to: Path) -> Iterator[Path]:
+    """Yield a temporary name beside `to`; what is written there is renamed to `to` at the end."""
     to.parent.mkdir(parents=True, exist_ok=True)
     writing = to.with_name(f".{to.name}.{uuid.uuid4().hex[:8]}.writing")
     try:

@@ -1,9 +1,9 @@
-"""An imported run's folder on disk, beside those of measured runs and as immutable.
+"""The bundle of an imported run, a folder beside those of measured runs and as immutable.
 
-    <bundles>/<job_id>/<run_id>/run.json, source/<SHA-256 of a file>, and requests.parquet where the file has requests
+    <bundles>/<job_id>/<run_id>/run.json, source/<SHA-256 of a file>, and requests.parquet if the file has requests
 
-The folder `source` tells it from a measured run. It holds the files as they came, so that an importer that learns more
-can read them again.
+The folder `source` distinguishes it from a measured run. It holds the original files, so that a later importer can read
+more from them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
 from warehouse.bundles.record_table import arrow_schema, read_records, write_records
-from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundles, write_whole
+from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundles, write_atomically
 from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
 from warehouse.schema.column import record_kinds
 
@@ -36,13 +36,13 @@ _REQUESTS_SCHEMA = arrow_schema(
 
 
 class ImportedRecord(Frozen):
-    """`run.json` of an imported run. Its requests lie beside it, so `run.requests` is None here.
+    """`run.json` of an imported run. Its requests are in a file of their own, so `run.requests` is None here.
 
-    A job of imported runs is what one tool said of one target, or all with one label `study`.
+    A job of imported runs holds the results of one tool for one target, or all results with the same label `study`.
     """
 
     origin: Literal["imported"] = "imported"
-    format_version: Literal[1] = 1  # of this format, which has nothing to do with that of measured bundles
+    format_version: Literal[1] = 1  # independent of the format of measured bundles
     job_id: str
     study_id: str
     study_name: str
@@ -51,7 +51,7 @@ class ImportedRecord(Frozen):
 
 @dataclass(frozen=True)
 class ImportedBundle:
-    """One imported run as it lies on disk; `run` has its requests."""
+    """One imported run, as read from its folder; `run` has its requests."""
 
     folder: Path
     record: ImportedRecord
@@ -63,7 +63,7 @@ def is_imported(folder: Path) -> bool:
 
 
 def record_of(run: ImportedRun) -> ImportedRecord:
-    """The same run gives the same record, whenever it is imported."""
+    """Return the record of a run; importing the same run again gives the same record."""
     target = run.columns["target"]
     study = run.labels.get("study") or f"{run.tool}: {target or 'a target without a name'}"
     study_id = digest({"tool": run.tool, "target": target, "study": study})
@@ -72,24 +72,24 @@ def record_of(run: ImportedRun) -> ImportedRecord:
 
 
 def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Mapping[str, bytes]) -> list[ImportedRecord]:
-    """Write the bundles of those runs that no bundle has yet: all of them or, with OSError, none.
+    """Write the bundles of the runs that have none yet: all of them, or none and OSError.
 
-    `sources` are the files they were read from, by SHA-256.
+    `sources` has the content of the files they were read from, by SHA-256.
     """
     known = {folder.name for folder in find_bundles(root)}
     new = {run.run_id: run for run in runs if run.run_id not in known}
     records = {run_id: record_of(run) for run_id, run in new.items()}
-    kept: dict[str, Path] = {}
+    written: dict[str, Path] = {}
     fill = {
-        bundle_folder(root, record.job_id, run_id): _filler(record, new[run_id], sources, kept)
+        bundle_folder(root, record.job_id, run_id): _filler(record, new[run_id], sources, written)
         for run_id, record in records.items()
     }
-    write_whole(fill)
+    write_atomically(fill)
     return list(records.values())
 
 
 def _filler(
-    record: ImportedRecord, run: ImportedRun, sources: Mapping[str, bytes], kept: dict[str, Path]
+    record: ImportedRecord, run: ImportedRun, sources: Mapping[str, bytes], written: dict[str, Path]
 ) -> Callable[[Path], None]:
     def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
@@ -97,28 +97,28 @@ def _filler(
             write_records(writing / REQUESTS_FILE, run.requests, _REQUESTS_SCHEMA)
         (writing / SOURCE_FOLDER).mkdir()
         for source in (run.source, *run.companions):
-            _keep(writing / SOURCE_FOLDER / source.sha256, source, sources, kept)
+            _write_source(writing / SOURCE_FOLDER / source.sha256, source, sources, written)
 
     return fill
 
 
-def _keep(path: Path, source: SourceFile, sources: Mapping[str, bytes], kept: dict[str, Path]) -> None:
-    """A file with a hundred runs in it lies on the disk once: their bundles link to it where links can be made."""
+def _write_source(path: Path, source: SourceFile, sources: Mapping[str, bytes], written: dict[str, Path]) -> None:
+    """Write a source file, or link to the copy in another bundle: a file of a hundred runs needs the space once."""
     if path.exists():
         return
     try:
-        os.link(kept[source.sha256], path)
+        os.link(written[source.sha256], path)
     except (KeyError, OSError):
         path.write_bytes(sources[source.sha256])
-        kept[source.sha256] = path
+        written[source.sha256] = path
 
 
 def read_imported(folder: Path) -> ImportedBundle:
-    """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
+    """Read one bundle. Raises BundleError for a folder that is incomplete or of another format."""
     record = read_record(folder)
     for source in (record.run.source, *record.run.companions):
         if not _SHA256.fullmatch(source.sha256) or not (folder / SOURCE_FOLDER / source.sha256).is_file():
-            raise BundleError(f"{folder}: the file that it was imported from is not in it")
+            raise BundleError(f"{folder}: the file it was imported from is missing")
     path = folder / REQUESTS_FILE
     requests = read_records(path, ImportedRequest, _REQUESTS_SCHEMA) if path.exists() else None
     return ImportedBundle(folder, record, replace(record.run, requests=requests))

@@ -1,9 +1,9 @@
-"""A run's folder on disk: written whole or not at all, read back equal.
+"""The bundle of a measured run, a folder on disk: written completely or not at all, and read back equal.
 
     <bundles>/<job_id>/<run_id>/run.json, requests.parquet, telemetry.parquet, engine.log
 
-A bundle is written under a hidden temporary name, every file and the folder are fsynced, then it is renamed: a reader
-sees all of it or nothing. It is never changed afterwards.
+A bundle is written under a hidden temporary name, every file and the folder are fsynced, then it is renamed, so that a
+reader sees all of it or nothing. It is never changed afterwards.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _FormatVersion(BaseModel):
 
 @dataclass(frozen=True)
 class Bundle:
-    """One run as it lies on disk."""
+    """One measured run, as read from its folder."""
 
     folder: Path
     run: RunRecord
@@ -71,9 +71,9 @@ def write_bundle(
     telemetry: Sequence[TelemetrySample],
     log: Path | None,
 ) -> Path:
-    """Write the bundle of `run` and return its folder; an existing one of the same id is left as it is.
+    """Write the bundle of `run` and return its folder; an existing bundle of the same id is left unchanged.
 
-    Raises OSError (a full disk, say); nothing of the bundle is left then.
+    Raises OSError (a full disk, for example) and leaves nothing of the bundle then.
     """
 
     def fill(writing: Path) -> None:
@@ -86,14 +86,14 @@ def write_bundle(
             shutil.copyfile(log, writing / LOG_FILE)
 
     final = bundle_folder(root, run.job_id, run.run_id)
-    write_whole({final: fill})
+    write_atomically({final: fill})
     return final
 
 
-def write_whole(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
-    """Let each function fill its bundle's folder; all of them are there afterwards, or (OSError) none of the new ones.
+def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
+    """Write several bundles, each filled by its function: all of them, or none of the new ones and OSError.
 
-    What exists already is left as it is: a bundle is never changed.
+    Existing folders are left unchanged, because a bundle never changes.
     """
     staged: dict[Path, Path] = {}
     try:
@@ -106,23 +106,23 @@ def write_whole(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
             for path in (*writing.rglob("*"), writing):
                 fsync(path)
         for final, writing in staged.items():
-            _put(writing, final)
+            _publish(writing, final)
     finally:
         for writing in staged.values():
             shutil.rmtree(writing, ignore_errors=True)
 
 
-def _put(writing: Path, final: Path) -> None:
+def _publish(writing: Path, final: Path) -> None:
     try:
         writing.rename(final)
     except OSError:
-        if not final.exists():  # otherwise another worker finished the same run a moment earlier
+        if not final.exists():  # if it exists, another worker finished the same run a moment earlier
             raise
     fsync(final.parent)
 
 
 def read_bundle(folder: Path) -> Bundle:
-    """Read one bundle. Raises BundleError for a folder that is not whole or of another format."""
+    """Read one bundle. Raises BundleError for a folder that is incomplete or of another format."""
     run = read_run(folder)
     requests = read_records(folder / REQUESTS_FILE, RequestRecord, _REQUESTS_SCHEMAS[run.format_version])
     telemetry = read_records(folder / TELEMETRY_FILE, TelemetrySample, _TELEMETRY_SCHEMAS[run.format_version])
@@ -149,7 +149,7 @@ def _refuse_other_format(folder: Path, version: int) -> None:
 
 
 def read_log(folder: Path) -> bytes | None:
-    """What the engine logged; None where nothing was kept. Raises BundleError."""
+    """Return the engine's log, or None if it is empty. Raises BundleError."""
     try:
         return (folder / LOG_FILE).read_bytes() or None
     except OSError as error:
@@ -157,14 +157,14 @@ def read_log(folder: Path) -> bytes | None:
 
 
 def find_bundles(root: Path) -> Iterator[Path]:
-    """Every whole bundle under `root`, oldest job first; folders still being written are not seen."""
+    """Yield every complete bundle under `root`, oldest job first; folders still being written are skipped."""
     for run_file in sorted(root.glob(f"*/*/{RUN_FILE}")):
         if not run_file.parent.name.startswith(_TEMPORARY):
             yield run_file.parent
 
 
 def fsync(path: Path) -> None:
-    """Make a file or folder outlive a power cut."""
+    """Flush a file or folder to disk, so that it survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

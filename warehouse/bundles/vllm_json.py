@@ -1,7 +1,7 @@
-"""A run as the JSON that `vllm bench serve --save-result --save-detailed` writes, so that other tools read it.
+"""Runs in the JSON format of `vllm bench serve --save-result --save-detailed`, for other tools.
 
 Names and units are vLLM's: seconds in arrays, milliseconds in statistics, acceptance in percent, gaps between chunks
-under `itl`. What is not known is null; what vLLM counts in chunks (its peak rates) is left out.
+under `itl`. Unknown figures are null; figures that vLLM counts in chunks (its peak rates) are left out.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _SPECULATION = {
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "icl", "e2el": "e2e"}
 _STATISTICS = {"mean": "mean", "median": "p50", "p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99"}
 _ENDPOINTS = {"completions": "openai", "chat": "openai-chat"}
-#: What tells the run here, and vLLM's plots may group by.
-_OURS = ("run_id", "arm", "method", "draft_model", "num_speculative_tokens", "engine", "engine_version", "hardware")
+#: Columns of ours that identify the run and that vLLM's plots can group by.
+_IDENTITY = ("run_id", "arm", "method", "draft_model", "num_speculative_tokens", "engine", "engine_version", "hardware")
 _REQUESTS = """
     SELECT "index", sent_s, end_s, chunk_s, error, is_completed, prompt_tokens, completion_tokens, output_text, ttft_ms,
         e2e_ms
@@ -49,7 +49,7 @@ _REQUESTS = """
 
 
 def vllm_results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[dict[str, Any]]:
-    """One object a completed run of these jobs, in the order of measuring."""
+    """Return one object per completed run of these jobs, in the order they were measured."""
     query = (
         "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) AND status = 'completed' ORDER BY started_at, run_id"
     )
@@ -58,7 +58,7 @@ def vllm_results(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[di
 
 def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
     rate = run["request_rate_rps"]
-    found: dict[str, Any] = {
+    result: dict[str, Any] = {
         "date": None if run["started_at"] is None else f"{run['started_at']:%Y%m%d-%H%M%S}",
         "endpoint_type": _ENDPOINTS.get(run["endpoint"] or ""),
         "backend": _ENDPOINTS.get(run["endpoint"] or ""),
@@ -66,27 +66,27 @@ def _result(run: Row, requests: Sequence[Row]) -> dict[str, Any]:
         "tokenizer_id": run["target"],
         "request_rate": "inf" if rate is None else rate,
         **{name: run[column] for name, column in _RUN_FIELDS.items()},
-        **{name: run[name] for name in _OURS},
+        **{name: run[name] for name in _IDENTITY},
     }
     if run["num_drafts"] is not None or run["acceptance_rate"] is not None:
         rate = run["acceptance_rate"]
-        found["spec_decode_acceptance_rate"] = None if rate is None else rate * 100
-        found |= {name: run[column] for name, column in _SPECULATION.items()}
-    if requests and all(_is_whole(request) for request in requests):
-        found |= _arrays(requests)
+        result["spec_decode_acceptance_rate"] = None if rate is None else rate * 100
+        result |= {name: run[column] for name, column in _SPECULATION.items()}
+    if requests and all(_is_complete(request) for request in requests):
+        result |= _arrays(requests)
     for theirs, ours in _LATENCIES.items():
-        found |= {f"{word}_{theirs}_ms": run[f"{ours}_{statistic}_ms"] for word, statistic in _STATISTICS.items()}
-    return found
+        result |= {f"{word}_{theirs}_ms": run[f"{ours}_{statistic}_ms"] for word, statistic in _STATISTICS.items()}
+    return result
 
 
-def _is_whole(request: Mapping[str, Any]) -> bool:
-    """Whether vLLM's arrays can tell it: their numbers may not be null."""
+def _is_complete(request: Mapping[str, Any]) -> bool:
+    """Whether the request fits into vLLM's arrays, whose numbers cannot be null."""
     needed = ("ttft_ms", "sent_s", "end_s", "chunk_s", "prompt_tokens", "completion_tokens")
     return not request["is_completed"] or all(request[name] is not None for name in needed)
 
 
 def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
-    """A failed request has 0.0 and nothing, as in vLLM's own files, and its error."""
+    """Requests as parallel arrays; a failed one has zeros, an empty text and its error, as in vLLM's own files."""
     done = [request if request["is_completed"] else None for request in requests]
     return {
         "input_lens": [request["prompt_tokens"] or 0 for request in requests],
@@ -96,11 +96,13 @@ def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
         "latencies": [_latency_s(each) if each else 0.0 for each in done],
         "start_times": [request["sent_s"] or 0.0 for request in requests],
         "generated_texts": [each["output_text"] or "" if each else "" for each in done],
-        "errors": [request["error"] or ("" if request["is_completed"] else "it never ended") for request in requests],
+        "errors": [
+            request["error"] or ("" if request["is_completed"] else "the request never ended") for request in requests
+        ],
     }
 
 
 def _latency_s(request: Row) -> float:
-    """Up to the last chunk, as vLLM counts it."""
+    """Seconds from sending to the last chunk, vLLM's definition."""
     last_s: float = request["chunk_s"][-1] if request["chunk_s"] else request["end_s"]
     return last_s - float(request["sent_s"])

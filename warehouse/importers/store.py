@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.errors import ForeignFileError
 from warehouse.bundles.imported_bundle import ImportedBundle, record_of, write_imported
-from warehouse.bundles.restore import is_export, take_in
+from warehouse.bundles.restore import is_export, restore_bundles
 from warehouse.bundles.run_bundle import find_bundles
 from warehouse.importers.files import LARGEST_IMPORT_BYTES, MIB, ForeignFile, printable, read_paths
 from warehouse.importers.load import AUTO, import_files
@@ -44,7 +44,7 @@ def import_paths(
         name = printable(exported[0].as_posix())
         raise ForeignFileError(f"{name} was exported by Drafthouse: import it alone, without a tool and labels")
     try:
-        runs, new = take_in(settings.bundles, exported[0])
+        runs, new = restore_bundles(settings.bundles, exported[0])
     except OSError as error:
         raise _unwritable(settings, error) from error
     return Import(jobs=(), runs=(), new_run_ids=new, skipped=(), taken_in=runs)

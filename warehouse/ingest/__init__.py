@@ -1,1 +1,1 @@
-"""The ingester: bundles into the master database, and the master published for readers."""
+"""The ingester: reads bundles into the master database and publishes a copy of it for readers."""

@@ -1,4 +1,4 @@
-"""One bundle into the master: everything it says in one transaction, exactly once."""
+"""The rows of one bundle in all tables of the master, inserted in one transaction and exactly once."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 
+#: Errors for values that no column can hold.
 UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
-#: What a bundle can be wrong in. A full disk is none of these: it is no reason to reject a bundle.
-_WRONG = (BundleError, *UNSTORABLE)
-_REFUSED = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
+#: Errors of a bundle itself. Those of a full disk are not among them, because they are no reason to reject it.
+_BUNDLE_ERRORS = (BundleError, *UNSTORABLE)
+_REFUSALS = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
 
 
 def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) -> None:
-    """Ingest one bundle. Raises BundleError where it is broken, duckdb.Error where the master cannot grow."""
+    """Ingest one bundle. Raises BundleError if it is broken, duckdb.Error if the master cannot grow."""
     try:
         tables = bundle_tables(root, folder)
-    except _WRONG as error:
+    except _BUNDLE_ERRORS as error:
         raise BundleError(f"{type(error).__name__}: {error}") from error
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
             insert(connection, _new_lists(connection, tables))
-        except _REFUSED as error:
+        except _REFUSALS as error:
             raise BundleError(f"the warehouse refuses it: {error}") from error
 
 
 def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: str) -> bool:
-    """Note why the bundle at `path` (below the bundles) is not in; False where just that is noted already."""
+    """Record why the bundle at `path` (relative to the bundles) was rejected; False if that is recorded already."""
     known = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
     if known == (error,):
         return False
@@ -55,7 +56,7 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
 
 
 def bundle_tables(root: Path, folder: Path) -> Tables:
-    """The rows of a bundle by table, whether it was measured or imported. Raises one of _WRONG."""
+    """Return the rows of a measured or imported bundle by table. Raises one of _BUNDLE_ERRORS."""
     return _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
 
 
@@ -85,7 +86,7 @@ def _imported_tables(root: Path, folder: Path) -> Tables:
 
 
 def imported_tables(bundle: ImportedBundle) -> Tables:
-    """The rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
+    """Return the rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
     run = bundle.run
     of_run = {
         "request_records": imported_rows.request_rows(run),
@@ -107,7 +108,7 @@ def _verdict_rows(verdict: Verdict) -> Tables:
 
 
 def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
-    """Without the lists that an earlier run has brought. An imported run has none: its file names no prompts."""
+    """Leave out lists of prompts that the master has already. An imported run has no list: its file has no prompts."""
     if (lists := tables.get("prompt_lists")) is None:
         return tables
     keys = lists["prompts_id"].to_pylist()
@@ -123,8 +124,8 @@ def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:
 
 
 def _histogram_rows(histograms: Mapping[str, Mapping[int, int]]) -> pa.Table:
-    counted = [(metric, bucket, count) for metric, buckets in histograms.items() for bucket, count in buckets.items()]
-    names, buckets, counts = zip(*counted, strict=True) if counted else ((), (), ())
+    counts_of = [(metric, bucket, count) for metric, buckets in histograms.items() for bucket, count in buckets.items()]
+    names, buckets, counts = zip(*counts_of, strict=True) if counts_of else ((), (), ())
     return pa.table(
         {
             "metric": pa.array(names, type=pa.string()),

@@ -1,7 +1,7 @@
-"""An imported run as the checks see it: what its file tells, and by name what it does not tell.
+"""An imported run as evidence for the checks: a complete RunRecord, and the names of the fields that its file lacks.
 
-A check asks for a whole RunRecord. What stands in it for something unknown means nothing, is named in `unrecorded`, and
-no check that needs it looks: it says "not recorded". Nothing of it is stored.
+Unknown fields hold placeholders and are listed in `unrecorded`; checks that need one are skipped as "not recorded". The
+record is not stored.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.imported_bundle import ImportedRecord
 from warehouse.importers.model import ImportedRequest, ImportedRun
 
-#: No format has these.
-_NEVER_TOLD = (
+#: Fields that no format of another tool has.
+_NEVER_RECORDED = (
     *("client", "counters_before", "counters_after", "log", "log_begin_bytes", "log_end_bytes", "prompts_seed"),
     *("identity", "idle_before_s", "warmup_requests", "warmup_s", "launch_index", "attempt", "is_baseline", "slo"),
     *("circumstances", "sampling", "arm.flags", "category", "prompt", "prompt_id", "intended_send_s", "finish_reason"),
@@ -25,32 +25,32 @@ _NEVER_TOLD = (
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
 _ROUNDING_S = 1e-6
-#: Stands where nothing is known.
+#: The placeholder for unknown texts.
 _PLACEHOLDER = "unknown"
 
 
 @dataclass(frozen=True)
-class Told:
-    """`unrecorded` has names as checks have them in `looks_at`."""
+class Evidence:
+    """A run for the checks. `unrecorded` has the names that checks use in `looks_at`."""
 
     record: RunRecord
     requests: tuple[RequestRecord, ...]
     unrecorded: frozenset[str]
 
 
-def told(record: ImportedRecord, run: ImportedRun) -> Told:
-    """What the file tells of the run, with placeholders. `run` has its requests."""
-    return Told(_record(record, run), tuple(_requests(run)), frozenset(_unrecorded(run)))
+def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
+    """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
+    return Evidence(_record(record, run), tuple(_requests(run)), frozenset(_unrecorded(run)))
 
 
 def failure(run: ImportedRun) -> str | None:
-    """Why the run counts as failed; None where it does not."""
+    """Return why the run counts as failed, or None if it does not."""
     return None if run.metrics["requests_completed"] != 0 else "no request completed"
 
 
 def _unrecorded(run: ImportedRun) -> Iterator[str]:
     columns = run.columns
-    yield from (*_NEVER_TOLD, *_TELEMETRY)
+    yield from (*_NEVER_RECORDED, *_TELEMETRY)
     absent = {
         "workload.dataset": columns["dataset"],
         "workload.ignore_eos": columns["ignore_eos"],
@@ -76,13 +76,13 @@ def _unrecorded(run: ImportedRun) -> Iterator[str]:
 
 
 def _known_of_all(run: ImportedRun, name: str) -> bool | None:
-    """Whether every completed request tells it; None where one does not, or there is none."""
+    """Return True if every completed request records it; None if one does not or none completed."""
     done = [request for request in run.requests or () if request.is_completed]
     return True if done and all(getattr(request, name) is not None for request in done) else None
 
 
 def _drafted(run: ImportedRun) -> int | None:
-    """Tokens drafted a round, where the file tells that there was speculation."""
+    """Return the tokens drafted per round, or None if the file records no speculation."""
     drafted = run.columns["num_speculative_tokens"]
     if isinstance(drafted, int):
         return min(max(drafted, 1), 64)
@@ -172,9 +172,9 @@ def _requests(run: ImportedRun) -> Iterator[RequestRecord]:
 
 
 def chunk_moments_s(request: ImportedRequest, sent_s: float, first_s: float | None) -> tuple[float, ...]:
-    """When each chunk arrived, from its first one on; nothing where gaps or the first one are unknown.
+    """Return when each chunk arrived; empty if the gaps or the first arrival are unknown.
 
-    A sum of gaps may come out a rounding after the end of the request, which is no contradiction.
+    The sum of the gaps may exceed the end of the request by a rounding error, which is not a contradiction.
     """
     if request.chunk_gaps_ms is None or first_s is None:
         return ()

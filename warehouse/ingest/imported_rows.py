@@ -1,4 +1,4 @@
-"""An imported run as rows of the warehouse's tables: the same tables, views and checks as for measured ones."""
+"""The rows of an imported run, in the same tables and under the same checks as measured ones."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lab.metrics.histogram import histogram
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
 from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import chunk_moments_s, failure, told
-from warehouse.schema.column import keyed, rows
+from warehouse.ingest.imported_evidence import as_evidence, chunk_moments_s, failure
+from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import IMPORTED_FIGURE_COLUMNS
 
-#: Columns that a user may fill with a label of the same name, where the file tells nothing.
+#: Columns that a label of the same name fills if the file does not record them.
 LABELS = (
     *("target", "arm", "method", "draft_model", "dataset", "category", "hardware", "host", "engine"),
     *("engine_version", "driver_version"),
@@ -35,19 +35,20 @@ _SHARED = (
 
 
 def verdict_on(bundle: ImportedBundle) -> Verdict:
-    seen = told(bundle.record, bundle.run)
+    """Judge an imported run by the checks whose fields its file records."""
+    evidence = as_evidence(bundle.record, bundle.run)
     return judge(
-        seen.record,
-        seen.requests,
+        evidence.record,
+        evidence.requests,
         (),
         bundle.run.metrics,
-        unrecorded=seen.unrecorded,
+        unrecorded=evidence.unrecorded,
         doubts=bundle.run.doubts,
     )
 
 
 def run_rows(bundle: ImportedBundle) -> pa.Table:
-    """The row of `runs`. Null is what the file does not tell."""
+    """Return the row of `runs`; null if the file does not record the value."""
     run, record = bundle.run, bundle.record
     labelled = {name: run.labels[name] for name in LABELS if name in run.labels}
     known = {name: value for name, value in run.columns.items() if value is not None}
@@ -74,27 +75,27 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "source_sha256": run.source.sha256,
         "labels_json": json.dumps(dict(run.labels), ensure_ascii=False, sort_keys=True),
     }
-    return rows(keyed(RUN_COLUMNS), [found])
+    return rows(from_dicts(RUN_COLUMNS), [found])
 
 
 def request_rows(run: ImportedRun) -> pa.Table:
     asked = run.columns["requested_output_tokens"]
-    return rows(keyed(REQUEST_COLUMNS), [_request(request, asked) for request in run.requests or ()])
+    return rows(from_dicts(REQUEST_COLUMNS), [_request(request, asked) for request in run.requests or ()])
 
 
 def figure_rows(run: ImportedRun) -> pa.Table:
-    """What the tool printed, and what became no column."""
-    why = {one.field: one.why for one in run.left_out}
-    found = [{"field": name, "value": run.printed.get(name), "left_out": why.get(name)} for name in run.printed]
-    found += [{"field": name, "value": None, "left_out": why[name]} for name in why if name not in run.printed]
-    return rows(keyed(IMPORTED_FIGURE_COLUMNS), found)
+    """Return the figures that the tool printed, and why some of them became no column."""
+    reasons = {one.field: one.why for one in run.left_out}
+    names = dict.fromkeys((*run.printed, *reasons))
+    figures = [{"field": name, "value": run.printed.get(name), "left_out": reasons.get(name)} for name in names]
+    return rows(from_dicts(IMPORTED_FIGURE_COLUMNS), figures)
 
 
 def histograms(requests: Sequence[ImportedRequest]) -> dict[str, dict[int, int]]:
-    """As of a measured run, of the latencies that every completed request has."""
+    """Return histograms like those of a measured run, of the latencies that every completed request has."""
     done = [request for request in requests if request.is_completed]
-    found = {name.removesuffix("_ms"): [getattr(request, name) for request in done] for name in _SINGLE}
-    values = {name: [value for value in each if value is not None] for name, each in found.items()}
+    single = {name.removesuffix("_ms"): [getattr(request, name) for request in done] for name in _SINGLE}
+    values = {name: [value for value in each if value is not None] for name, each in single.items()}
     for name, field in (("icl", "chunk_gaps_ms"), ("itl", "token_gaps_ms")):
         gaps = [getattr(request, field) for request in done]
         values[name] = [] if None in gaps else [gap for each in gaps for gap in each]
@@ -102,7 +103,7 @@ def histograms(requests: Sequence[ImportedRequest]) -> dict[str, dict[int, int]]
 
 
 def _request(request: ImportedRequest, asked: Scalar) -> Mapping[str, Any]:
-    """Moments are known where the file tells when the request was sent; its latencies in any case."""
+    """Return the row of a request; its times are known only if the file records when it was sent."""
     sent_s = request.sent_s
     first_s = None if sent_s is None or request.ttft_ms is None else sent_s + request.ttft_ms / 1000
     return (
@@ -118,7 +119,7 @@ def _request(request: ImportedRequest, asked: Scalar) -> Mapping[str, Any]:
 
 
 def _arm(run: ImportedRun) -> str:
-    """A name made of what is known of the speculation; arms are told apart by it."""
+    """Name the arm after what is known of its speculation, which distinguishes arms."""
     method, draft, drafted = (run.columns[name] for name in ("method", "draft_model", "num_speculative_tokens"))
     parts = [str(part) for part in (method, draft) if part is not None]
     parts += [f"k = {drafted}"] if drafted is not None else []
@@ -131,7 +132,7 @@ def _workload(found: Mapping[str, Any]) -> str | None:
 
 
 def _pattern(columns: Mapping[str, Scalar]) -> str | None:
-    """Like a load's own name; None where neither streams nor a rate are known."""
+    """Name the load like `Load.name`; None if neither concurrency nor rate is known."""
     streams, prompts, rate = (columns[name] for name in ("concurrency", "num_prompts", "request_rate_rps"))
     parts = [f"c{streams}"] if streams is not None else []
     parts += [f"{rate:g}rps"] if isinstance(rate, (int, float)) else []
@@ -139,7 +140,7 @@ def _pattern(columns: Mapping[str, Scalar]) -> str | None:
 
 
 def _moment(text: Scalar) -> datetime | None:
-    """Raises ValueError for a text that is no time; one without a zone is UTC, because importers say so."""
+    """Parse a time; one without a zone is UTC, as importers define. Raises ValueError for an invalid text."""
     if not isinstance(text, str):
         return None
     moment = datetime.fromisoformat(text)

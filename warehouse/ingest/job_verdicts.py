@@ -1,4 +1,4 @@
-"""The runs of a job judged together, whenever there are more of them than when they were judged last."""
+"""Verdicts on the runs of a job together, renewed whenever the job has new runs."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from lab.errors import BundleError
 from lab.validity import StudyRun, judge_study
 from warehouse.bundles.imported_bundle import is_imported, read_imported
 from warehouse.bundles.run_bundle import bundle_folder, read_run
-from warehouse.ingest.imported_evidence import told
+from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import insert, transaction
 from warehouse.queries.paired_runs import Row, dicts
-from warehouse.schema.column import keyed, rows
+from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
 _CHANGED = """
     SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
     GROUP BY job_id, runs_judged HAVING count(*) <> coalesce(runs_judged, 0) ORDER BY job_id
 """
-#: Outputs are compared of so many requests of each run: enough to tell, and read again with each new run.
-MOST_OUTPUTS = 200
+#: Outputs of this many requests of each run are compared: enough for a verdict, and cheap to read for each new run.
+MAX_OUTPUTS = 200
 _OUTPUTS = """
     SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
         SELECT run_id, prompt_id, any_value(output_text) AS output_text
@@ -37,7 +37,7 @@ _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_
 
 
 def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
-    """Judge every job that has new runs; how many there were. Safe to repeat after being killed anywhere."""
+    """Judge every job that has new runs and return how many there were. Safe to repeat after being killed anywhere."""
     changed = [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
     for job_id in changed:
         _judge(connection, root, job_id)
@@ -46,13 +46,13 @@ def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
 
 def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
     metrics = dicts(connection, _METRICS, [job_id])
-    found = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
-    unrecorded = frozenset[str]().union(*(names for _, names in found))
-    outputs = dict(connection.execute(_OUTPUTS, [job_id, MOST_OUTPUTS]).fetchall())
+    present = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
+    unrecorded = frozenset[str]().union(*(names for _, names in present))
+    outputs = dict(connection.execute(_OUTPUTS, [job_id, MAX_OUTPUTS]).fetchall())
     prices = dict(connection.execute(_PRICES, [job_id]).fetchall())
     runs = [
         run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
-        for run, _ in found
+        for run, _ in present
     ]
     verdict = judge_study(runs, unrecorded)
     judged = {
@@ -64,13 +64,13 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
     with transaction(connection):
         for table in ("study_verdicts", "study_findings"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
-        insert(connection, {"study_verdicts": rows(keyed(STUDY_VERDICT_COLUMNS), [judged])})
-        insert(connection, {"study_findings": rows(keyed(STUDY_FINDING_COLUMNS), fired)})
+        insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
+        insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
 
 
 def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:
-    """The run, and what is not known of it. None where the bundle has been taken away since: what is left is judged
-    without it.
+    """Return the run and the names of its unrecorded fields, or None if its bundle was deleted: the job is judged from
+    the others.
     """
     folder = bundle_folder(root, job_id, row["run_id"])
     metrics = {name: tuple(value) if isinstance(value, list) else value for name, value in row.items()}
@@ -80,5 +80,5 @@ def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] |
         bundle = read_imported(folder)
     except BundleError:
         return None
-    seen = told(bundle.record, bundle.run)
-    return StudyRun(seen.record, metrics), seen.unrecorded
+    evidence = as_evidence(bundle.record, bundle.run)
+    return StudyRun(evidence.record, metrics), evidence.unrecorded

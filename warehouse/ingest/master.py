@@ -1,4 +1,4 @@
-"""The ingester's own database. One process on a home may open it at a time."""
+"""The master: the ingester's own database, which one process at a time may open."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def only_ingester(home: Path) -> Iterator[None]:
 
 
 def connect_master(path: Path) -> duckdb.DuckDBPyConnection:
-    """Open a master as its only writer. Raises RevisionError, and duckdb.IOException where it cannot be opened."""
+    """Open a master as its only writer. Raises RevisionError, and duckdb.IOException if it cannot be opened."""
     connection = duckdb.connect(path, config=_CONFIG)
     try:
         revisions.refuse_other_revision("warehouse", str(path), duckdb_revision(connection))
@@ -53,9 +53,9 @@ def connect_master(path: Path) -> duckdb.DuckDBPyConnection:
 
 
 def migrate_master(home: Path, master: Path, published: Path) -> None:
-    """Bring the master to the newest revision and publish it. Does nothing where both are.
+    """Upgrade the master to the newest revision and publish it. Does nothing if an ingester has done both already.
 
-    Raises UserError where an ingester of another revision runs, RevisionError for a newer master.
+    Raises UserError if an ingester of another revision runs, RevisionError for a newer master.
     """
     try:
         with only_ingester(home):
@@ -68,7 +68,7 @@ def migrate_master(home: Path, master: Path, published: Path) -> None:
 
 
 def create_master(path: Path) -> None:
-    """Make the database at `path`, or bring it to the newest revision, with its views and comments."""
+    """Create the database at `path`, or upgrade it to the newest revision, with its views and comments."""
     engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)))
     try:
         with engine.begin() as connection:
@@ -80,7 +80,7 @@ def create_master(path: Path) -> None:
 
 
 def refresh(connection: duckdb.DuckDBPyConnection) -> None:
-    """Views, comments and published figures as this Drafthouse has them. Safe to repeat."""
+    """Bring views, comments and published figures up to date with this Drafthouse. Safe to repeat."""
     from warehouse.published.tables import published_tables  # noqa: PLC0415 - its checks need SciPy
 
     with transaction(connection):
@@ -103,7 +103,7 @@ def insert(connection: duckdb.DuckDBPyConnection, tables: Tables) -> None:
 
 @contextlib.contextmanager
 def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """All or nothing. What went wrong inside is raised, even where the rollback fails too (a full disk does that)."""
+    """Commit all or nothing. The first error is raised even if the rollback fails too, as on a full disk."""
     connection.begin()
     try:
         yield
@@ -115,7 +115,7 @@ def transaction(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 
 
 def published_revision(path: Path) -> str | None:
-    """The revision of a published file; None where there is none."""
+    """Return the revision of a published file, or None if there is no file."""
     if not path.exists():
         return None
     with duckdb.connect(path, read_only=True) as connection:

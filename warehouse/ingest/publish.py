@@ -1,7 +1,7 @@
-"""Publishing: the master is copied and the copy renamed over warehouse.duckdb, so that readers always find it whole.
+"""Publishing: the master is copied and the copy renamed over warehouse.duckdb, so that readers never see half a file.
 
-The copy is made by another process. Closing any second descriptor of the master in the process that holds it would
-drop its lock, and a second writer's tables were lost that way.
+Another process makes the copy. If the process that holds the master closed a second descriptor of it, the master's lock
+would be dropped; a second writer's tables were lost that way.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _TEMPORARY = ".{name}.{unique}.publishing"
 
 
 def publish(connection: duckdb.DuckDBPyConnection, master: Path, published: Path) -> None:
-    """Make warehouse.duckdb what the master is now. Raises OSError or duckdb.Error; the old one is still there then.
+    """Replace the published file by a copy of the master. Raises OSError or duckdb.Error and leaves the old file then.
 
-    `connection` holds the master, outside any transaction. Whoever has the old file open keeps reading that.
+    `connection` holds the master, outside any transaction. Readers that have the old file open keep reading it.
     """
     remove_leftovers(published)
     connection.execute("CHECKPOINT")
-    # A new name each time: a copy orphaned by kill -9 may still be writing to the one before.
+    # A new name each time: a `cp` orphaned by kill -9 may still be writing to the previous one.
     copy = published.with_name(_TEMPORARY.format(name=published.name, unique=uuid.uuid4().hex[:8]))
     try:
         _copy(master, copy)
@@ -36,7 +36,7 @@ def publish(connection: duckdb.DuckDBPyConnection, master: Path, published: Path
 
 
 def remove_leftovers(published: Path) -> None:
-    """Remove the copies that an ingester killed while publishing left behind."""
+    """Remove the copies that an ingester left behind when it was killed while publishing."""
     for leftover in published.parent.glob(_TEMPORARY.format(name=published.name, unique="*")):
         leftover.unlink(missing_ok=True)
 

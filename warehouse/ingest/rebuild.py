@@ -1,4 +1,4 @@
-"""The warehouse made anew from bundles alone."""
+"""Rebuilding the warehouse from bundles alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.errors import BundleError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
-from warehouse.ingest.app_replica import mirror, read_app
+from warehouse.ingest.app_replica import read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import connect_master, create_master, only_ingester
@@ -16,9 +16,9 @@ from warehouse.settings import Settings
 
 
 def rebuild(settings: Settings) -> None:
-    """Make a new master from the bundles and publish it; the old ones stay until the new one is whole.
+    """Build a new master from the bundles and publish it; the old files stay in place until it is complete.
 
-    Raises UserError while an ingester runs, and OSError or duckdb.Error where the disk is full.
+    Raises UserError if an ingester runs, OSError or duckdb.Error if the disk is full.
     """
     app = app_engine(settings.app_database_url)
     fresh = settings.home / ".master.duckdb.rebuilding"
@@ -32,7 +32,7 @@ def rebuild(settings: Settings) -> None:
                         add_bundle(connection, settings.bundles, folder)
                     except BundleError as error:
                         record_rejection(connection, str(folder.relative_to(settings.bundles)), str(error))
-                mirror(connection, read_app(app))
+                replicate_app_tables(connection, read_app_tables(app))
                 judge_jobs(connection, settings.bundles)
             _replace(settings.master_file, fresh)
             with connect_master(settings.master_file) as connection:
@@ -43,9 +43,10 @@ def rebuild(settings: Settings) -> None:
 
 
 def _replace(master: Path, fresh: Path) -> None:
-    """Closing wrote all of `fresh` into its one file. The old master's log goes first, or it would be replayed on it.
+    """Replace the master by `fresh`, which is closed and so has no log.
 
-    Killed between the two, the old master has lost its latest runs; the ingester takes them from their bundles again.
+    The old master's log is removed first, or it would be replayed on the new one. If the process is killed between the
+    two, the old master lacks its latest runs, and the ingester reads them from their bundles again.
     """
     _log_of(master).unlink(missing_ok=True)
     fsync(fresh)

@@ -1,7 +1,7 @@
-"""The ingester: the only process that opens the master. `python -m warehouse.ingest.service` runs until SIGTERM.
+"""The ingester, the only process that opens the master. `python -m warehouse.ingest.service` runs it until SIGTERM.
 
-Killed at any line it loses nothing: bundles are the truth, each is ingested in one transaction, and the first thing a
-new ingester does is to publish what its master holds.
+It can be killed at any line without losing anything: bundles are the truth, each is ingested in one transaction, and a
+new ingester begins by publishing what its master holds.
 """
 
 from __future__ import annotations
@@ -23,38 +23,38 @@ import sqlalchemy as sa
 from lab.errors import BundleError, UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles import run_bundle
-from warehouse.ingest.app_replica import Mirrored, mirror, read_app
+from warehouse.ingest.app_replica import AppTables, read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import connect_master, only_ingester, refresh
 from warehouse.ingest.publish import publish
 from warehouse.settings import Settings, load_settings
 
-#: Bundles are ingested for at most this long before what is there is published.
+#: Bundles are ingested for at most this long before the master is published.
 BUDGET_S = 2.0
-#: A broken bundle is tried again after this long: a disk that was away may have come back.
+#: Interval at which broken bundles are tried again: a disk that was away may have come back.
 RETRY_REJECTED_S = 60.0
-#: Pause after a full disk or a database that cannot be opened.
+#: Pause after a full disk, or a master that cannot be opened.
 RETRY_S = 2.0
 _log = logging.getLogger("drafthouse.ingester")
 
 
 @dataclass
 class Ingester:
-    """A master that is open, and what was done with it so far."""
+    """An open master, and what has been done with it so far."""
 
     settings: Settings
     connection: duckdb.DuckDBPyConnection
     app: sa.Engine
-    published: bool = False  # whether readers see all that the master holds
-    mirrored: Mirrored = field(default_factory=dict)
+    published: bool = False  # whether the published file equals the master
+    replicated: AppTables = field(default_factory=dict)
     rejected_at: dict[str, float] = field(default_factory=dict)  # monotonic seconds by path
 
 
 def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
-    """Ingest new bundles, mirror the app database, publish. Says whether there are more bundles to ingest now.
+    """Ingest new bundles, replicate the app tables, publish. Return whether more bundles are waiting.
 
-    Raises OSError or duckdb.Error where the disk is full or the master broken; call again on a new Ingester then.
+    Raises OSError or duckdb.Error if the disk is full or the master broken; call again with a new Ingester then.
     """
     deadline = time.monotonic() + budget_s
     more = False
@@ -63,7 +63,7 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
             more = True
             break
         _ingest(ingester, folder)
-    _mirror(ingester)  # first: a study's own price is judged with its runs
+    _replicate(ingester)  # before judging: a study's own price is judged with its runs
     if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
         ingester.published = False
     if not ingester.published:
@@ -94,23 +94,23 @@ def _ingest(ingester: Ingester, folder: Path) -> None:
 
 
 def _reject(ingester: Ingester, path: str, error: str) -> None:
-    """Record why, and go on with the others."""
+    """Record why the bundle was rejected; the others are ingested regardless."""
     ingester.rejected_at[path] = time.monotonic()
     if record_rejection(ingester.connection, path, error):
         _log.warning("bundle %s was rejected: %s", path, error)
         ingester.published = False
 
 
-def _mirror(ingester: Ingester) -> None:
-    """Measurements go on without the app database: it is mirrored when it is back."""
+def _replicate(ingester: Ingester) -> None:
+    """Replicate the app tables if they changed. Ingestion goes on while the app database is away."""
     try:
-        found = read_app(ingester.app)
+        tables = read_app_tables(ingester.app)
     except sa.exc.DBAPIError as error:
         _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", error.orig)
         return
-    if found != ingester.mirrored:
-        mirror(ingester.connection, found)
-        ingester.mirrored = found
+    if tables != ingester.replicated:
+        replicate_app_tables(ingester.connection, tables)
+        ingester.replicated = tables
         ingester.published = False
 
 
@@ -123,7 +123,7 @@ def open_ingester(settings: Settings, app: sa.Engine) -> Iterator[Ingester]:
 
 
 def ingest_all(settings: Settings) -> None:
-    """Ingest and publish whatever there is now, then return. Raises UserError where an ingester runs."""
+    """Ingest and publish every bundle that exists now, then return. Raises UserError if an ingester runs."""
     app = app_engine(settings.app_database_url)
     try:
         with only_ingester(settings.home), open_ingester(settings, app) as ingester:
@@ -134,14 +134,14 @@ def ingest_all(settings: Settings) -> None:
 
 
 def run(settings: Settings, stop: threading.Event) -> None:
-    """Ingest until `stop`. Raises UserError where another ingester runs, or a database is of another revision."""
+    """Ingest until `stop` is set. Raises UserError if another ingester runs or a database is of another revision."""
     app = app_engine(settings.app_database_url)
     with only_ingester(settings.home):
         while not stop.is_set():
             try:
                 with open_ingester(settings, app) as ingester:
                     _log.info("ingesting %s", settings.bundles.absolute())
-                    _until(stop, ingester)
+                    _ingest_until(stop, ingester)
             except (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException) as error:
                 _log.error(
                     "%s cannot be written (%s): is the disk full? Nothing is lost; trying again in %g s",
@@ -150,7 +150,7 @@ def run(settings: Settings, stop: threading.Event) -> None:
                 stop.wait(RETRY_S)
 
 
-def _until(stop: threading.Event, ingester: Ingester) -> None:
+def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
     while not stop.is_set():
         if not ingest_once(ingester):
             stop.wait(ingester.settings.ingest_every_s)

@@ -12,7 +12,7 @@ from lab.study.cell_ids import digest
 from warehouse.published import book
 from warehouse.published.columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS
 from warehouse.published.runs import PublishedRun, runs
-from warehouse.schema.column import keyed, rows
+from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import PUBLISHED_COLUMNS
 
 _OF_FIGURE = (
@@ -30,11 +30,11 @@ def published_tables() -> dict[str, pa.Table]:
     return {
         "published_sources": rows(SOURCE_COLUMNS, list(book.sources().values())),
         "published_results": rows(
-            keyed(FIGURE_COLUMNS), [_figure(each, numbers[id(each)], run_ids.get(id(each))) for each in figures]
+            from_dicts(FIGURE_COLUMNS), [_figure(each, numbers[id(each)], run_ids.get(id(each))) for each in figures]
         ),
-        "published_runs": rows(keyed(PUBLISHED_COLUMNS), list(map(_run, found))),
+        "published_runs": rows(from_dicts(PUBLISHED_COLUMNS), list(map(_run, found))),
         "published_doubts": rows(
-            keyed(DOUBT_COLUMNS),
+            from_dicts(DOUBT_COLUMNS),
             [
                 {
                     "check_name": doubt.check,

@@ -1,4 +1,4 @@
-"""A column of the warehouse declared once: its name, type, meaning, and where in a bundle its value comes from."""
+"""Columns of the warehouse, each declared once: name, type, meaning, and how its value is read from a record."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _kind(name: str, hint: Any) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """`kind` is one of KINDS, with a question mark where null is allowed. `value` reads it from the row's record."""
+    """One column. `kind` is a key of KINDS, with a question mark if null is allowed; `value` reads it from a record."""
 
     name: str
     kind: str
@@ -81,30 +81,30 @@ class Column:
 
 
 def column(name: str, kind: str, comment: str, value: str | Callable[[Any], Any] | None = None) -> Column:
-    """A column whose value is the record's attribute `value` (a dotted path; by default `name`), or a function of it.
+    """Declare a column whose value is the record's attribute `value` (a dotted path, by default `name`) or a function.
 
-    A path may go through a part that is None: the value is None then.
+    If a part of the path is None, so is the value.
     """
     return Column(name, kind, comment, value if callable(value) else _path(value or name))
 
 
 def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Column]) -> sa.Table:
-    """The table for SQLAlchemy and Alembic."""
-    made = [sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in columns]
-    return sa.Table(name, metadata, *made, comment=comment)
+    """Return the table for SQLAlchemy and Alembic."""
+    declared = [sa.Column(c.name, c.types[0], nullable=c.nullable, comment=c.comment) for c in columns]
+    return sa.Table(name, metadata, *declared, comment=comment)
 
 
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
-    """The rows for DuckDB. Raises ValueError where a column that needs a value has none."""
+    """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
     arrays = [pa.array([c.value(record) for record in records], type=c.types[1]) for c in columns]
     for one, array in zip(columns, arrays, strict=True):
         if array.null_count and not one.nullable:
-            raise ValueError(f"{one.name} has no value")
+            raise ValueError(f"column {one.name} is not nullable, but a record has no value for it")
     return pa.table(arrays, names=[c.name for c in columns])
 
 
-def keyed(columns: Sequence[Column]) -> list[Column]:
-    """The same columns, read from dicts with their names."""
+def from_dicts(columns: Sequence[Column]) -> list[Column]:
+    """Return the same columns, read from dicts with their names as keys."""
     return [Column(c.name, c.kind, c.comment, itemgetter(c.name)) for c in columns]
 
 

@@ -1,7 +1,4 @@
-"""The data dictionary: what the comments in the warehouse say, as a page.
-
-`python -m warehouse.schema.dictionary` writes it.
-"""
+"""The data dictionary: the warehouse's own comments as a page. `python -m warehouse.schema.dictionary` writes it."""
 
 from __future__ import annotations
 
@@ -37,27 +34,27 @@ _COLUMNS = """
 """
 
 
-def described(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
-    """Every relation, views first: its name, what it is, and its columns with their types and meanings."""
-    relations = connection.execute(_RELATIONS).fetchall()
+def relations(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Return every relation, views first: name, comment, and the name, type and comment of each column."""
+    found = connection.execute(_RELATIONS).fetchall()
     return [
         (
             name,
             comment,
             [(column, kind, text) for column, kind, _, text in connection.execute(_COLUMNS, [name]).fetchall()],
         )
-        for name, comment, _ in relations
+        for name, comment, _ in found
     ]
 
 
 def page(connection: duckdb.DuckDBPyConnection) -> str:
-    """The whole page in Markdown, of a connection of `open_warehouse`."""
-    relations = connection.execute(_RELATIONS).fetchall()
-    return "\n".join([_HEAD, *(_section(connection, *relation) for relation in relations)]).rstrip() + "\n"
+    """Return the whole page in Markdown. `connection` comes from `open_warehouse`."""
+    sections = (_section(connection, *relation) for relation in connection.execute(_RELATIONS).fetchall())
+    return "\n".join([_HEAD, *sections]).rstrip() + "\n"
 
 
 def _section(connection: duckdb.DuckDBPyConnection, name: str, comment: str, kind: str) -> str:
-    """DuckDB does not know which columns of a view can be null, so only tables say so."""
+    """One relation. DuckDB does not know which columns of a view can be null, so only tables mark them."""
     lines = [f"## {kind} `{name}`\n\n{comment}.\n\n| column | type | meaning |\n|---|---|---|"]
     for column, data_type, nullable, meaning in connection.execute(_COLUMNS, [name]).fetchall():
         never = "" if nullable or kind == "view" else " not null"

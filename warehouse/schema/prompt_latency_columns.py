@@ -1,7 +1,7 @@
-"""The latencies of a run's prompts in one row: what comparisons read, where single requests would be millions of rows.
+"""The latencies of a run's prompts in one row, for comparisons: single requests would be millions of rows.
 
-A prompt that a run sent several times has the mean of them, because prompts are what is paired. Which prompts they are
-is written once for all runs that sent the same ones: a list of texts takes longer to read than all their latencies.
+Runs are paired by prompt, so a prompt that was sent several times has the mean of its latencies. The list of prompts is
+stored once for all runs that sent the same ones: a list of texts takes longer to read than all their latencies.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import numpy as np
 import pyarrow as pa
 
 from lab.comparison.samples import Requests
-from warehouse.schema.column import column, keyed, rows
+from warehouse.schema.column import column, from_dicts, rows
 
 _LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
-_PROMPTS_ID = column("prompts_id", "text", "SHA-256 of a list of prompt_ids, each on a line")
+_PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
 LIST_COLUMNS = (
     _PROMPTS_ID,
-    column("prompt_ids", "texts", "the prompts that a run got whole answers to, in the order of sending"),
+    column("prompt_ids", "texts", "the prompts that were answered completely, in the order of sending"),
 )
 COLUMNS = (
     _PROMPTS_ID,
     *(
         column(
-            name, "doubles", f"{name} of each of prompt_ids; the mean where it was sent several times, null: unknown"
+            name,
+            "doubles",
+            f"{name} of each of prompt_ids: the mean if a prompt was sent several times, null if unknown",
         )
         for name in _LATENCIES
     ),
@@ -35,21 +37,21 @@ COLUMNS = (
 
 
 def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """A row of COLUMNS and one of LIST_COLUMNS, from a run's `request_records`; none where nothing was answered."""
+    """Return a row of COLUMNS and one of LIST_COLUMNS from a run's `request_records`; no rows if none completed."""
     wanted: list[Any] = [("index", "min"), *((name, "mean") for name in _LATENCIES)]
     grouped = requests.filter(requests["is_completed"]).group_by("prompt_id").aggregate(wanted)
-    found = grouped.sort_by("index_min").to_pydict()
-    prompts = found["prompt_id"]
+    by_prompt = grouped.sort_by("index_min").to_pydict()
+    prompts = by_prompt["prompt_id"]
     row = {"prompts_id": hashlib.sha256("\n".join(prompts).encode()).hexdigest(), "prompt_ids": prompts}
-    row |= {name: found[f"{name}_mean"] for name in _LATENCIES}
-    there = [row] if prompts else []
-    return rows(keyed(COLUMNS), there), rows(keyed(LIST_COLUMNS), there)
+    row |= {name: by_prompt[f"{name}_mean"] for name in _LATENCIES}
+    records = [row] if prompts else []
+    return rows(from_dicts(COLUMNS), records), rows(from_dicts(LIST_COLUMNS), records)
 
 
 def read(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -> dict[str, Requests]:
-    """By run_id. Runs that sent the same share one tuple of prompts, so that telling so takes no time."""
-    question = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))
-    table = con.execute(question, list(run_ids)).to_arrow_table()
+    """Return the latencies by run_id. Runs of the same prompts share one tuple, so that comparing them is free."""
+    query = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))
+    table = con.execute(query, list(run_ids)).to_arrow_table()
     ids: list[Any] = table["run_id"].to_pylist()
     keys = table["prompts_id"].to_pylist()
     prompts = {key: tuple(listed) for key, listed in con.execute(_PROMPTS, [list(set(keys))]).fetchall()}
@@ -59,12 +61,12 @@ def read(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -
 
 def _known(prompts: tuple[str, ...], numbers: Any) -> Requests:
     values = numbers.values.to_numpy(zero_copy_only=False)  # NaN for null
-    there = ~np.isnan(values)
-    if there.all():
+    known = ~np.isnan(values)
+    if known.all():
         return Requests(prompts, values)
-    return Requests(tuple(p for p, is_there in zip(prompts, there, strict=True) if is_there), values[there])
+    return Requests(tuple(p for p, is_known in zip(prompts, known, strict=True) if is_known), values[known])
 
 
-#: The ids one by one: only then DuckDB asks the index, and reads the lists of these runs alone.
+#: One placeholder per id: only then DuckDB uses the index and reads the lists of these runs alone.
 _NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE run_id IN ({runs})"
 _PROMPTS = "SELECT prompts_id, prompt_ids FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"

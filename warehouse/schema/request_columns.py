@@ -22,17 +22,22 @@ def _comment(info: FieldInfo) -> str:
 
 
 _COMPUTED = (
-    column("is_completed", "bool", "ended without an error", latency.is_completed),
-    column("send_delay_ms", "double?", "sent - intended_send", latency.send_delay_ms),
-    column("ttft_ms", "double?", "time to first token: first_token - sent", latency.ttft_ms),
+    column("is_completed", "bool", "whether it ended without an error", latency.is_completed),
+    column("send_delay_ms", "double?", "sent_s - intended_send_s, in ms", latency.send_delay_ms),
+    column("ttft_ms", "double?", "time to first token: first_token_s - sent_s, in ms", latency.ttft_ms),
     column(
         "ttft_from_intended_ms",
         "double?",
-        "first_token - intended_send: the wait in the client counts too",
+        "first_token_s - intended_send_s, in ms: includes the wait in the client",
         latency.ttft_from_intended_ms,
     ),
-    column("tpot_ms", "double?", "(last chunk - first_token) / (completion_tokens - 1)", latency.tpot_ms),
-    column("e2e_ms", "double?", "end - sent", latency.e2e_ms),
+    column(
+        "tpot_ms",
+        "double?",
+        "time per output token: (last of chunk_s - first_token_s) / (completion_tokens - 1), in ms",
+        latency.tpot_ms,
+    ),
+    column("e2e_ms", "double?", "end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
 )
 
 REQUEST_COLUMNS: tuple[Column, ...] = (

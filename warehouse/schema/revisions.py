@@ -1,4 +1,4 @@
-"""Alembic without its ini file: bring a database to the newest revision, or refuse one that is of another."""
+"""Alembic without its ini file: upgrade a database to the newest revision, or refuse one of another revision."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
-#: Every revision there is, oldest first; tested to be those in migrations/. Written down, because asking Alembic costs
-#: every command and page half a second of importing.
+#: Every revision, oldest first; a test compares them with migrations/. They are listed here because importing Alembic
+#: would cost every command and page half a second.
 REVISIONS = {
     "app": tuple(f"app_{number:04}" for number in range(1, 6)),
     "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 10)),
@@ -24,7 +24,7 @@ MIGRATE_COMMAND = "drafthouse migrate"
 
 
 def alembic_config(name: str, connection: sa.Connection | None = None, metadata: sa.MetaData | None = None) -> Config:
-    """The configuration of migrations/`name` ("app" or "warehouse"), for any command of Alembic."""
+    """Return Alembic's configuration of migrations/`name` ("app" or "warehouse")."""
     from alembic.config import Config  # noqa: PLC0415 - see REVISIONS
 
     config = Config()
@@ -35,7 +35,7 @@ def alembic_config(name: str, connection: sa.Connection | None = None, metadata:
 
 
 def upgrade(name: str, connection: sa.Connection, metadata: sa.MetaData, where: str) -> None:
-    """Bring the database to the newest revision inside the caller's transaction. RevisionError for a newer one."""
+    """Upgrade the database inside the caller's transaction. Raises RevisionError if its revision is unknown here."""
     current = current_revision(connection)
     if current == head(name):
         return
@@ -47,12 +47,12 @@ def upgrade(name: str, connection: sa.Connection, metadata: sa.MetaData, where: 
 
 
 def head(name: str) -> str:
-    """The newest revision of migrations/`name`."""
+    """Return the newest revision of migrations/`name`."""
     return REVISIONS[name][-1]
 
 
 def current_revision(connection: sa.Connection) -> str | None:
-    """The revision that the database says it has; None where it was never migrated."""
+    """Return the database's revision, or None if it was never migrated."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     revision: str | None = connection.execute(sa.text("select version_num from alembic_version")).scalar()

@@ -1,7 +1,7 @@
-"""The warehouse's tables (DuckDB), each with what it means. Its views stand in `views`.
+"""The warehouse's tables (DuckDB), each with its meaning. The views are in `views`.
 
-Tables are made by migrations/warehouse. None has a foreign key, and only two have an index, because DuckDB refuses most
-changes to a table that has one.
+Tables are created by migrations/warehouse. None has a foreign key, and only two have an index, because DuckDB refuses
+most changes to a table that has one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _RUN_ID = column("run_id", "text", "the run")
 
 
 def _metric_column(metric: Metric) -> Column:
-    """Counts are BIGINT, unless they are means; everything else that is one number is DOUBLE."""
+    """Declare the column of a metric: counts are BIGINT unless they are means, other numbers DOUBLE."""
     counted = metric.unit in ("requests", "tokens", "rounds", "bytes") and "_mean" not in metric.name
     kind = "bigint?" if counted else "double?"
     kind = "doubles?" if metric.name == "acceptance_per_position" else kind
@@ -64,103 +64,105 @@ _REPLICA_KINDS: dict[type[sa.types.TypeEngine[Any]], str] = {
 }
 STUDY_COLUMNS, JOB_COLUMNS, PRICE_COLUMNS = map(_replica, (app_schema.studies, app_schema.jobs, app_schema.prices))
 VERDICT_COLUMNS: tuple[Column, ...] = (
-    column("is_valid", "bool", "false where a check found what makes the run's figures wrong", "valid"),
-    column("why_invalid", "texts", "a sentence for each such check; empty for a valid run"),
+    column("is_valid", "bool", "false if a check found that the run's figures are wrong", "valid"),
+    column("why_invalid", "texts", "a sentence from each such check; empty for a valid run"),
     column(
         "unjudged_checks",
         "texts",
-        "checks that could not look, because something they need is unknown",
+        "checks that were skipped because something they need is unknown",
         lambda verdict: [skipped.check for skipped in verdict.skipped],
     ),
 )
 FINDING_COLUMNS: tuple[Column, ...] = (
-    column("check_name", "text", "the check that fired; `drafthouse checks` and docs/checks.md explain each", "check"),
+    column("check_name", "text", "the check that fired; explained by `drafthouse checks` and docs/checks.md", "check"),
     column("severity", "text", "invalid, warning or note"),
-    column("sentence", "text", "what it found, with the run's own figures"),
+    column("sentence", "text", "what the check found, with the run's own figures"),
     column("advice", "text", "what to do about it"),
 )
 STUDY_VERDICT_COLUMNS: tuple[Column, ...] = (
     column("job_id", "text", "the job"),
-    column("runs_judged", "int", "how many runs it had when they were judged together"),
-    column("unjudged_checks", "texts", "checks that could not look, because something they need is unknown"),
+    column("runs_judged", "int", "number of its runs when they were judged together"),
+    column("unjudged_checks", "texts", "checks that were skipped because something they need is unknown"),
 )
 STUDY_FINDING_COLUMNS: tuple[Column, ...] = (
     column("job_id", "text", "the job"),
     *FINDING_COLUMNS,
-    column("run_ids", "texts", "the runs it is about; empty: all of them"),
+    column("run_ids", "texts", "the runs that the finding concerns; empty if all of them"),
 )
 _HISTOGRAM_COLUMNS = (
     _RUN_ID,
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
     column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
-    column("count", "bigint", "how many values fell into it"),
+    column("count", "bigint", "number of values in the bucket"),
 )
 IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
-    column("field", "text", "the tool's own name of it; docs/importing.md says what each became"),
-    column("value", "double?", "the figure in the tool's own unit; null where it is no number"),
-    column("left_out", "text?", "why it became no column; null where it did"),
+    column("field", "text", "the tool's own name of the figure; docs/importing.md lists the column each became"),
+    column("value", "double?", "the figure in the tool's own unit; null if it is not a number"),
+    column("left_out", "text?", "why it became no column; null if it did"),
 )
 _REJECTED_COLUMNS = (
-    column("path", "text", "the folder, relative to the bundles"),
+    column("path", "text", "the bundle's folder, relative to the folder of bundles"),
     column("error", "text", "why it was rejected"),
-    column("rejected_at", "moment", "when it was tried"),
+    column("rejected_at", "moment", "when it was last tried"),
 )
 
-studies = table(WAREHOUSE, "studies", "What users submitted, mirrored from the app database", STUDY_COLUMNS)
+studies = table(
+    WAREHOUSE, "studies", "The studies that users submitted, replicated from the app database", STUDY_COLUMNS
+)
 jobs = table(
     WAREHOUSE,
     "jobs",
-    "Studies on their way through the queue, mirrored from the app database; no measurement depends on it",
+    "Studies on their way through the queue, replicated from the app database; no measurement depends on it",
     JOB_COLUMNS,
 )
 prices = table(
     WAREHOUSE,
     "prices",
-    "What an hour of hardware costs, mirrored from the app database: entries are added and withdrawn, never changed",
+    "The price of an hour of hardware, replicated from the app database: entries are added or withdrawn, never changed",
     PRICE_COLUMNS,
 )
 runs = table(
     WAREHOUSE,
     "runs",
-    "One row a run: what was run, its circumstances and how it went. The view results adds its numbers",
+    "One row per run: what was run, in what environment and how it went. The view results adds its metrics",
     RUN_COLUMNS,
 )
 sa.Index("each_once_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",
-    "The numbers of each run, computed once from its bundle; null means unknown, never zero",
+    "The metrics of each run, computed once from its bundle; null means unknown, never zero",
     (_RUN_ID, *METRIC_COLUMNS),
 )
 request_records = table(
     WAREHOUSE,
     "request_records",
-    "One row a request, as measured, with its own latencies. The view requests adds what its run was",
+    "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
     (_RUN_ID, *REQUEST_COLUMNS),
 )
 prompt_latency_lists = table(
     WAREHOUSE,
     "prompt_latencies",
-    "One row a run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
+    "One row per run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
     (_RUN_ID, *prompt_latency_columns.COLUMNS),
 )
 sa.Index("by_prompt_latencies_run_id", prompt_latency_lists.c.run_id)
 prompt_lists = table(
     WAREHOUSE,
     "prompt_lists",
-    "Which prompts the lists of prompt_latencies are about, once for all runs that sent the same",
+    "The prompts of the lists in prompt_latencies, stored once for all runs that sent the same prompts",
     prompt_latency_columns.LIST_COLUMNS,
 )
 verdicts = table(
     WAREHOUSE,
     "verdicts",
-    "Whether each run's figures can be believed. A run that was ingested before there were checks has no row",
+    "Whether each run is valid. Runs ingested before there were checks have no row",
     (_RUN_ID, *VERDICT_COLUMNS),
 )
 findings = table(
     WAREHOUSE,
     "findings",
-    "What the checks found in each run: a row for each check that fired",
+    "What the checks found in each run: one row per check that fired",
     (_RUN_ID, *FINDING_COLUMNS),
 )
 study_verdicts = table(
@@ -172,14 +174,14 @@ study_verdicts = table(
 study_findings = table(
     WAREHOUSE,
     "study_findings",
-    "What only the runs of a job together show: a single repeat, arms that differ in more than speculation ...",
+    "Findings about all runs of a job together: a single repeat, arms that differ in more than speculation ...",
     STUDY_FINDING_COLUMNS,
 )
 telemetry = table(
     WAREHOUSE,
     "telemetry",
-    "One row a second of a run's measured window: the measuring client, the engine, the host and the GPUs that the "
-    "engine uses; null where there is nothing to read. The view results has the means",
+    "One row per second of a run's measured window: the measuring client, the engine, the host and the GPUs that the "
+    "engine uses; null if there is nothing to read. The view results has the means",
     (_RUN_ID, *TELEMETRY_COLUMNS),
 )
 histograms = table(
@@ -192,27 +194,23 @@ histograms = table(
 imported_figures = table(
     WAREHOUSE,
     "imported_figures",
-    "The figures of imported runs as their tool printed them, with its names and units, and what became no column",
+    "The figures of imported runs in their tool's own names and units, including those that became no column",
     (_RUN_ID, *IMPORTED_FIGURE_COLUMNS),
 )
 published_sources = table(
-    WAREHOUSE, "published_sources", "Who published figures that ship with Drafthouse", SOURCE_COLUMNS
+    WAREHOUSE, "published_sources", "The publications whose figures ship with Drafthouse", SOURCE_COLUMNS
 )
-published_results = table(
-    WAREHOUSE, "published_results", "Figures that others published, each as it was printed", FIGURE_COLUMNS
-)
+published_results = table(WAREHOUSE, "published_results", "Published figures, each as it was printed", FIGURE_COLUMNS)
 published_runs = table(
     WAREHOUSE,
     "published_runs",
-    "Published figures that are runs: the absolute ones of one setting. They stand in results too",
+    "Published figures as runs: the absolute figures of one setting. They are in results too",
     PUBLISHED_COLUMNS,
 )
-published_doubts = table(
-    WAREHOUSE, "published_doubts", "Published figures that do not follow from each other", DOUBT_COLUMNS
-)
+published_doubts = table(WAREHOUSE, "published_doubts", "Published figures that contradict each other", DOUBT_COLUMNS)
 rejected_bundles = table(
     WAREHOUSE,
     "rejected_bundles",
-    "Run folders that could not be read; each is tried again when the ingester starts",
+    "Bundles that could not be ingested; each is tried again when the ingester starts",
     _REJECTED_COLUMNS,
 )

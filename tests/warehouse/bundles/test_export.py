@@ -17,7 +17,7 @@ from tests.warehouse.asking import ask
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles.export import MANIFEST, export
-from warehouse.bundles.restore import take_in
+from warehouse.bundles.restore import restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.importers.load import import_paths as read_foreign
 from warehouse.importers.store import import_paths
@@ -134,7 +134,7 @@ def test_vllms_own_files_come_out_as_they_went_in(with_imports: Settings, tmp_pa
 def test_a_place_that_is_taken_is_refused_and_left_as_it_was(filled: Settings, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "note").write_text("mine")
-    with pytest.raises(UserError, match="name a new one"):
+    with pytest.raises(UserError, match="choose a new or an empty one"):
         exported(filled, "job-1", tmp_path / "mine")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
 
@@ -195,15 +195,15 @@ def _edited(folder: Path, change: Callable[[str], str]) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (_another_digest, "is not the file that was exported"),
+        (_another_digest, "was changed after the export"),
         (_missing, "is missing"),
-        (_more_than_named, "has other files than its manifest names"),
-        (_link, "is no file of an export"),
+        (_more_than_named, "does not have the files that its manifest lists"),
+        (_link, "is not a valid path in an export"),
         (_renamed, "holds another run: job-1/run-1"),
-        (_outside, "is no file of an export"),
-        (_hidden, "is no file of a bundle"),
-        (_newer, "found version 2; supported is 1"),
-        (_no_manifest, "is no manifest of an export"),
+        (_outside, "is not a valid path in an export"),
+        (_hidden, "is not a file of a bundle"),
+        (_newer, "has version 2; this Drafthouse reads version 1"),
+        (_no_manifest, "is not the manifest of an export"),
     ],
 )
 def test_an_export_that_was_tampered_with_is_refused_whole(
@@ -212,7 +212,7 @@ def test_an_export_that_was_tampered_with_is_refused_whole(
     folder = exported(filled, "job-1", tmp_path / "export")
     damage(folder)
     with pytest.raises(ForeignFileError, match=sentence):
-        take_in(other.bundles, folder)
+        restore_bundles(other.bundles, folder)
     assert list(other.bundles.iterdir()) == []
 
 
@@ -225,7 +225,7 @@ def test_an_export_takes_no_labels_and_no_other_files(filled: Settings, tmp_path
 
 def test_a_run_whose_bundle_is_gone_is_told_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
     shutil.rmtree(filled.bundles / "job-1" / "run-1")
-    with pytest.raises(UserError, match="job-1/run-1 is not in"):
+    with pytest.raises(UserError, match="job-1/run-1 is missing in"):
         exported(filled, "job-1", tmp_path / "export")
     assert [path.name for path in tmp_path.iterdir() if "export" in path.name] == []
 

@@ -107,7 +107,7 @@ def test_a_key_that_is_not_on_the_worker_fails_the_job_with_a_sentence(home: Hom
     with running() as url:
         job = worked(home, workloads=workload(home), **their_study(url))
     assert job.state == "failed"
-    assert "there is no secret 'theirs' on this host" in (job.error or "")
+    assert "the secret 'theirs' is not set on this host" in (job.error or "")
 
 
 def test_a_server_that_is_not_there_is_a_failed_run(secret_home: Home, unused_tcp_port: int) -> None:

@@ -54,7 +54,7 @@ def answered(sql: str) -> Answered:
 def _described(publication: published_data.Publication) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     del publication
     with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
-        return dictionary.described(connection)
+        return dictionary.relations(connection)
 
 
 @st.cache_resource(show_spinner="Asking the warehouse", max_entries=_MOST_ANSWERS)
