@@ -1,28 +1,67 @@
-"""Tables as the pages show them, and the columns that several of them have."""
+"""Tables as the pages show them, and the one catalogue of the columns that several of them have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from lab.metrics.definition import Metric
 from webapp.shared import downloads
 from webapp.shared.url_params import View
 
-#: What `with_run_links` gives.
-RUN_COLUMN = st.column_config.LinkColumn("Run", display_text=r"run=([^&]*)$")
+_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
+_date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
+_RATIO = "%.2f×"
+_COLUMNS: dict[str, Callable[..., Any]] = {
+    "arm": partial(_text, "Arm"),
+    "category": partial(_text, "Category"),
+    "concurrency": partial(_number, "Concurrency", format="%d", width="small", help="Requests in flight"),
+    "currency": partial(_text, "Currency"),
+    "dataset": partial(_text, "Dataset"),
+    "engine_version": partial(_text, "Engine version"),
+    "error": partial(_text, "Error", width="large", help="The message of the engine or of the client"),
+    "hardware": partial(_text, "Hardware"),
+    "high": partial(_number, "95 % to", format=_RATIO, help="Upper end of the 95 % confidence interval"),
+    "is_valid": partial(st.column_config.CheckboxColumn, "Valid", help="Whether all checks passed; empty: not checked"),
+    "k": partial(_number, "Draft tokens k", format="%d", width=105, help="Tokens drafted in a round"),
+    "low": partial(_number, "95 % from", format=_RATIO, help="Lower end of the 95 % confidence interval"),
+    "pattern": partial(_text, "Load", help="c: requests in flight, n: number of prompts"),
+    "ratio": partial(_number, "To baseline", format=_RATIO, help="Arm over baseline, mean of the repeats' ratios"),
+    "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 0"),
+    "repeats": partial(_number, "Repeats", format="%d", width="small"),
+    "requested_output_tokens": partial(_number, "Output tokens", format="%d", width="small", help="As requested"),
+    "run_id": partial(st.column_config.LinkColumn, "Run", display_text=r"run=([^&]*)$"),  # of `with_run_links`
+    "runs": partial(_number, "Runs", format="%d", width="small"),
+    "started_at": partial(_date, "Started (UTC)"),
+    "status": partial(_text, "Status", width="small"),
+    "target": partial(_text, "Target"),
+    "workload": partial(_text, "Workload"),
+}
+
+
+def columns(*names: str, pinned: str = "arm") -> dict[str, Any]:
+    """The configuration of these columns; the one named `pinned` stays in sight when the table is scrolled."""
+    return {name: _COLUMNS[name](pinned=name == pinned) for name in names}
+
+
+def metric_column(metric: Metric) -> Any:
+    """A column of a metric in the unit that people read; the caller multiplies its values by `metric.factor`."""
+    return _number(metric.heading, format=f"%{metric.number_format}", help=metric.formula)
 
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
-    """A table with its files below it. Each run leads to its page where the view or the row knows the study."""
+    """A table with buttons for its files. Runs link to their pages if the view or the row names the study."""
     shown = with_run_links(frame, *view.parameters.get("job", ()))
     st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
     downloads.show_table_buttons(frame, title, view, key)
 
 
 def with_run_links(frame: pd.DataFrame, job_id: str | None = None) -> pd.DataFrame:
-    """Each run leads to its own page: `job_id` is its study, or the row's own. What was published has no page."""
+    """Replace the ids of runs by links to their pages; `job_id`: the study of all rows. Published runs have no page."""
     if "run_id" not in frame or (job_id is None and "job_id" not in frame):
         return frame
     jobs = frame["job_id"] if job_id is None else [job_id] * len(frame)

@@ -1,4 +1,4 @@
-"""Tables that say what to believe: verdicts on pairs of arms, and what the checks found in runs."""
+"""Tables of verdicts on pairs of arms, and of the findings of the checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import streamlit as st
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from warehouse.queries.comparisons import Pair, StudyComparison
-from webapp.shared.tables import RUN_COLUMN
+from webapp.shared.tables import columns
 from webapp.shared.text import count
 
 _SIGNS = {
@@ -24,7 +24,7 @@ _FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "ad
 
 
 def verdicts(found: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
-    """One row a candidate and place; of one category where one is given. `agreed`: of each pair, where it is known."""
+    """One row per candidate and cell, of `category` if given. `agreed`: the agreement of each pair, if computed."""
     outputs = [{}] * len(found.pairs) if agreed is None else [_outputs(each) for each in agreed]
     rows = [
         _row(pair, wrote)
@@ -35,7 +35,7 @@ def verdicts(found: StudyComparison, agreed: Sequence[Agreement] | None, categor
 
 
 def _outputs(agreed: Agreement) -> dict[str, object]:
-    """Shares in percent; None where there is nothing to tell them by."""
+    """Shares in percent; None where they are unknown."""
     same, degenerate = agreed.same_share, agreed.candidate_degenerate_share
     return {
         "same": None if same is None else 100 * same.value,
@@ -45,7 +45,7 @@ def _outputs(agreed: Agreement) -> dict[str, object]:
 
 
 def _first_difference(agreed: Agreement) -> str:
-    """Where the outputs that differ begin to, as people count; empty where none does, or it is unknown."""
+    """The median token, from 1, at which differing outputs begin to differ; empty if none differs or it is unknown."""
     exact, estimated = agreed.median_first_differing_token, agreed.median_estimated_first_differing_token
     place = exact if exact is not None else estimated
     return "" if place is None else f"{'' if exact is not None else 'about '}token {place + 1:.0f}"
@@ -71,24 +71,15 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
 
 def verdict_config() -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    return {
-        "arm": text("Arm", pinned=True),
-        "workload": text("Workload"),
-        "pattern": text("Load", help="c: requests in flight, n: number of prompts"),
-        "concurrency": number("Concurrency", format="%d", width="small"),
+    return columns("arm", "workload", "pattern", "concurrency", "ratio", "low", "high") | {
         "verdict": text("Verdict", help="At 95 % for the whole table together (Holm); no difference: within 2 %"),
-        "ratio": number("To baseline", format="%.2f×", help="Candidate over baseline, mean over repeats"),
-        "low": number("95 % from", format="%.2f×"),
-        "high": number("95 % to", format="%.2f×"),
-        "decides": text("Would decide", help="If the scatter stays as it is"),
+        "decides": text("Would decide", help="Repeats to add for a verdict if the spread stays the same"),
         "basis": text("Interval from", width="large"),
         "same": number(
-            "Same output", format="%.0f %%", help="Of the prompts, as the baseline; of greedy sampling only"
+            "Same output", format="%.0f %%", help="Share of prompts with the baseline's output; greedy only"
         ),
-        "differs": text(
-            "Else from", help="Median over the prompts with another output; about: estimated from the text"
-        ),
-        "degenerate": number("Degenerate", format="%.0f %%", help="Of the arm's outputs that are long enough to tell"),
+        "differs": text("Else from", help="Median over prompts with another output; about: estimated from the text"),
+        "degenerate": number("Degenerate", format="%.0f %%", help="Share of the outputs that are long enough to judge"),
     }
 
 
@@ -98,14 +89,9 @@ def findings(found: pd.DataFrame) -> pd.DataFrame:
 
 def findings_config() -> dict[str, Any]:
     text = st.column_config.TextColumn
-    return {
+    return columns("arm", "category", "pattern", "repeat", "run_id", pinned="severity") | {
         "severity": text("Severity", pinned=True, width="small"),
-        "arm": text("Arm"),
-        "category": text("Category"),
-        "pattern": text("Load"),
-        "repeat": st.column_config.NumberColumn("Repeat", format="%d", width="small", help="Counted from 0"),
-        "sentence": text("Found", width="large"),
+        "sentence": text("Finding", width="large"),
         "advice": text("What to do", width="large"),
         "check_name": text("Check"),
-        "run_id": RUN_COLUMN,
     }

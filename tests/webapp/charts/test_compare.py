@@ -24,7 +24,6 @@ from webapp.charts.compare.heat import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.advice import figures as advice_figures
-from webapp.pages.compare import rows as compare_rows
 from webapp.pages.compare import tables
 
 STYLES = theme.arm_styles(["no draft", "draft"], "no draft", "light")
@@ -32,7 +31,7 @@ ROWS, COLUMNS = Side("workload", ("code", "prose")), Side("load", ("c1", "c16"))
 
 
 def cells(*ratios: float | None) -> pd.DataFrame:
-    """Rows of `compare_rows.heat`, two to a workload."""
+    """Rows of `tables.heat`, two to a workload."""
     verdicts = list(get_args(Word))
     return pd.DataFrame(
         {
@@ -108,7 +107,7 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
         Point(float(n), Interval(*bounds))
         for n, *bounds in ((1, 1.5, 1.4, 1.6), (4, 1.1, 0.97, 1.2), (16, 0.8, 0.7, 0.9))
     ]
-    found = compare_rows.crossings({("draft", "code"): break_even(points)})
+    found = tables.crossings({("draft", "code"): break_even(points)})
     look = crossing.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
     drawn = layers(crossing.panel(gains(), found, look))
     mark = drawn[-1]
@@ -116,14 +115,14 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
     (row,) = mark["rows"]
     assert 4 < row["concurrency"] < 16
     assert row["low"] < row["concurrency"] < row["high"]
-    said = tables.crossings(found)["answer"]
+    said = tables.crossings_table(found)["answer"]
     assert said.tolist() == [f"pays up to {row['concurrency']:.1f}"]
 
 
 def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
     even = break_even([Point(1.0, Interval(1.5, 1.4, 1.6)), Point(4.0, Interval(1.2, 1.1, 1.3))])
-    found = compare_rows.crossings({("draft", "code"): even})
-    assert tables.crossings(found)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
+    found = tables.crossings({("draft", "code"): even})
+    assert tables.crossings_table(found)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
     assert found["concurrency"].isna().all()
 
 
@@ -136,7 +135,7 @@ def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
 def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() -> None:
     measured = pooled([Counts(100, 300, 160, (0.8, 0.5, 0.3))])
     by_k = {k: found for k in (1, 2, 3) if (found := with_fewer_tokens(measured, k)) is not None}
-    rows = compare_rows.positions({"draft": by_k, "no counters": {}})
+    rows = tables.positions({"draft": by_k, "no counters": {}})
     assert rows["is_estimate"].tolist() == [True, True, False]
     assert rows["length"].tolist() == pytest.approx([1.8, 2.3, 2.6])
     assert rows["conditional"].tolist() == pytest.approx([0.8, 0.5 / 0.8, 0.3 / 0.5])
@@ -148,7 +147,7 @@ def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() ->
 
 def _measured(arm: str, accepted: int) -> pd.DataFrame:
     found = pooled([Counts(100, 300, accepted, (0.8, 0.5, 0.3))])
-    return compare_rows.positions({arm: {k: few for k in (1, 2, 3) if (few := with_fewer_tokens(found, k))}})
+    return tables.positions({arm: {k: few for k in (1, 2, 3) if (few := with_fewer_tokens(found, k))}})
 
 
 def test_figures_beside_marks_close_together_do_not_lie_on_each_other() -> None:
@@ -174,13 +173,13 @@ def pooled_histograms(values_ms: dict[str, np.ndarray]) -> pd.DataFrame:
 def test_a_curve_is_that_of_the_requests_and_its_percentiles_are_those_of_the_pool() -> None:
     values = np.random.default_rng(7).lognormal(4, 0.6, 5_000)
     rows = pooled_histograms({"draft": values})
-    curve = compare_rows.ecdf(rows)
+    curve = tables.ecdf(rows)
     assert len(curve) <= 202
     assert curve["share"].is_monotonic_increasing
     assert curve["share"].iloc[-1] == 1.0
     for value, share in zip(curve["value_ms"], curve["share"], strict=True):
         assert np.mean(values <= value * 1.006) >= share - 1e-9
-    found = compare_rows.percentiles(rows).iloc[0]
+    found = tables.percentiles(rows).iloc[0]
     assert found["requests"] == 5_000
     for percent in (50, 95, 99):
         assert found[f"p{percent}"] == pytest.approx(np.percentile(values, percent), rel=0.01)

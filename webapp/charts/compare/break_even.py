@@ -31,7 +31,7 @@ class Look:
 
 
 def panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -> alt.LayerChart:
-    """One workload; `gains` and `crossings` as `compare_rows` has them, loads of several concurrencies."""
+    """One workload; `gains` and `crossings` as `pages.compare.tables` gives them, loads of several concurrencies."""
     rows = _apart(gains, look.styles)
     y = alt.Y(
         "ratio:Q",

@@ -15,7 +15,7 @@ _WIDE = 20.0
 
 
 def panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """`frame` has one latency's rows of `compare_rows.ecdf`; `title` is what it is called, without its unit."""
+    """`frame` has one latency's rows of `pages.compare.tables.ecdf`; `title` is what it is called, without its unit."""
     base = alt.Chart(frame).encode(
         x=alt.X("value_ms:Q", title=f"{title} (ms)", scale=_scale(frame["value_ms"])),
         y=alt.Y(

@@ -35,7 +35,7 @@ class Side:
 
 
 def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mode, *, higher: bool) -> alt.LayerChart:
-    """One candidate's cells (`compare_rows.heat`); `reach` is that of the figure, `higher`: above 1× is better."""
+    """One candidate's cells (`pages.compare.tables.heat`). `reach`: of all panels; `higher`: above 1× is better."""
     known = frame[frame["ratio"].notna()]
     shown = known.assign(
         log2=known["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),

@@ -20,7 +20,7 @@ _SHARES = {
 
 
 def shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
-    """`frame` of `compare_rows.positions`; `column` is `acceptance` or `conditional`."""
+    """`frame` of `pages.compare.tables.positions`; `column` is `acceptance` or `conditional`."""
     base = _base(frame[frame[column].notna()], styles, "Position in the draft").encode(
         y=alt.Y(
             f"{column}:Q",

@@ -13,19 +13,18 @@ from webapp.charts.compare import break_even, ecdf, heat, positions
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.pages.compare import data as compare_data
-from webapp.pages.compare import rows as compare_rows
-from webapp.pages.compare import selection
+from webapp.pages.compare import selection, tables
 from webapp.pages.compare.selection import Choice
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param
 
-#: Of more workloads than this only the chosen one is drawn against concurrency.
-MOST_WORKLOADS = 9
+#: With more workloads than this, only the chosen one is drawn by concurrency.
+MAX_WORKLOADS = 9
 #: Three panels stand side by side in a window of 1280 pixels.
 _NARROW = 250
-#: The figures that are not of one workload and load, and those that are.
-OF_ALL, OF_A_PLACE = ("heat", "break-even"), ("positions", "ecdf")
-_FREE_OF: Mapping[str, tuple[Param, ...]] = {
+#: The figures of all cells, and those of one workload and load.
+OF_ALL, OF_CELL = ("heat", "break-even"), ("positions", "ecdf")
+_IGNORED: Mapping[str, tuple[Param, ...]] = {
     "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
     "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS),
     "positions": (url_params.HEAT_ROWS,),
@@ -36,28 +35,28 @@ _MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """The heat map, ratios against concurrency, acceptance, latencies: each only where there is something to draw.
+    """The heat map, ratios by concurrency, acceptance and latencies; figures without rows are left out.
 
-    Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison.
+    Raises KeyError without a study or for an unknown metric, UserError where nothing can be compared.
     """
-    return [made for key in _MAKERS if (made := figure(key, parameters, mode)) is not None]
+    return [made for key in _FIGURES if (made := figure(key, parameters, mode)) is not None]
 
 
 def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:
-    """One of them, or None where there is nothing to draw. Cached: parameters it does not depend on draw none anew."""
-    leave = {param.key for param in _FREE_OF[key]}
-    asked = tuple((name, tuple(values)) for name, values in parameters.items() if name not in leave)
-    return _figure(key, asked, mode)
+    """One figure, or None without rows. Cached: a parameter that it does not depend on does not draw it again."""
+    ignored = {param.key for param in _IGNORED[key]}
+    relevant = tuple((name, tuple(values)) for name, values in parameters.items() if name not in ignored)
+    return _figure(key, relevant, mode)
 
 
 @published_data.cached_by_publication(_MAX_FIGURES)
-def _figure(key: str, asked: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode) -> Figure | None:
-    choice = selection.of(dict(asked))
-    return _MAKERS[key](choice, styles_of(choice, mode), mode)
+def _figure(key: str, parameters: tuple[tuple[str, tuple[str, ...]], ...], mode: Mode) -> Figure | None:
+    choice = selection.parse(dict(parameters))
+    return _FIGURES[key](choice, styles_of(choice, mode), mode)
 
 
 def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
-    """An arm has the colour that it has on the study's other pages, whichever arm is the baseline here."""
+    """The styles of the study's arms: each has the colour of the other pages, whichever arm is the baseline here."""
     known = selection.baselines(choice.job_id)
     declared = next((pair.baseline.arm for pair in choice.found.pairs if pair.baseline.is_baseline), None)
     declared = declared or next((p.candidate.arm for p in choice.found.pairs if p.candidate.is_baseline), None)
@@ -66,13 +65,13 @@ def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
 
 
 def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Of the chosen candidates, whose colours have one scale."""
-    tables = [
+    """A heat map per chosen candidate, all on one colour scale."""
+    own = [
         each
         for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
         if each.arm in choice.candidates
     ]
-    rows = compare_rows.heat(sorted(tables, key=lambda each: choice.candidates.index(each.arm)))
+    rows = tables.heat(sorted(own, key=lambda each: choice.candidates.index(each.arm)))
     if rows["ratio"].isna().all():
         return None
     sides = [heat.Side(title, _in_order(rows, side)) for title, side in ((choice.heat_rows, "row"), ("load", "column"))]
@@ -87,21 +86,21 @@ def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | N
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
-    """The means stand at the end."""
+    """The values of one side, means last."""
     values = list(dict.fromkeys(rows[side]))
-    return tuple(sorted(values, key=lambda value: value == compare_rows.MEAN))
+    return tuple(sorted(values, key=lambda value: value == tables.MEAN))
 
 
 def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """A panel a workload, where it has loads of several concurrencies and one load of each."""
-    rows = compare_rows.gains(choice.pairs)
+    """A panel per workload that was measured at several concurrencies, with one load at each."""
+    rows = tables.gains(choice.pairs)
     lines = rows.groupby("workload")["concurrency"]
     rows = rows[(lines.transform("nunique") > 1) & ~rows.duplicated(["arm", "workload", "concurrency"], keep=False)]
-    if rows["workload"].nunique() > MOST_WORKLOADS:
+    if rows["workload"].nunique() > MAX_WORKLOADS:
         rows = rows[rows["workload"] == choice.workload]
     if rows.empty:
         return None
-    found = compare_rows.crossings(evens(choice))
+    found = tables.crossings(evens(choice))
     look = break_even.Look(
         f"{choice.measure.ratio_label} (×)",
         break_even.domain(rows),
@@ -110,8 +109,8 @@ def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure 
         choice.measure.higher_is_better,
     )
     panels = _panels(rows, lambda part, workload: break_even.panel(part, found[found["workload"] == workload], look))
-    title = f"{choice.measure.ratio_label} against concurrency"
-    note = "bars: 95 % intervals; hollow mark: where it crosses 1×, on a band of its own interval"
+    title = f"{choice.measure.ratio_label} by concurrency"
+    note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
     return Figure("break-even", title, note, look.styles, panels, rows)
 
 
@@ -120,27 +119,27 @@ def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame, str], object]) -> 
 
 
 def evens(choice: Choice) -> dict[tuple[str, str], BreakEven]:
-    """Of the chosen candidates."""
+    """The break-even of each chosen candidate and workload."""
     return {line: even for line, even in break_evens(choice.found).items() if line[0] in choice.candidates}
 
 
 def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """Of the baseline too where it speculates."""
-    rows = compare_rows.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
+    """Acceptance of the candidates, and of the baseline if it speculates."""
+    rows = tables.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
     if rows.empty:
         return None
     there = _drawn(rows, styles)
     panels: tuple[Panel, ...] = (
         ("By position", positions.shares(rows, "acceptance", there)),
         ("Given all positions before", positions.shares(rows, "conditional", there)),
-        ("Tokens a round, by k", positions.lengths(rows, there, mode)),
+        ("Tokens per round, by k", positions.lengths(rows, there, mode)),
     )
-    note = f"{choice.workload}, {choice.load}; hollow marks are estimates of what a smaller k would have given"
+    note = f"{choice.workload}, {choice.load}; hollow marks: estimates for a smaller k"
     return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
 
 
 def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    rows = compare_rows.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
+    rows = tables.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
     if rows.empty:
         return None
     there = _drawn(rows, styles)
@@ -150,7 +149,7 @@ def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | No
         for latency, part in parts.items()
         if not part.empty
     )
-    note = f"{choice.workload}, {choice.load}; all repeats pooled, to half a per cent; marks: medians"
+    note = f"{choice.workload}, {choice.load}; all repeats pooled, exact to 0.5 %; marks: medians"
     return Figure("ecdf", "Latency of requests", note, there, panels, rows, _NARROW)
 
 
@@ -159,7 +158,7 @@ def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ..
     return tuple(style for style in styles if style.arm in there)
 
 
-_MAKERS: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
+_FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
     "heat": _heat,
     "break-even": _crossing,
     "positions": _positions,

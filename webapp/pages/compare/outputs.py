@@ -1,4 +1,4 @@
-"""Prompts whose outputs differ between two arms, side by side: text as it is, never markup."""
+"""Prompts whose outputs differ between two arms, side by side, as literal text."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from webapp.pages.compare.selection import Choice
 from webapp.shared import url_params, url_widgets
 from webapp.shared.text import count, literal
 
-#: So many prompts a page, and letters of each text.
-_A_PAGE = 5
-_MOST_PROMPT, _MOST_SHARED, _MOST_REST = 1_500, 400, 1_500
+#: Prompts per page, and characters shown of each text.
+_PAGE_SIZE = 5
+_MAX_PROMPT, _MAX_SHARED, _MAX_REST = 1_500, 400, 1_500
 
 
 def show(choice: Choice) -> None:
-    """Of one candidate at the chosen place."""
+    """Show the differing outputs of one candidate in the chosen cell."""
     pairs = {pair.candidate.arm: pair for pair in choice.here}
     st.subheader("Outputs", anchor=False)
     if not pairs:
-        st.caption("No candidate was measured here.")
+        st.caption("No candidate was measured in this cell.")
         return
     arm_column, page_column, _ = st.columns([1.6, 1.2, 2.4])
     with arm_column:
@@ -38,39 +38,39 @@ def show(choice: Choice) -> None:
     url_widgets.say_missing(url_params.AGAINST, url_params.PROMPTS)
     st.markdown(_sentence(found, arm, choice.found.baseline))
     if pages:
-        first = pages.index(page) * _A_PAGE
-        _show_page(choice.found.baseline, pairs[arm], differing[first : first + _A_PAGE])
+        first = pages.index(page) * _PAGE_SIZE
+        _show_page(choice.found.baseline, pairs[arm], differing[first : first + _PAGE_SIZE])
 
 
 def _pages(differing: int) -> list[str]:
     """`1 to 5 of 12`."""
-    starts = range(0, differing, _A_PAGE)
-    return [f"{start + 1} to {min(start + _A_PAGE, differing)} of {differing}" for start in starts]
+    starts = range(0, differing, _PAGE_SIZE)
+    return [f"{start + 1} to {min(start + _PAGE_SIZE, differing)} of {differing}" for start in starts]
 
 
 def _sentence(found: Agreement, arm: str, baseline: str) -> str:
-    """The share of prompts that agree, where the others part, and how many outputs only repeat themselves."""
+    """The share of prompts that agree, where the others begin to differ, and the share of degenerate outputs."""
     same = found.same_share
     if same is None:
-        said = "Outputs are not held against each other here: they were sampled, or no prompt was answered by both."
-        return f"{said} {_degenerate(found, arm, baseline)}"
+        sentence = "Outputs are not compared here: they were sampled, or no prompt was answered by both arms."
+        return f"{sentence} {_degenerate(found, arm, baseline)}"
     bounds = "" if same.low is None or same.high is None else f" (95 %: {same.low:.0%} to {same.high:.0%})"
-    said = (
+    sentence = (
         f"**{same.value:.0%}** of {count(len(found.pairs), 'prompt')} got the same greedy output from {literal(arm)} "
         f"as from {literal(baseline)}{bounds}."
     )
     exact, estimated = found.median_first_differing_token, found.median_estimated_first_differing_token
     if estimated is not None:
         about = "" if exact is not None else "about "
-        said += f" The others part at {about}token {estimated + 1:.0f} (median)."
-    return f"{said} {_degenerate(found, arm, baseline)}"
+        sentence += f" The others differ from {about}token {estimated + 1:.0f} on (median)."
+    return f"{sentence} {_degenerate(found, arm, baseline)}"
 
 
 def _degenerate(found: Agreement, arm: str, baseline: str) -> str:
     ours, theirs = found.candidate_degenerate_share, found.baseline_degenerate_share
     if ours is None or theirs is None:
-        return "Outputs are too short to tell whether they only repeat themselves."
-    return f"Outputs that only repeat themselves: {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
+        return "Outputs are too short to judge whether they are degenerate (repeat themselves)."
+    return f"Degenerate outputs (repeat themselves): {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
 
 
 def _show_page(baseline: str, pair: Pair, differing: Sequence[Texts]) -> None:
@@ -82,27 +82,27 @@ def _show_page(baseline: str, pair: Pair, differing: Sequence[Texts]) -> None:
 
 
 def _show_prompt(row: Mapping[Any, Any], where: Texts, baseline: str, candidate: str) -> None:
-    """The prompt, what both outputs begin with, and how each goes on from the first difference."""
+    """The prompt, the common beginning of both outputs, and each output from the first difference on."""
     at = where.first_differing_character
     st.caption(f"Prompt {literal(row['prompt_id'])}")
-    st.code(_shown(_text(row["prompt"]), _MOST_PROMPT), language=None, wrap_lines=True)
+    st.code(_shown(_text(row["prompt"]), _MAX_PROMPT), language=None, wrap_lines=True)
     ours, theirs = _text(row["baseline_output"]), _text(row["candidate_output"])
     parts = at or 0
     if parts:
-        st.caption(f"Both begin with the same {count(parts, 'letter')}{_token(where)}:")
-        st.code(_ending(ours[:parts], _MOST_SHARED), language=None, wrap_lines=True)
+        st.caption(f"Both begin with the same {count(parts, 'character')}{_token(where)}:")
+        st.code(_ending(ours[:parts], _MAX_SHARED), language=None, wrap_lines=True)
     for column, arm, text in zip(st.columns(2), (baseline, candidate), (ours, theirs), strict=True):
         with column:
-            st.caption(f"{literal(arm)} goes on" if parts else literal(arm))
+            st.caption(f"{literal(arm)} continues" if parts else literal(arm))
             rest = text[parts:]
             if rest:
-                st.code(_shown(rest, _MOST_REST), language=None, wrap_lines=True)
+                st.code(_shown(rest, _MAX_REST), language=None, wrap_lines=True)
             else:
                 st.caption(":gray[(ends here)]")
 
 
 def _token(where: Texts) -> str:
-    """Tokens count from 1 for people."""
+    """The first differing token, counted from 1."""
     if where.first_differing_token is not None:
         return f" and differ from token {where.first_differing_token + 1}"
     if where.estimated_first_differing_token is not None:
@@ -116,9 +116,9 @@ def _text(value: object) -> str:
 
 def _shown(text: str, most: int) -> str:
     left = len(text) - most
-    return text if left <= 0 else f"{text[:most]} … ({left:,} more letters)"
+    return text if left <= 0 else f"{text[:most]} … ({left:,} more characters)"
 
 
 def _ending(text: str, most: int) -> str:
     left = len(text) - most
-    return text if left <= 0 else f"({left:,} letters before) … {text[-most:]}"
+    return text if left <= 0 else f"({left:,} characters before) … {text[-most:]}"

@@ -13,22 +13,22 @@ st.title("Compare")
 study_picker.show_empty_state()
 
 with show_user_errors():
-    asked = sections.choose()
-    choice = selection.of(asked)
+    parameters = sections.choose()
+    choice = selection.parse(parameters)
     if not choice.pairs:
-        st.info("Nothing to compare yet: it takes valid runs of the baseline and of another arm on one load.")
+        st.info("Nothing to compare yet: needs valid runs of the baseline and of another arm at the same load.")
         st.stop()
-    sections.show_circumstances(choice)
-    sections.say_what_is_missing(choice)
+    sections.show_caveats(choice)
+    sections.show_gaps(choice)
     sections.show_summary(choice)
-    of_all, of_a_place = st.container(), st.container()
-    with of_a_place:
-        asked |= sections.choose_place(choice)
-    choice, view = selection.of(asked), View("compare", asked)
+    of_all, of_cell = st.container(), st.container()
+    with of_cell:
+        parameters |= sections.choose_cell(choice)
+    choice, view = selection.parse(parameters), View("compare", parameters)
     with of_all:
-        sections.show_charts(figures.OF_ALL, asked, view)
-    with of_a_place:
-        sections.show_charts(figures.OF_A_PLACE, asked, view)
+        sections.show_charts(figures.OF_ALL, parameters, view)
+    with of_cell:
+        sections.show_charts(figures.OF_CELL, parameters, view)
     sections.show_tables(choice, view)
     outputs.show(choice)
 study_picker.follow(study_picker.job_state(choice.job_id))

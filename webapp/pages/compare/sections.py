@@ -1,4 +1,4 @@
-"""The parts of the Compare page: what is compared, how it comes out in one line an arm, and the tables."""
+"""The parts of the Compare page: what is compared, a summary per arm, and the tables."""
 
 from __future__ import annotations
 
@@ -8,20 +8,8 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from webapp.charts.compare.heat import MARKS
-from webapp.pages.compare import (
-    data as compare_data,
-)
-from webapp.pages.compare import (
-    figures,
-    measures,
-    selection,
-)
-from webapp.pages.compare import (
-    rows as compare_rows,
-)
-from webapp.pages.compare import (
-    tables as compare_tables,
-)
+from webapp.pages.compare import data as compare_data
+from webapp.pages.compare import figures, selection, tables
 from webapp.pages.compare.selection import Choice
 from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import Card, show_cards
@@ -36,42 +24,42 @@ _MOST_CARDS = 6
 
 
 def choose() -> dict[str, Sequence[str]]:
-    """Study, baseline, candidates and metric. Raises UserError where no arm can be compared."""
+    """Choose study, baseline, candidates and metric. Raises UserError where nothing can be compared."""
     study, baseline, metric = st.columns([2.4, 1.4, 1.4])
     with study:
         job_id = study_picker.choose_study()
     with baseline:
         base = url_widgets.choose(
-            url_params.BASELINE, selection.baselines(job_id), help_text="Any arm may be what the others are held to"
+            url_params.BASELINE, selection.baselines(job_id), help_text="The arm that the others are compared with"
         )
     with metric:
-        measure = url_widgets.choose(url_params.METRIC, list(measures.BY_LABEL))
-    found = published_data.compared(job_id, measures.BY_LABEL[measure].name, base)
+        measure = url_widgets.choose(url_params.METRIC, list(selection.BY_LABEL))
+    found = published_data.compared(job_id, selection.BY_LABEL[measure].name, base)
     candidates, rows = st.columns([3.8, 1.4])
     with candidates:
         chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
     with rows:
-        heat_rows = url_widgets.choose(url_params.HEAT_ROWS, list(selection.HEAT_ROWS))
+        heat_rows = url_widgets.choose(url_params.HEAT_ROWS, selection.HEAT_ROWS)
     url_widgets.say_missing(
         url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.CANDIDATES, url_params.HEAT_ROWS
     )
     keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS)
-    asked: dict[str, Sequence[str]] = dict(
+    parameters: dict[str, Sequence[str]] = dict(
         zip((param.key for param in keys), ((job_id,), (base,), (measure,), (heat_rows,)), strict=True)
     )
-    return asked | ({url_params.CANDIDATES.key: chosen} if chosen else {})
+    return parameters | ({url_params.CANDIDATES.key: chosen} if chosen else {})
 
 
-def show_charts(keys: Sequence[str], asked: Parameters, view: View) -> None:
-    """One after the other, so that the first is seen while the others are made."""
+def show_charts(keys: Sequence[str], parameters: Parameters, view: View) -> None:
+    """Show the figures one after the other: the first can be seen while the others are computed."""
     mode = colour_mode()
     for key in keys:
-        if (made := figures.figure(key, asked, mode)) is not None:
+        if (made := figures.figure(key, parameters, mode)) is not None:
             show_figures([made], mode, view)
 
 
-def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
-    """One workload and one load, where there are several."""
+def choose_cell(choice: Choice) -> dict[str, Sequence[str]]:
+    """Choose one workload and one load."""
     workloads = selection.workloads(choice.found, choice.candidates)
     workload_column, load_column, _ = st.columns([2, 1.2, 2])
     with workload_column:
@@ -83,9 +71,8 @@ def choose_place(choice: Choice) -> dict[str, Sequence[str]]:
 
 
 def show_summary(choice: Choice) -> None:
-    """Each candidate over all its cells: the geometric mean, its interval, and how the cells come out."""
-    tables = compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
-    by_arm = {each.arm: each for each in tables}
+    """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
+    by_arm = {each.arm: each for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)}
     cards = []
     for arm in choice.candidates:
         ratio = by_arm[arm].sweep.comparison.ratio if arm in by_arm else None
@@ -97,8 +84,8 @@ def show_summary(choice: Choice) -> None:
     more = len(cards) - _MOST_CARDS
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
-        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean; intervals hold the "
-        f"truth 95 times in 100, verdicts are corrected for the whole study (Holm).{besides}"
+        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean with its 95 % interval; "
+        f"verdicts are corrected for the whole study (Holm).{besides}"
     )
 
 
@@ -109,25 +96,25 @@ def _tally(choice: Choice, arm: str) -> str:
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"
 
 
-def show_circumstances(choice: Choice) -> None:
+def show_caveats(choice: Choice) -> None:
     job = study_picker.job_state(choice.job_id)
     study_picker.show_caveats(published_data.results(choice.job_id), job, "the tab Checks of the Results page")
 
 
-def say_what_is_missing(choice: Choice) -> None:
-    """Why there is no figure, or no interval."""
+def show_gaps(choice: Choice) -> None:
+    """Say why figures or intervals are missing."""
     known = [pair for pair in choice.pairs if pair.comparison.ratio is not None]
     label = literal(choice.measure.label)
     if not known:
         st.info(
-            f"Nothing to compare by {label}: {literal(choice.found.baseline)} or the candidates have none. Choose "
+            f"{label} cannot be compared: {literal(choice.found.baseline)} or the candidates have no value. Choose "
             "another baseline or metric.",
             icon=":material/info:",
         )
     elif all(pair.comparison.ratio is None or pair.comparison.ratio.low is None for pair in known):
         st.info(
-            "One repeat cannot show how much runs differ, so there are no intervals and no verdicts yet: set "
-            "repeats = 3 or more.",
+            "One repeat does not show how much runs vary, so there are no intervals or verdicts yet: set repeats = 3 "
+            "or more.",
             icon=":material/info:",
         )
 
@@ -150,31 +137,31 @@ def _show_verdicts(choice: Choice, view: View) -> None:
 
 
 def _show_crossings(choice: Choice, view: View) -> None:
-    rows = compare_rows.crossings(figures.evens(choice))
+    rows = tables.crossings(figures.evens(choice))
     if rows.empty:
-        st.caption("Break-even needs one load at each of several concurrencies.")
+        st.caption("Break-even needs loads at several concurrencies, one at each.")
     else:
-        shown = compare_tables.crossings(rows)
-        show_table(shown, compare_tables.CROSSINGS, "Where each arm pays", view, "crossings")
+        shown = tables.crossings_table(rows)
+        show_table(shown, tables.CROSSINGS, "Where each arm pays", view, "crossings")
 
 
 def _show_percentiles(choice: Choice, view: View) -> None:
-    rows = compare_rows.percentiles(compare_data.histograms(compare_data.runs_at(choice.here)))
+    rows = tables.percentiles(compare_data.histograms(compare_data.runs_at(choice.here)))
     if rows.empty:
-        st.caption("These runs have no histograms of latencies.")
+        st.caption("These runs have no latency histograms.")
     else:
         title = f"Latency percentiles, {choice.workload}, {choice.load}"
-        show_table(compare_tables.percentiles(rows), compare_tables.PERCENTILES, title, view, "percentiles")
+        show_table(tables.percentiles_table(rows), tables.PERCENTILES, title, view, "percentiles")
 
 
 def _agreements(choice: Choice) -> list[Agreement] | None:
-    """At once where they are few, else when the reader asks for them."""
+    """Agreements at once where the outputs are few, else if the reader switches them on; None if not."""
     found = published_data.agreements(choice.job_id, choice.measure.name, choice.found)
     if found is not None:
         return found
     outputs = published_data.output_count(choice.job_id)
     wanted = st.toggle(
-        f"Tell beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
+        f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
         **bound(url_params.ALL_OUTPUTS),
     )
     if not wanted:

@@ -1,4 +1,4 @@
-"""What a link to the page of comparisons asks for, with what stands in where it asks for nothing."""
+"""The selection that a link of the Compare page describes, with defaults for what it leaves out."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.definition import Metric
 from warehouse.queries.comparisons import Pair, StudyComparison
-from webapp.charts import panels
-from webapp.pages.compare import measures as compare_measures
+from webapp.charts import measures, panels
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param
 
-#: What a row of the heat map is -> how the choice is called.
-HEAT_ROWS = {"workload": "workload", "dataset": "dataset", "category": "category"}
+#: The metrics that arms can be compared by: those of the Results page, acceptance, energy and cost.
+MEASURES = (
+    *measures.MEASURES,
+    *(BY_NAME[name] for name in ("acceptance_length", "acceptance_rate", "energy_j_per_output_token")),
+    COST,
+)
+BY_LABEL = {metric.label: metric for metric in MEASURES}
+#: Rows of the heat map.
+HEAT_ROWS = ("workload", "dataset", "category")
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """`pairs`: those of the chosen candidates, with the verdicts of the whole study."""
+    """What is compared. Verdicts are corrected for the whole study, whichever candidates are chosen."""
 
     job_id: str
     measure: Metric
@@ -40,24 +47,24 @@ class Choice:
         return tuple(p for p in self.pairs if (p.cell.workload, p.cell.pattern) == (self.workload, self.load))
 
 
-def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
-    """Raises KeyError where the parameters name no study or no metric that there is; UserError without a comparison."""
+def parse(parameters: Mapping[str, Sequence[str]]) -> Choice:
+    """Raises KeyError without a study or for an unknown metric, UserError where nothing can be compared."""
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
-    measure = compare_measures.BY_LABEL[_one(parameters, url_params.METRIC, list(compare_measures.BY_LABEL))]
+    measure = BY_LABEL[_one(parameters, url_params.METRIC, list(BY_LABEL))]
     found = published_data.compared(job_id, measure.name, _one(parameters, url_params.BASELINE, baselines(job_id)))
     named = parameters.get(url_params.CANDIDATES.key, ())
     every = candidates(found)
-    there = [arm for arm in every if arm in named] or every
-    workload = _one(parameters, url_params.AT_WORKLOAD, workloads(found, there))
-    load = _one(parameters, url_params.AT_LOAD, loads(found, there, workload))
-    rows = _one(parameters, url_params.HEAT_ROWS, list(HEAT_ROWS))
-    return Choice(job_id, measure, found, tuple(there), rows, workload, load)
+    chosen = [arm for arm in every if arm in named] or every
+    workload = _one(parameters, url_params.AT_WORKLOAD, workloads(found, chosen))
+    load = _one(parameters, url_params.AT_LOAD, loads(found, chosen, workload))
+    rows = _one(parameters, url_params.HEAT_ROWS, HEAT_ROWS)
+    return Choice(job_id, measure, found, tuple(chosen), rows, workload, load)
 
 
 def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequence[str]) -> str:
-    """What is asked for if it is there, else the first option; empty where there is no option."""
-    asked = parameters.get(param.key, [""])[0]
-    return asked if asked in options else next(iter(options), "")
+    """The value in the link if it is an option, else the first option; empty without options."""
+    value = parameters.get(param.key, [""])[0]
+    return value if value in options else next(iter(options), "")
 
 
 @published_data.cached_by_publication()

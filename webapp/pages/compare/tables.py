@@ -1,27 +1,167 @@
-"""The Compare page's tables: which columns, in which order, with which titles, units and formats."""
+"""The tables of the Compare page and the rows behind its figures. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from lab.comparison.acceptance import Acceptance
+from lab.comparison.breakeven import BreakEven
+from lab.comparison.compare import Comparison
+from lab.comparison.tables import Cell
+from lab.metrics import histogram
+from warehouse.queries.comparisons import Pair
+from warehouse.queries.ratio_tables import ArmTable
 from webapp.pages.compare.data import LATENCIES
-from webapp.pages.compare.rows import PERCENTILES as _PERCENTS
+from webapp.shared.tables import columns
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
+#: The column or row of geometric means.
+MEAN = "geom. mean"
+#: Points of a curve; a screen shows no more.
+_MAX_POINTS = 200
+PERCENTILE_RANKS = (50, 90, 95, 99)
 
 
-def crossings(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of `compare_rows.crossings`, in words."""
-    said = [_said(row) for row in rows.to_dict("records")]
+def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
+    """arm, row, column, is_mean, ratio, low, high, verdict (None of means without one), basis: one row per cell."""
+    return pd.DataFrame([row for each in tables for row in _heat_rows(each)], columns=_HEAT)
+
+
+_HEAT = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
+
+
+def _heat_rows(each: ArmTable) -> list[dict[str, Any]]:
+    table = each.table
+    rows = [_cell(each.arm, *place, cell) for place, cell in table.cells.items()]
+    if len(table.columns) > 1:
+        sweeps = each.sweeps_by_row
+        rows += [_mean(each.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
+    if len(table.rows) > 1:
+        rows += [_mean(each.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
+    if len(table.rows) > 1 and len(table.columns) > 1:
+        whole = _mean(each.arm, MEAN, MEAN, table.gmean, each.sweep.comparison)
+        rows.append(whole | {"verdict": each.sweep.verdict.word})
+    return rows
+
+
+def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
+    found = cell.comparison
+    here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
+    return here | _interval(found) | {"basis": found.basis}
+
+
+def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
+    """The mean of the cells' ratios; its interval is the sweep's, which counts whole repeats."""
+    here = {"arm": arm, "row": row, "column": column, "is_mean": True, "verdict": None}
+    bounds = {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep) | {"basis": sweep.basis}
+    return here | bounds | {"ratio": mean}
+
+
+def _interval(found: Comparison) -> dict[str, float | None]:
+    ratio = found.ratio
+    if ratio is None:
+        return {"ratio": None, "low": None, "high": None}
+    return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
+
+
+def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
+    """arm, workload, pattern, concurrency, ratio, low, high, verdict, basis: one row per pair that has a ratio."""
+    rows = [
+        {
+            "arm": pair.candidate.arm,
+            "workload": pair.cell.workload,
+            "pattern": pair.cell.pattern,
+            "concurrency": pair.cell.concurrency,
+            **_interval(pair.comparison),
+            "verdict": pair.verdict.word,
+            "basis": pair.comparison.basis,
+        }
+        for pair in pairs
+        if pair.comparison.ratio is not None
+    ]
+    names = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
+    return pd.DataFrame(rows, columns=names).astype({"ratio": float, "low": float, "high": float})
+
+
+def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
+    """arm, workload, answer, sure, concurrency, low, high, loses_above, least, most: one row per crossing, or a
+    single row without one. `least` and `most` are the lowest and highest measured concurrency.
+    """
+    rows: list[dict[str, Any]] = []
+    for (arm, workload), even in evens.items():
+        least, most = even.measured or (None, None)
+        about = {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
+        about |= {"least": least, "most": most}
+        rows += [about | each.__dict__ for each in even.crossings] or [about]
+    names = ["arm", "workload", "answer", "sure", "concurrency", "low", "high", "loses_above", "least", "most"]
+    found = pd.DataFrame(rows, columns=names)
+    return found.astype({"concurrency": float, "low": float, "high": float, "least": float, "most": float})
+
+
+def positions(found: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
+    """arm, position (from 1), acceptance, conditional (given those before), length (tokens per round with so many
+    drafted tokens), is_estimate (of the length), rounds.
+    """
+    rows = []
+    for arm, by_k in found.items():
+        measured = by_k[max(by_k)] if by_k else None
+        if measured is None or measured.per_position is None or measured.conditional is None:
+            continue
+        for place, (rate, given) in enumerate(zip(measured.per_position, measured.conditional, strict=True), start=1):
+            rows.append(
+                {
+                    "arm": arm,
+                    "position": place,
+                    "acceptance": rate,
+                    "conditional": given,
+                    "length": by_k[place].length,
+                    "is_estimate": by_k[place].is_estimate,
+                    "rounds": measured.drafts,
+                }
+            )
+    names = ["arm", "position", "acceptance", "conditional", "length", "is_estimate", "rounds"]
+    return pd.DataFrame(rows, columns=names).astype({"conditional": float})
+
+
+def ecdf(histograms: pd.DataFrame) -> pd.DataFrame:
+    """arm, latency, value_ms, share: of `cell_queries.histograms`, at most _MAX_POINTS steps a curve."""
+    curves = [
+        {"arm": arm, "latency": latency, "value_ms": value, "share": share}
+        for (arm, latency), counts in _counts(histograms).items()
+        for value, share in zip(*histogram.cumulative(counts, _MAX_POINTS), strict=True)
+    ]
+    return pd.DataFrame(curves, columns=["arm", "latency", "value_ms", "share"])
+
+
+def percentiles(histograms: pd.DataFrame) -> pd.DataFrame:
+    """arm, latency, requests, p50 ... (ms): of the pooled requests, never averages of percentiles."""
+    rows = [
+        {"arm": arm, "latency": latency, "requests": sum(counts.values())}
+        | {f"p{percent}": histogram.quantile(counts, percent / 100) for percent in PERCENTILE_RANKS}
+        for (arm, latency), counts in _counts(histograms).items()
+    ]
+    return pd.DataFrame(rows, columns=["arm", "latency", "requests", *(f"p{percent}" for percent in PERCENTILE_RANKS)])
+
+
+def _counts(histograms: pd.DataFrame) -> dict[tuple[str, str], dict[int, int]]:
+    return {
+        (str(arm), str(latency)): dict(zip(rows["bucket"].tolist(), rows["count"].tolist(), strict=True))
+        for (arm, latency), rows in histograms.groupby(["arm", "latency"], sort=False)
+    }
+
+
+def crossings_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` as `crossings` gives them, each with its answer in words."""
+    answers = [_answer(row) for row in rows.to_dict("records")]
     return pd.DataFrame(
         {
             "arm": rows["arm"],
             "workload": rows["workload"],
-            "answer": said,
+            "answer": answers,
             "concurrency": rows["concurrency"],
             "low": rows["low"],
             "high": rows["high"],
@@ -30,8 +170,8 @@ def crossings(rows: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _said(row: Mapping[Any, Any]) -> str:
-    """`pays up to 4.5`, `pays from 8`, or at every concurrency that was measured."""
+def _answer(row: Mapping[Any, Any]) -> str:
+    """For example `pays up to 4.5` or `pays from 8`; without a crossing, the measured range."""
     if pd.notna(row["concurrency"]):
         return f"pays {'up to' if row['loses_above'] else 'from'} {row['concurrency']:.1f}"
     measured = "" if pd.isna(row["least"]) else f" ({row['least']:.0f} to {row['most']:.0f})"
@@ -39,29 +179,30 @@ def _said(row: Mapping[Any, Any]) -> str:
 
 
 CROSSINGS: dict[str, Any] = {
-    "arm": _text("Arm", pinned=True),
-    "workload": _text("Workload"),
-    "answer": _text("Against the baseline", help="Concurrency is requests in flight"),
+    **columns("arm", "workload"),
+    "answer": _text("Against the baseline", help="Concurrency: requests in flight"),
     "concurrency": _number("Crosses 1× at concurrency", format="%.1f"),
-    "low": _number("95 % from", format="%.1f", help="Empty: beyond what was measured, or no interval"),
-    "high": _number("95 % to", format="%.1f", help="Empty: beyond what was measured, or no interval"),
-    "sure": st.column_config.CheckboxColumn("Sure", help="Each concurrency's own interval lies on its side of 1×"),
+    "low": _number("95 % from", format="%.1f", help="Empty: beyond the measured range, or no interval"),
+    "high": _number("95 % to", format="%.1f", help="Empty: beyond the measured range, or no interval"),
+    "sure": st.column_config.CheckboxColumn(
+        "Sure", help="Whether the intervals on both sides of the crossing exclude 1×"
+    ),
 }
 
 
-def percentiles(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of `compare_rows.percentiles`: each latency's arms below each other."""
+def percentiles_table(rows: pd.DataFrame) -> pd.DataFrame:
+    """`rows` as `percentiles` gives them, the arms of each latency below each other."""
     order = list(LATENCIES)
     ordered = rows.sort_values("latency", key=lambda column: column.map(order.index), kind="stable")
     return ordered.assign(latency=ordered["latency"].map(LATENCIES))[["latency", "arm", *_names(), "requests"]]
 
 
 def _names() -> list[str]:
-    return [f"p{percent}" for percent in _PERCENTS]
+    return [f"p{percent}" for percent in PERCENTILE_RANKS]
 
 
 PERCENTILES: dict[str, Any] = {
     "latency": _text("Latency", pinned=True),
-    "arm": _text("Arm"),
+    **columns("arm", pinned="latency"),
     "requests": _number("Requests", format="%,d", help="All repeats together"),
 } | {name: _number(f"{name} (ms)", format="%,.1f") for name in _names()}

@@ -12,6 +12,7 @@ import streamlit as st
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo
 from webapp.pages.cost.selection import MEASURES
+from webapp.shared.tables import columns
 
 _WHERE = ["arm", "workload", "concurrency"]
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
@@ -82,10 +83,7 @@ def table_config(currency: str) -> dict[str, Any]:
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
     return {
-        "arm": text("Arm", pinned=True),
-        "workload": text("Workload"),
-        "pattern": text("Load", help="c: requests in flight, n: number of prompts"),
-        "concurrency": number("Concurrency", format="%d", width="small"),
+        **columns("arm", "workload", "pattern", "concurrency"),
         **{name: number(title, format="%,.4g", help=text_) for name, (title, text_) in money.items()},
         "per_request": number(f"Per request ({currency})", format="%.3g"),
         "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),

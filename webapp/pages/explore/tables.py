@@ -12,7 +12,7 @@ from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, nat
 from webapp.charts.explore.pooled import PERCENTILES
 from webapp.pages.explore.figures import ALWAYS
 from webapp.pages.explore.selection import Selection
-from webapp.shared.tables import RUN_COLUMN
+from webapp.shared.tables import columns
 
 _FIRST = ("arm", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
@@ -39,16 +39,12 @@ def _counted(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def run_config(view: Selection) -> dict[str, Any]:
-    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     numbers = {name: _number(_AXES[name]) for name in (*view.numbers, *ALWAYS)}
     return {
         **_words(),
-        "repeat": number("Repeat", format="%d", width="small", help="Counted from 0"),
+        **columns("repeat", "is_valid", "started_at", "run_id"),
         **numbers,
-        "source": text("Source", help="Where the run comes from"),
-        "is_valid": st.column_config.CheckboxColumn("Valid", help="Empty: not checked"),
-        "started_at": st.column_config.DatetimeColumn("Started (UTC)", format="YYYY-MM-DD HH:mm:ss"),
-        "run_id": RUN_COLUMN,
+        "source": st.column_config.TextColumn("Source", help="Where the run comes from"),
         "job_id": None,
     }
 
@@ -64,20 +60,15 @@ def group_config(view: Selection) -> dict[str, Any]:
     number, latency = st.column_config.NumberColumn, view.latency.column.upper()
     return {
         **_words(),
-        "runs": number("Runs", format="%d"),
+        **columns("runs"),
         "values": number("Values", format="%,d", help="Number of requests, or of their tokens or chunks"),
         **{f"p{q}": number(f"{latency} p{q} (ms)", format="%,.4g") for q in PERCENTILES},
     }
 
 
 def _words() -> dict[str, Any]:
-    number, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    return {
-        **{axis.column: text(axis.label) for axis in DIMENSIONS},
-        "arm": text("Arm", pinned=True),
-        "concurrency": number("Concurrency", format="%d", width="small"),
-        "k": number("Draft tokens k", format="%d", width=105),
-    }
+    dimensions = {axis.column: st.column_config.TextColumn(axis.label) for axis in DIMENSIONS}
+    return dimensions | columns("arm", "concurrency", "k")
 
 
 def _number(axis: Axis) -> Any:

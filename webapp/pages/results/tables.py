@@ -1,4 +1,4 @@
-"""The results page's tables: which columns, in which order, with which titles, units and formats."""
+"""The tables of the Results page: which columns, in which order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
-from webapp.shared.tables import RUN_COLUMN
+from webapp.shared.tables import columns, metric_column
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
 _CELLS = [*_WHERE, "value", "value_min", "value_max", "ratio", "ratio_min", "ratio_max", "repeats"]
@@ -23,7 +23,7 @@ _RUNS = [
     *("gpu_memory_used_max_bytes", "gpu_temperature_max_c", "gpu_throttled_share"),
     *("engine_version", "started_at", "run_id"),
 ]
-#: What only a GPU has: left out where no run has any.
+#: Metrics of GPUs, left out where no run has any.
 GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy_")))
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
@@ -35,7 +35,7 @@ def cells(speedups: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
 
 
 def runs(results: pd.DataFrame) -> pd.DataFrame:
-    """One row a run. Shares in percent, memory in GiB; what no run has is left out."""
+    """One row per run, in the units that people read; GPU columns without any value are left out."""
     table = _columns(results, _RUNS)
     scaled = [name for name in _RUNS if name in table and name in BY_NAME]
     table = table.assign(**{name: table[name] * BY_NAME[name].factor for name in scaled})
@@ -44,7 +44,7 @@ def runs(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def saw_gpu(results: pd.DataFrame) -> bool:
-    """Whether any run has a figure of a GPU."""
+    """Whether any run has a GPU metric."""
     return any(results[name].notna().any() for name in GPU if name in results)
 
 
@@ -53,54 +53,27 @@ def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
-    """A column in which every row says the same ("reference", no category) is left out where others tell rows apart."""
+    """The wanted columns that exist; dataset and output length only if they differ between rows."""
     there = [column for column in wanted if column in frame]
-    dull = {
+    constant = {
         column
         for column in ("dataset", "requested_output_tokens")
         if column in there and len(frame[column].unique()) <= 1
     }
-    return frame[[column for column in there if column not in dull]]
+    return frame[[column for column in there if column not in constant]]
 
 
 def cell_config(measure: Metric) -> dict[str, Any]:
     number, shown = st.column_config.NumberColumn, f"%{measure.number_format}"
-    return _words() | {
-        "value": number(measure.title, format=shown, help="Mean over repeats"),
+    return columns(*_WHERE, "ratio", "repeats") | {
+        "value": number(measure.title, format=shown, help="Mean of the repeats"),
         "value_min": number("Lowest", format=shown, help=f"Lowest repeat ({measure.shown_unit})"),
         "value_max": number("Highest", format=shown, help=f"Highest repeat ({measure.shown_unit})"),
-        "ratio": number("To baseline", format="%.2f×", help="Mean of the repeats' ratios to the baseline"),
-        "ratio_min": number("Lowest ratio", format="%.2f×"),
-        "ratio_max": number("Highest ratio", format="%.2f×"),
-        "repeats": number("Repeats", format="%d", width="small"),
+        "ratio_min": number("Lowest ratio", format="%.2f×", help="Lowest repeat"),
+        "ratio_max": number("Highest ratio", format="%.2f×", help="Highest repeat"),
     }
 
 
 def run_config() -> dict[str, Any]:
-    number = st.column_config.NumberColumn
-    return _words() | {
-        "repeat": number("Repeat", format="%d", width="small", help="Counted from 0"),
-        "status": st.column_config.TextColumn("Status", width="small"),
-        "is_valid": st.column_config.CheckboxColumn("Valid", help="The tab Checks says why not"),
-        **{name: _metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME},
-        "engine_version": st.column_config.TextColumn("Engine version"),
-        "error": st.column_config.TextColumn("Error, in the engine's words", width="large"),
-        "started_at": st.column_config.DatetimeColumn("Started", format="YYYY-MM-DD HH:mm:ss"),
-        "run_id": RUN_COLUMN,
-    }
-
-
-def _metric_column(metric: Metric) -> Any:
-    return st.column_config.NumberColumn(metric.heading, format=f"%{metric.number_format}", help=metric.formula)
-
-
-def _words() -> dict[str, Any]:
-    text = st.column_config.TextColumn
-    return {
-        "arm": text("Arm", pinned=True),
-        "dataset": text("Dataset"),
-        "requested_output_tokens": st.column_config.NumberColumn("Output tokens", format="%d", width="small"),
-        "category": text("Category"),
-        "pattern": text("Load", help="c: requests in flight, n: number of prompts"),
-        "concurrency": st.column_config.NumberColumn("Concurrency", format="%d", width="small"),
-    }
+    more = ("repeat", "status", "is_valid", "engine_version", "error", "started_at", "run_id")
+    return columns(*_WHERE, *more) | {name: metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME}
