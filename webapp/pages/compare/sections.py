@@ -84,7 +84,7 @@ def show_summary(choice: Choice) -> None:
     more = len(cards) - _MOST_CARDS
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
-        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean with its 95 % interval; "
+        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean and 95 % interval; "
         f"verdicts are corrected for the whole study (Holm).{besides}"
     )
 
