@@ -1,32 +1,32 @@
-"""The broker's address, and the one message that ever goes over it: "there may be work"."""
+"""The broker's address, and the only message that is sent over it: "there may be work"."""
 
 from __future__ import annotations
 
 from lab.errors import UserError
 from warehouse.settings import Settings
 
-#: The only task: it takes no arguments, because the job table knows everything.
+#: The only Celery task. It takes no arguments: everything about a job is in the job table.
 WAKE_TASK = "workers.wake"
-#: A wake-up that nobody took by then is worth nothing any more; the workers look by themselves.
+#: An older wake-up is useless: workers also poll the job table.
 WAKE_EXPIRES_S = 30
 _CONNECT_TIMEOUT_S = 1.0
 
 
 def broker_url(settings: Settings) -> str:
-    """The address of the Valkey (or Redis) that wakes workers. Raises UserError when none is known."""
+    """Return the address of the Valkey (or Redis) that wakes workers. Raises UserError if it is not known."""
     if settings.broker_url is not None:
         return settings.broker_url
     try:
         return settings.broker_file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         raise UserError(
-            f"no broker is known for {settings.home}: start one with `drafthouse up`, or set DRAFTHOUSE_BROKER_URL"
+            f"{settings.home} has no broker: start one with `drafthouse up`, or set DRAFTHOUSE_BROKER_URL"
         ) from None
 
 
 def wake(settings: Settings) -> str | None:
-    """Wake a worker. Returns None, or why that is not possible now; no error: the workers look by themselves."""
-    import celery  # noqa: PLC0415 - half a second that only those who submit shall wait for
+    """Wake a worker. Return None, or why that failed: not an error, because workers poll the job table."""
+    import celery  # noqa: PLC0415 - takes half a second to import, which only a submission pays
     from kombu.exceptions import OperationalError  # noqa: PLC0415
 
     options = {"socket_connect_timeout": _CONNECT_TIMEOUT_S, "socket_timeout": _CONNECT_TIMEOUT_S}

@@ -1,4 +1,4 @@
-"""Where the log of a running engine lies, and the end of a job's log for people."""
+"""The log of a running engine: its path, and its last lines."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from pathlib import Path
 from warehouse.bundles.run_bundle import LOG_FILE
 from warehouse.settings import Settings
 
-#: Enough for any number of lines that a person asks for, and never the whole of a log that went wild.
+#: Enough for any number of lines that a person reads, without reading a huge log as a whole.
 _TAIL_BYTES = 1 << 20
 
 
 def engine_log(settings: Settings, job_id: str) -> Path:
-    """The log of the job's running engine. Each bundle keeps its own copy."""
+    """Return the path of the log of the job's running engine. Each bundle keeps its own copy."""
     return settings.logs_dir / "engines" / f"{job_id}.log"
 
 
 def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
-    """The last lines of the running engine's log, or else of the job's newest bundle; empty when there is neither."""
+    """Return the last lines of the running engine's log, or of the job's newest bundle; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
     candidates = [engine_log(settings, job_id), *(settings.bundles / job_id).glob(f"*/{LOG_FILE}")]

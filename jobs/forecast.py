@@ -1,4 +1,4 @@
-"""How long something will take: a study before it begins, and a job that is under way."""
+"""How long a study will take, from past runs on the same hardware."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from warehouse.settings import Settings
 
 
 def forecast_study(settings: Settings, study: Study) -> Estimate:
-    """What the study asks of this host (or of the hardware it names), by the runs in the published warehouse."""
+    """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
     past = history(settings, study.target, study.hardware)
     small = study.target == TARGET or (local_folder(settings, study.target) is not None and not nvidia_gpus())
     return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
 
 
 def history(settings: Settings, target: str, hardware: str | None = None) -> History:
-    """What runs of the target took on hardware with `hardware` in its name, or else on this host's own.
+    """Return what runs of the target took on hardware with `hardware` in its name, by default on this host's own.
 
-    Empty where nothing was published yet. Raises UserError for a warehouse of another revision.
+    Empty before the first publication. Raises UserError for a warehouse of another revision.
     """
     if not settings.warehouse_file.exists():
         return History()
-    from warehouse.queries import results  # noqa: PLC0415 - brings pandas, a second that only this question should pay
+    from warehouse.queries import results  # noqa: PLC0415 - imports pandas, which takes a second
 
     with open_warehouse(settings.warehouse_file) as connection:
         found = results.run_seconds(connection)

@@ -1,7 +1,7 @@
-"""The worker's side of the job table: claim, heartbeat, finish, and what becomes of a job whose worker died.
+"""The workers' side of the job table: claim, heartbeat, finish, and requeueing the jobs of dead workers.
 
-A worker owns a job while its lease runs. Whoever lost the lease may write nothing more under the job's name: every
-statement here names the worker, and none of them finds a row that belongs to another one.
+A worker owns a job while its lease runs. A worker that lost the lease may write nothing more for the job: every
+statement here names the worker, and so cannot change a row that belongs to another one.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from lab.errors import DrafthouseError
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import job_events, jobs
 
-#: A job whose worker died this often at the same point takes its worker down by itself (memory, say): it has failed.
+#: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
 MAX_DEATHS_AT_ONE_POINT = 8
 
 
-class LeaseLost(DrafthouseError):  # noqa: N818 - the word of the design, beside Cancelled
-    """This worker was silent for too long and the job is another's now: stop at once and write nothing more."""
+class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
+    """This worker was silent for too long, and another one owns the job: stop at once and write nothing more."""
 
 
 def claim(engine: sa.Engine, worker: str, lease_s: float, hardware: str = "") -> Job | None:
-    """Take the first queued job (highest priority, then oldest) that `hardware` will do for, or None.
+    """Take the first queued job (highest priority, then oldest) that may run on `hardware`, or return None.
 
-    No two workers get the same one. Without a name of its hardware a worker gets none that asks for any.
+    No two workers get the same job. A worker that does not name its hardware gets no job that requires some.
     """
     with engine.begin() as connection:
         job_id = connection.execute(_first_queued(hardware)).scalar_one_or_none()
@@ -45,7 +45,7 @@ def claim(engine: sa.Engine, worker: str, lease_s: float, hardware: str = "") ->
 
 
 def _first_queued(hardware: str) -> sa.Select[str]:
-    """Locked on PostgreSQL; on SQLite the whole transaction is the only writer."""
+    """On PostgreSQL the row is locked; on SQLite the transaction is the only writer anyway."""
     return (
         sa.select(jobs.c.job_id)
         .where(jobs.c.state == "queued", _fits(hardware))
@@ -56,22 +56,20 @@ def _first_queued(hardware: str) -> sa.Select[str]:
 
 
 def _fits(hardware: str) -> sa.ColumnElement[bool]:
-    """Taking the text out leaves less where it is in: said so because % and _ mean nothing special here, as they would
-    with LIKE, and because both databases have it.
-    """
+    """Match substrings by REPLACE, which both databases have, and not by LIKE: names of hardware may contain % or _."""
     mine = sa.literal(hardware.lower())
     return jobs.c.hardware.is_(None) | (sa.func.replace(mine, jobs.c.hardware, "") != mine)
 
 
 def has_queued(engine: sa.Engine, hardware: str = "") -> bool:
-    """Whether any job waits for a worker with this hardware."""
+    """Return whether any job waits for a worker with this hardware."""
     with reading(engine).connect() as connection:
         waits = sa.exists().where(jobs.c.state == "queued", _fits(hardware))
         return connection.execute(sa.select(waits)).scalar_one()
 
 
 def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progress: Progress | None) -> bool:
-    """Renew the lease and store the progress. False when the user asked to cancel. Raises LeaseLost."""
+    """Renew the lease and store the progress. Return False if the user asked to cancel. Raises LeaseLost."""
     values: dict[str, object] = {"lease_expires_at": time.time() + lease_s}
     if progress is not None:
         values["progress_json"] = progress.model_dump_json()
@@ -100,16 +98,16 @@ def finish(
 
 
 def release(engine: sa.Engine, job_id: str, worker: str) -> None:
-    """Put the job back because this worker is stopping; what was measured stays measured. Raises LeaseLost."""
+    """Put the job back because this worker is stopping; completed runs stay valid. Raises LeaseLost."""
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, {"state": "queued"} | _unowned())
         add_event(connection, job_id, "released", f"{worker} stopped")
 
 
 def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _worker: False) -> list[str]:
-    """Put back jobs whose lease has run out, or whose worker `is_dead` knows to be dead. Returns their ids.
+    """Requeue jobs whose lease has expired or whose worker `is_dead`. Return their ids.
 
-    A job that was being cancelled is cancelled; one that keeps killing its workers at the same point has failed.
+    A job that was being cancelled is cancelled; one whose workers keep dying at the same point fails.
     """
     with engine.begin() as connection:
         running = sa.select(jobs).where(jobs.c.state == "running").with_for_update(skip_locked=True)
@@ -141,7 +139,7 @@ def _requeue(connection: sa.Connection, job: Job) -> None:
 
 
 def _deaths(connection: sa.Connection, job_id: str, point: str) -> int:
-    """How often the job was requeued at this point since a user last asked to retry it."""
+    """Count how often the job was requeued at this point since a user last retried it."""
     retried = sa.select(sa.func.coalesce(sa.func.max(job_events.c.id), 0)).where(
         job_events.c.job_id == job_id, job_events.c.kind == "retried"
     )

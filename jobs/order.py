@@ -1,6 +1,6 @@
-"""The order of the queue: who may take which job, when each will start, and how users change it.
+"""The order of the queue: which worker may take which job, when each job will start, and how users change the order.
 
-Higher priority first, then the older. A job that names hardware waits for a worker that has it.
+Higher priority first, then the older job. A job that names hardware waits for a worker that has it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,35 @@ from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.app_db.schema import workers as workers_table
 
-#: Far from anything that means something, and within an INTEGER.
+#: The largest priority that a user can give, negative or positive; fits into an INTEGER.
 MAX_PRIORITY = 1_000_000
 
 
 def has_hardware(hardware: str, wanted: str | None) -> bool:
-    """Whether a worker with this hardware may take a job that asks for `wanted`; capitals do not matter."""
+    """Return whether a worker with this hardware may take a job that requires `wanted`, ignoring case."""
     return wanted is None or wanted.lower() in hardware.lower()
 
 
 def check_hardware(engine: sa.Engine, study: Study) -> None:
-    """Raises StudyError for hardware that no worker has or had, once any worker is known."""
+    """Raise StudyError for hardware that no known worker has; without any known worker everything is allowed."""
     if study.hardware is None:
         return
     with reading(engine).connect() as connection:
         known = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
     if known and not any(has_hardware(hardware, study.hardware) for hardware in known):
         there = ", ".join(sorted(known))
-        raise StudyError([("hardware", f"no worker has {study.hardware!r}: there are {there}. Leave it out for any")])
+        raise StudyError(
+            [("hardware", f"no worker has {study.hardware!r}; workers have {there}. Leave hardware out to allow any")]
+        )
 
 
 def queue_key(job: Job) -> tuple[int, datetime, str]:
-    """Queued jobs are taken in this order."""
+    """Sort key of the order in which queued jobs are taken."""
     return (-job.priority, job.submitted_at, job.job_id)
 
 
 def assumed_s(study: Study) -> float:
-    """About how long a study takes, in seconds, by the plan alone."""
+    """Estimate how long a study takes, in seconds, from its plan alone."""
     return estimate_s(plan(study))
 
 
@@ -56,10 +58,10 @@ def estimated_starts(
     now: datetime | None = None,
     takes_s: Callable[[Study], float] = assumed_s,
 ) -> Mapping[str, datetime | None]:
-    """About when each queued job will start, by its id; None where no worker that is there may take it.
+    """Estimate when each queued job will start, by its id; None if no present worker may take it.
 
-    Each worker takes, whenever it becomes free, the first job in the queue that its hardware allows: just so is it
-    reckoned here. `takes_s` gives the seconds of a study; a running job is as long as it says itself.
+    A worker that becomes free takes the first job that its hardware allows; the simulation applies the same rule.
+    `takes_s` returns the seconds of a study; a running job takes as long as its own progress says.
     """
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
@@ -86,7 +88,7 @@ def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
 
 
 def reprioritise(engine: sa.Engine, job_id: str, priority: int) -> None:
-    """Give a queued job another priority. Raises UserError when it waits no longer, or is not there."""
+    """Give a queued job another priority. Raises UserError if it is not queued (any more)."""
     if abs(priority) > MAX_PRIORITY:
         raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")
     with engine.begin() as connection:
@@ -95,12 +97,12 @@ def reprioritise(engine: sa.Engine, job_id: str, priority: int) -> None:
 
 
 def move_up(engine: sa.Engine, job_id: str) -> None:
-    """Let a queued job pass the one before it; the first stays where it is. Raises UserError as `reprioritise`."""
+    """Move a queued job before its predecessor; the first one stays first. Raises UserError like `reprioritise`."""
     _move(engine, job_id, -1)
 
 
 def move_down(engine: sa.Engine, job_id: str) -> None:
-    """Let the next one pass; the last stays where it is. Raises UserError as `reprioritise`."""
+    """Move a queued job behind its successor; the last one stays last. Raises UserError like `reprioritise`."""
     _move(engine, job_id, 1)
 
 
@@ -118,7 +120,7 @@ def _move(engine: sa.Engine, job_id: str, step: int) -> None:
 
 
 def priorities(order: Sequence[Job]) -> dict[str, int]:
-    """What must change so that the jobs are taken in this order: from the last one up, no more than there must."""
+    """Return the new priorities that give the jobs this order, changing as few as possible, from the last job up."""
     changed: dict[str, int] = {}
     for place in range(len(order) - 2, -1, -1):
         job, following = order[place], order[place + 1]
@@ -133,7 +135,7 @@ def priorities(order: Sequence[Job]) -> dict[str, int]:
 def _queued_job(connection: sa.Connection, job_id: str) -> None:
     job = get_job(connection, job_id, lock=True)
     if job.state != "queued":
-        raise UserError(f"job {job_id} is {job.state}: only a job that waits has a place in the queue")
+        raise UserError(f"job {job_id} is {job.state}: only a queued job can be moved")
 
 
 def _set_priority(connection: sa.Connection, job_id: str, priority: int) -> None:

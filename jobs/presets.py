@@ -1,4 +1,4 @@
-"""Studies that come along: one for each published experiment, and the demo. A file a preset, in presets/."""
+"""Studies that ship with Drafthouse, one file each in presets/: the demo, and one for each published experiment."""
 
 from __future__ import annotations
 
@@ -17,22 +17,24 @@ FOLDER = Path(__file__).parent.parent / "presets"
 
 @dataclass(frozen=True)
 class Preset:
-    """A study with what the comment at the top of its file says: `title` is the question that it asks."""
+    """A study with the comment at the top of its file: `title` is the question that the study answers."""
 
     name: str
     title: str
-    about: str  # source, what it teaches, what was assumed; empty where the title says it all
+    about: str  # source, what it teaches, what was assumed; empty if the title says everything
     toml: str
     study: Study
 
 
 def all_presets() -> list[Preset]:
-    """All of them, in the order of their names."""
+    """Return all presets in alphabetical order."""
     return [_read(path) for path in sorted(FOLDER.glob("*.toml"))]
 
 
 def load_preset(name: str, *, reference: bool = False) -> Study:
-    """The study of this name; `reference`: scaled down to the reference pair. Raises UserError for an unknown name."""
+    """Return the study with this name; `reference`: scaled down to the reference pair. Raises UserError if there is
+    none.
+    """
     path = FOLDER / f"{name}.toml"
     names = preset_names()
     if name not in names:

@@ -22,10 +22,10 @@ from warehouse.settings import Settings
 
 
 def submit(settings: Settings, study: Study, priority: int = 0) -> str:
-    """Check the study against this host, store it as a job and wake a worker. Returns the job's id.
+    """Check the study against this host, queue it as a job and wake a worker. Return the job's id.
 
-    Raises StudyError for an engine, a model or hardware that is not there. A broker that is away is no error: the
-    workers look for queued jobs by themselves.
+    Raises StudyError for an engine, a model or hardware that is not available. An unreachable broker is not an error:
+    workers also poll for queued jobs.
     """
     study = check_study(settings, study)
     engine = app_engine(settings.app_database_url)
@@ -53,7 +53,7 @@ def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
 
 
 def _store_study(connection: sa.Connection, study: Study, study_json: str, now: datetime) -> None:
-    """The same study is stored once, also when two people submit it at the same moment."""
+    """Store the same study once, whoever submits it."""
     row = {"study_id": study.digest(), "name": study.name, "toml": study_to_toml(study), "json": study_json}
     there = sa.exists().where(studies.c.study_id == row["study_id"])
     values = sa.select(*(sa.literal(value) for value in row.values()), sa.literal(now, studies.c.created_at.type))
@@ -61,7 +61,7 @@ def _store_study(connection: sa.Connection, study: Study, study_json: str, now: 
 
 
 def _new_id(connection: sa.Connection, now: datetime) -> str:
-    """Readable and in order of time, like `20261121-041233-3fa9` (UTC)."""
+    """Return a readable id that sorts by time, like `20261121-041233-3fa9` (UTC)."""
     while True:
         job_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         if find(connection, job_id) is None:
@@ -69,20 +69,20 @@ def _new_id(connection: sa.Connection, now: datetime) -> str:
 
 
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
-    """The newest jobs, newest first."""
+    """Return the newest jobs, newest first."""
     newest = sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
     with reading(engine).connect() as connection:
         return [job_from_row(row) for row in connection.execute(newest).mappings()]
 
 
 def job(engine: sa.Engine, job_id: str) -> Job:
-    """One job. Raises UserError when there is none of this id."""
+    """Return one job. Raises UserError if there is no job with this id."""
     with reading(engine).connect() as connection:
         return get_job(connection, job_id)
 
 
 def events(engine: sa.Engine, job_id: str) -> list[Event]:
-    """What happened to the job, oldest first. Raises UserError when there is none of this id."""
+    """Return the events of the job, oldest first. Raises UserError if there is no job with this id."""
     columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
     of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
     with reading(engine).connect() as connection:
@@ -91,14 +91,14 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
 
 
 def cancel(engine: sa.Engine, job_id: str) -> None:
-    """Cancel a queued job at once, ask the worker of a running one to stop; again is no error.
+    """Cancel a queued job at once, or ask the worker of a running one to stop; cancelling twice is no error.
 
-    Raises UserError when the job has ended another way, or is not there.
+    Raises UserError if the job has ended otherwise or does not exist.
     """
     with engine.begin() as connection:
         found = get_job(connection, job_id, lock=True)
         if found.state in ("done", "failed"):
-            raise UserError(f"job {job_id} is {found.state} already: there is nothing left to cancel")
+            raise UserError(f"job {job_id} is already {found.state}: there is nothing to cancel")
         if found.state == "queued":
             _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
             add_event(connection, job_id, "cancelled", "before it was started")
@@ -108,17 +108,17 @@ def cancel(engine: sa.Engine, job_id: str) -> None:
 
 
 def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
-    """Queue an ended job again: runs that completed stay and the others are run anew, or `everything` is.
+    """Queue an ended job again. Completed runs are reused and the others measured again; with `everything` all are.
 
-    Raises UserError when it has not ended, or when no run of it is missing or failed. The worker finds it within
-    seconds; nobody has to wake it.
+    Raises UserError if the job has not ended, or has no missing or failed run. Workers find the job within seconds by
+    polling.
     """
     with engine.begin() as connection:
         found = get_job(connection, job_id, lock=True)
         if found.state not in FINISHED:
             raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
         if not everything and found.state == "done" and not (found.progress and found.progress.runs_failed):
-            raise UserError(f"every run of job {job_id} completed: ask for all its runs to measure them once more")
+            raise UserError(f"every run of job {job_id} completed: ask for all runs to measure them again")
         attempt = found.attempt + 1
         again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
         reuse_from = attempt if everything else found.reuse_from_attempt

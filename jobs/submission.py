@@ -1,4 +1,4 @@
-"""Whether a study can be run on this host: asked when it is submitted, so that nobody waits for a refusal."""
+"""Checks whether a study can run on this host, at submission, so that nobody waits for a job that cannot start."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from warehouse.settings import Settings
 
 
 def check_study(settings: Settings, study: Study) -> Study:
-    """The study with absolute paths, because the worker's folder may be another. Raises StudyError with every problem:
-    an engine, flag, method, model, dataset or address that cannot be had here.
+    """Return the study with absolute paths, because the worker may run in another folder. Raises StudyError listing
+    every problem: an engine, flag, method, model, dataset or address that is not available here.
     """
     settled = absolute(settings, study)
     if problems := list(dict.fromkeys(_problems(settings, settled))):
@@ -31,7 +31,7 @@ def check_study(settings: Settings, study: Study) -> Study:
 
 
 def absolute(settings: Settings, study: Study) -> Study:
-    """Folders and files that the study names relative to where it is submitted, from the root."""
+    """Make the paths that the study names relative to the current folder absolute."""
     return study.model_copy(
         update={
             "target": _absolute_model(settings, study.target),
@@ -55,7 +55,7 @@ def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
 def _absolute_workload(settings: Settings, workload: Workload) -> Workload:
     try:
         path = find(settings, workload.dataset).path
-    except UserError:  # said below, for the file's whole name
+    except UserError:  # reported below, with the file's whole name
         path = dataset_path(workload.dataset)
     return workload if path is None else workload.model_copy(update={"dataset": str(path.absolute())})
 
@@ -64,8 +64,8 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
     here = True
     for index, arm in enumerate(study.arms):
         field = f"arms[{index}]"
-        problems, found_here = _engine_problems(settings, study, arm, field)
-        here = here and found_here
+        problems, is_here = _engine_problems(settings, study, arm, field)
+        here = here and is_here
         yield from problems
         yield from _address_problems(settings, arm, f"{field}.server.base_url")
     if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
@@ -73,9 +73,7 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
 
 
 def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:
-    """The problems with the engine that has the fewest, here or of a worker elsewhere: one that can do it is enough.
-    And whether it is this host that they were asked of.
-    """
+    """Return the problems of the host that has the fewest (one capable host is enough), and whether it is this host."""
     mine = _problems_here(settings, study, arm, field)
     if mine == []:
         return [], True
@@ -87,7 +85,7 @@ def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> 
 
 
 def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> list[Problem] | None:
-    """None where it is not for this host to say."""
+    """Return None if this host cannot judge: the study needs other hardware, or an engine that only others have."""
     if study.hardware is not None and study.hardware.lower() not in hardware_name().lower():
         return None
     try:
@@ -102,7 +100,7 @@ def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> lis
 
 
 def _known_elsewhere(settings: Settings, study: Study) -> list[Capabilities]:
-    """What the workers with the study's hardware have told of their engines."""
+    """Return the engines that workers with the study's hardware have reported."""
     database = app_engine(settings.app_database_url)
     try:
         return known_engines(database, study.hardware)
@@ -111,7 +109,7 @@ def _known_elsewhere(settings: Settings, study: Study) -> list[Capabilities]:
 
 
 def _address_problems(settings: Settings, arm: Arm, field: str) -> Iterator[Problem]:
-    """Looked at again when it is connected to: a name may have another address by then."""
+    """Checked again on connecting: by then the name may resolve to another address."""
     if arm.server is not None and not settings.allow_metadata_addresses:
         yield from _problem(field, functools.partial(check_host, arm.server.base_url))
 

@@ -1,4 +1,4 @@
-"""Rows of the table of workers: who there is, on what hardware, with which engines, and what each works on."""
+"""The table of workers: which exist, on what hardware, with which engines, and which job each works on."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from jobs.engines.capabilities import Capabilities
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
 
-#: Each worker says this often that it is there.
+#: Each worker records its presence this often.
 PRESENCE_EVERY_S = 10.0
-#: One that has said nothing for this long is away; what it told of itself is kept for a while.
+#: A worker that has been silent for this long is away; its row is kept for a while.
 AWAY_AFTER_S = 3 * PRESENCE_EVERY_S
 _FORGOTTEN_AFTER = timedelta(days=30)
 _ENGINES = TypeAdapter(list[Capabilities])
@@ -23,23 +23,23 @@ _ENGINES = TypeAdapter(list[Capabilities])
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """A worker as it last told of itself."""
+    """A worker's row."""
 
     worker: str
     host: str
     hardware: str
     gpus: int
-    engines: tuple[Capabilities, ...] | None  # None until they were asked
+    engines: tuple[Capabilities, ...] | None  # None until the worker has examined them
     started_at: datetime
     last_seen: datetime
-    job_id: str | None  # what it works on
+    job_id: str | None  # the job it works on
 
     def is_away(self, now: datetime | None = None) -> bool:
         return ((now or datetime.now(UTC)) - self.last_seen).total_seconds() > AWAY_AFTER_S
 
 
 def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
-    """Every worker that is there or was lately, the last seen first."""
+    """Return every worker that is or recently was there, the last seen first."""
     rows = sa.select(workers_table).order_by(workers_table.c.last_seen.desc(), workers_table.c.worker)
     with reading(engine).connect() as connection:
         return [_seen(row) for row in connection.execute(rows).mappings()]
@@ -48,7 +48,7 @@ def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
 def register_worker(
     engine: sa.Engine, worker: str, *, host: str, hardware: str, gpus: int, is_dead: Callable[[str], bool]
 ) -> None:
-    """A worker has started. Its dead neighbours are taken off the table, and those nobody has seen for a month."""
+    """Register a worker that has started. Dead workers of its host are removed, and those unseen for a month."""
     now = datetime.now(UTC)
     row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
     with engine.begin() as connection:
@@ -59,7 +59,7 @@ def register_worker(
 
 
 def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
-    """The worker is there, and works on this job."""
+    """Record that the worker is there and works on this job."""
     _update(engine, worker, last_seen=datetime.now(UTC), job_id=job_id)
 
 

@@ -1,4 +1,4 @@
-"""Every dataset that has a name of its own. What is not here is a registered custom file, or the path of one."""
+"""Every dataset with a name of its own. Others are custom files, registered under a name or given by their path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.datasets import synthetic as made
+from jobs.datasets import synthetic
 from jobs.datasets.formats import burstgpt, custom, mlperf, sharegpt, spec_bench, swe_bench
 from jobs.datasets.formats.rows import RowReader
 from jobs.datasets.prompt import Prompt
@@ -14,19 +14,20 @@ from jobs.datasets.tokenizer import TargetTokenizer
 from lab.study import Workload
 from lab.study.workload import RANDOM_LENGTHS
 
-#: From workload, number of prompts, seed and tokenizer to prompts; fewer of them are the start of more.
+#: (workload, number of prompts, seed, tokenizer) -> prompts; a smaller number gives the first of a larger one.
 Maker = Callable[[Workload, int, int, TargetTokenizer], tuple[Prompt, ...]]
-#: The files that come with Drafthouse.
+#: The files that ship with Drafthouse.
 SHIPPED = Path(__file__).parents[2] / "datasets"
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """One dataset: where it is from, what one may do with it, and how it becomes prompts.
+    """One dataset: its source, its licence, and how it becomes prompts.
 
-    It is made (`make`), or its file is read row by row (`read_row`): the file that is `shipped`, the one that the user
-    registered under the name, or, for the reference prompts, those of the prepared models. `synthetic`: its prompts
-    are random tokens, so acceptance means little. `fits`: which lengths (prompt, output tokens) are used.
+    Prompts are either generated (`make`) or read row by row from a file (`read_row`): the one that is `shipped`, the
+    one that the user registered under the name, or, for the reference prompts, those of the prepared models.
+    `synthetic`: prompts are random tokens, so acceptance means little. `fits(prompt_tokens, output_tokens)`: whether a
+    row has a usable length.
     """
 
     name: str
@@ -43,12 +44,12 @@ class Dataset:
 
     @property
     def is_registered(self) -> bool:
-        """Whether its file must be registered by the user before it can be used."""
+        """Whether the user must register its file before it can be used."""
         return self.read_row is not None and self.shipped is None and self.name != "reference"
 
 
 _HERE = "datasets/ of this repository"
-_COMES_ALONG = "comes with Drafthouse"
+_NO_DOWNLOAD = "ships with Drafthouse"
 _CC0 = "CC0-1.0: written or made up for this project"
 _HUB = "https://huggingface.co/datasets/"
 
@@ -61,7 +62,7 @@ REFERENCE = Dataset(
     columns="JSONL: prompt, category",
     read_row=custom.row,
 )
-#: For any file that the user brings, by path or under a name.
+#: Any file of the user's own, by path or under a name.
 CUSTOM = Dataset(
     "custom",
     "prompts of your own: name the file, or register it under any name that is free",
@@ -132,7 +133,7 @@ _SAMPLES = {
 }
 
 
-def _made(name: str, what: str) -> Dataset:
+def _synthetic(name: str, what: str) -> Dataset:
     return Dataset(
         name,
         what,
@@ -141,7 +142,7 @@ def _made(name: str, what: str) -> Dataset:
         how_to_get="nothing to get",
         columns="of exact length as token ids for the completions endpoint; as text for the chat endpoint, where the "
         "server counts them differently",
-        make=made.random_prompts,
+        make=synthetic.random_prompts,
         synthetic=True,
     )
 
@@ -152,7 +153,7 @@ def _shipped(name: str, what: str, file: str) -> Dataset:
         what,
         source=f"{_HERE}: {file}",
         licence=_CC0,
-        how_to_get=_COMES_ALONG,
+        how_to_get=_NO_DOWNLOAD,
         columns=CUSTOM.columns,
         read_row=custom.row,
         shipped=file,
@@ -160,7 +161,7 @@ def _shipped(name: str, what: str, file: str) -> Dataset:
 
 
 def _sample(dataset: Dataset) -> Dataset:
-    """A few rows in the same format, made up, so that the loader runs without a download."""
+    """A few made-up rows in the same format, so that the loader can be tried without a download."""
     file = _SAMPLES[dataset.name]
     what = f"a few made-up rows in the format of {dataset.name}, to try it with; no figure of it can be compared"
     return replace(
@@ -169,22 +170,25 @@ def _sample(dataset: Dataset) -> Dataset:
         what=what,
         source=f"{_HERE}: {file}",
         licence=_CC0,
-        how_to_get=_COMES_ALONG,
+        how_to_get=_NO_DOWNLOAD,
         shipped=file,
     )
 
 
 _ALL = (
     REFERENCE,
-    _made("random", "random tokens of the lengths that the workload sets: input_tokens, output_tokens"),
-    *(_made(n, f"random tokens, {i} input and {o} output tokens a request") for n, (i, o) in RANDOM_LENGTHS.items()),
+    _synthetic("random", "random tokens of the lengths that the workload sets: input_tokens, output_tokens"),
+    *(
+        _synthetic(n, f"random tokens, {i} input and {o} output tokens a request")
+        for n, (i, o) in RANDOM_LENGTHS.items()
+    ),
     replace(
-        _made(
+        _synthetic(
             "prefix_repetition",
             "random tokens with shared beginnings: num_prefixes (10) of prefix_tokens (256) each, with input_tokens "
             "(256) of its own behind",
         ),
-        make=made.prefix_prompts,
+        make=synthetic.prefix_prompts,
     ),
     _shipped("story", "1000-word stories on a given subject", "story.jsonl"),
     _shipped("summarisation", "a summary of 3 to 4 paragraphs of an article of about 500 words", "summarisation.jsonl"),

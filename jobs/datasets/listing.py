@@ -1,4 +1,4 @@
-"""What datasets there are and in which state, for the command line and the page; and their digests."""
+"""The datasets and the state of each on this host, for the command line and the page; and their digests."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from warehouse.settings import Settings
 
 
 class DatasetState(Frozen):
-    """A dataset and whether it can be used here: `missing` ones can be once their file is registered.
+    """A dataset and whether it can be used here; a `missing` one can be once its file is registered.
 
-    `stock` is None for what is made, and for what is missing.
+    `stock` is None for generated prompts, and for a missing dataset.
     """
 
     name: str
@@ -36,15 +36,15 @@ class DatasetState(Frozen):
 
 
 def list_datasets(settings: Settings) -> list[DatasetState]:
-    """Every dataset of Drafthouse's own in the order of the catalogue, then the user's by name."""
+    """Return Drafthouse's own datasets in the order of the catalogue, then the user's by name."""
     own = [entry for entry in registry.all_registered(settings) if entry.name not in DATASETS]
     return [_state(settings, each) for each in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]
 
 
 def dataset_digest(settings: Settings, workload: Workload) -> str | None:
-    """SHA-256 of the file (or files) that the workload picks from; None for prompts that are made.
+    """Return the SHA-256 of the file (or files) that the workload picks from; None for generated prompts.
 
-    Raises UserError when the dataset cannot be read.
+    Raises UserError if the dataset cannot be read.
     """
     found = find(settings, workload.dataset)
     if found.dataset.make is not None:
@@ -53,7 +53,7 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
 
 
 def add_dataset(settings: Settings, name: str, file: Path) -> DatasetState:
-    """Check the whole file and register it under `name`. Raises UserError naming the line that is wrong."""
+    """Check the whole file and register it under `name`. Raises UserError naming the invalid line."""
     entry = registry.add(settings, name, file)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)
 

@@ -1,4 +1,6 @@
-"""From a workload to its prompts: the same ones in the same order for every arm, host and repeat."""
+"""From a workload to its prompts, the same ones in the same order for every arm, host and repeat; and whether it has
+them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from lab.errors import UserError
 from lab.study import Workload
 from warehouse.settings import Settings
 
-#: How many rows are counted at once while looking for those of usable lengths.
+#: Rows whose tokens are counted at once while looking for usable lengths.
 _BATCH = 256
 
 
@@ -32,10 +34,11 @@ class _Pick:
 def load_prompts(
     settings: Settings, workload: Workload, count: int, seed: int, *, target: str | None = None
 ) -> tuple[Prompt, ...]:
-    """The first `count` prompts of the workload in the order of `seed`; fewer of them are the start of more.
+    """Return the first `count` prompts of the workload in the order of `seed`; a smaller count gives the first of a
+    larger one.
 
-    `target` is the model whose tokenizer counts; only datasets whose lengths are counted need it. Raises UserError when
-    the dataset cannot be read or holds fewer, or when there is no tokenizer.
+    `target` is the model whose tokenizer counts; only datasets whose lengths are counted need it. Raises UserError if
+    the dataset cannot be read or holds fewer prompts, or if there is no tokenizer.
     """
     found = find(settings, workload.dataset)
     check_fields(found.dataset, workload)
@@ -57,19 +60,19 @@ def load_prompts(
 
 def _tokenizer(settings: Settings, target: str | None) -> TargetTokenizer:
     if target is None:
-        raise ValueError("the lengths of this dataset are counted: say whose tokenizer counts them")
+        raise ValueError("this dataset's lengths are counted in tokens: pass the target whose tokenizer counts")
     return target_tokenizer(settings, target)
 
 
 def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
-    """In an order that the seed picks. Rows of a trace stay in the order of time, so that they arrive as they did."""
+    """Order rows by the seed. Rows of a trace stay in the order of time, so that they arrive as they did."""
     if all(row.time_s is not None for row in rows):
         return _in_time(sorted(rows, key=lambda row: row.time_s or 0.0), seed)
     return (_Pick(rows[place]) for place in np.random.default_rng(seed).permutation(len(rows)))
 
 
 def _in_time(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
-    """From a row that the seed picks to the end of the trace, and on from its beginning a mean gap later."""
+    """Start at a row that the seed picks, go to the end of the trace, and on from its beginning a mean gap later."""
     times_s = [row.time_s or 0.0 for row in rows]
     start = int(np.random.default_rng(seed).integers(len(rows)))
     length_s = (times_s[-1] - times_s[0]) * len(rows) / max(1, len(rows) - 1)
@@ -96,14 +99,14 @@ def _of_lengths(
 def _counted(
     picks: Iterator[_Pick], workload: Workload, dataset: Dataset, tokenizer: TargetTokenizer
 ) -> Iterator[Prompt]:
-    """Those whose recorded lengths the dataset uses: the same ones, however much the workload has generated."""
+    """Yield the rows whose recorded lengths the dataset uses, independent of the workload's own output length."""
     while batch := list(itertools.islice(picks, _BATCH)):
         prompt_tokens = tokenizer.count([pick.row.text for pick in batch])
         reply_tokens = tokenizer.count([pick.row.reply or "" for pick in batch])
-        for pick, asked, replied in zip(batch, prompt_tokens, reply_tokens, strict=True):
+        for pick, input_tokens, replied in zip(batch, prompt_tokens, reply_tokens, strict=True):
             output_tokens = pick.row.output_tokens or max(1, replied)
-            if dataset.fits is None or dataset.fits(asked, output_tokens):
-                yield _prompt(pick, workload, output_tokens, asked)
+            if dataset.fits is None or dataset.fits(input_tokens, output_tokens):
+                yield _prompt(pick, workload, output_tokens, input_tokens)
 
 
 def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tokens: int | None = None) -> Prompt:
@@ -119,15 +122,15 @@ def _prompt(pick: _Pick, workload: Workload, output_tokens: int | None, text_tok
     )
 
 
-_OF_MADE = ("input_tokens", "prefix_tokens", "num_prefixes")
+_SYNTHETIC_FIELDS = ("input_tokens", "prefix_tokens", "num_prefixes")
 
 
 def check_workload(
     settings: Settings, workload: Workload, count: int, *, target: str | None = None, trace: bool = False
 ) -> None:
-    """Raise UserError unless `load_prompts` can give `count` prompts, with their arrival times for a `trace`.
+    """Raise UserError unless `load_prompts` can return `count` prompts, with arrival times for a `trace`.
 
-    `target` is the model whose tokenizer will count. A registered file is not read again for this.
+    `target` is the model whose tokenizer will count. The file of a registered dataset is not read for this.
     """
     found = find(settings, workload.dataset)
     check_fields(found.dataset, workload)
@@ -142,10 +145,10 @@ def check_workload(
 
 
 def check_fields(dataset: Dataset, workload: Workload) -> None:
-    """Raise UserError for a setting that this dataset does not have, or needs and was not given."""
+    """Raise UserError for a field that does not apply to this dataset, or that it needs and that is missing."""
     if dataset.make is None:
-        if wrong := [name for name in _OF_MADE if getattr(workload, name) is not None]:
-            raise UserError(f"{' and '.join(wrong)} only suit random and prefix_repetition, not {workload.dataset}")
+        if wrong := [name for name in _SYNTHETIC_FIELDS if getattr(workload, name) is not None]:
+            raise UserError(f"{' and '.join(wrong)} only apply to random and prefix_repetition, not {workload.dataset}")
         return
     if workload.category not in (None, synthetic.CATEGORY):
         raise UserError(f"dataset {dataset.name} has no categories: leave category out")
@@ -153,13 +156,13 @@ def check_fields(dataset: Dataset, workload: Workload) -> None:
         raise UserError(f"dataset {dataset.name} records no output lengths: leave own_output_lengths out")
     if dataset.make is synthetic.random_prompts:
         if workload.input_tokens is None:
-            raise UserError(f"dataset {dataset.name} needs input_tokens: how long is each prompt to be?")
+            raise UserError(f"dataset {dataset.name} needs input_tokens, the length of each prompt")
         if workload.prefix_tokens is not None or workload.num_prefixes is not None:
             raise UserError("prefix_tokens and num_prefixes belong to dataset prefix_repetition")
 
 
 def check_stock(workload: Workload, stock: Stock, count: int) -> None:
-    """Raise UserError when a file has not what the workload asks for."""
+    """Raise UserError if a file does not hold what the workload asks for."""
     if workload.category is not None and workload.category not in stock.categories:
         known = ", ".join(stock.categories)
         hint = f"its categories are {known}" if known else "its prompts have no category: leave category out"

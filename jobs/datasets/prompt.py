@@ -1,4 +1,4 @@
-"""What is sent: one prompt, whichever dataset it comes from."""
+"""What is sent: prompts of any dataset, and those of the warm-up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Message:
-    """One turn of a conversation, as the chat endpoint takes it."""
+    """One turn of a conversation, for the chat endpoint."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -19,13 +19,13 @@ class Message:
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt. The id is a hash of what is sent: the same prompt has the same id in every dataset and on every host.
+    """One prompt. Its id is a hash of what is sent, so a prompt has the same id in every dataset and on every host.
 
-    `text` is always there: the completions endpoint gets it, unless there are `token_ids` (then it is what they decode
-    to); the chat endpoint gets it as one user's message, unless there are `messages` (then it is their contents).
-    `output_tokens` is the length the dataset records, None where the workload does not ask for it. `arrival_s` is when
-    the request came in the recorded trace, in seconds after the first one of these prompts. `text_tokens` is how many
-    of the target's tokens the text has, where somebody counted.
+    `text` is always set: the completions endpoint gets it, unless there are `token_ids` (then it is their decoded
+    text); the chat endpoint gets it as one user's message, unless there are `messages` (then it is their contents).
+    `output_tokens` is the length that the dataset records, None if the workload does not use it. `arrival_s` is the
+    request's time in the recorded trace, in seconds after the first of these prompts. `text_tokens` is the number of
+    the target's tokens in the text, where it was counted.
     """
 
     prompt_id: str
@@ -51,7 +51,7 @@ def id_of_messages(messages: Sequence[Message]) -> str:
 
 
 def text_of(messages: Sequence[Message]) -> str:
-    """What the completions endpoint gets of a conversation: no chat template is put around it."""
+    """Return a conversation for the completions endpoint, without a chat template."""
     return "\n\n".join(message.content for message in messages)
 
 
@@ -60,15 +60,15 @@ def _id(content: bytes) -> str:
 
 
 def warm_up_prompts(prompts: Sequence[Prompt], count: int) -> tuple[Prompt, ...]:
-    """`count` prompts of the same kind and length as `prompts` that share no prefix with any of them.
+    """Return `count` prompts of the same kind and length as `prompts` that share no prefix with any of them.
 
-    A prompt sent before would leave its prefix in the server's cache and flatter the measured window.
+    A prompt that was sent before would leave its prefix in the server's cache and flatter the measured window.
     """
     return tuple(_disguised(prompts[place % len(prompts)], place) for place in range(count))
 
 
 def _disguised(prompt: Prompt, place: int) -> Prompt:
-    """Its text begins with a mark; its token ids are read backwards, from another place for each."""
+    """Put a mark before the text; read token ids backwards, starting at a different position for each."""
     disguised = replace(prompt, prompt_id=f"warm-up-{place}", text=_marked(prompt.text, place), text_tokens=None)
     if prompt.messages:
         first, *others = prompt.messages
@@ -76,7 +76,7 @@ def _disguised(prompt: Prompt, place: int) -> Prompt:
         disguised = replace(disguised, messages=messages)
     if prompt.token_ids:
         back = prompt.token_ids[::-1]
-        turn = place % max(1, len(back) - 1)  # never so far that it begins with its own first token
+        turn = place % max(1, len(back) - 1)  # never far enough to begin with its own first token
         disguised = replace(disguised, token_ids=back[turn:] + back[:turn])
     return disguised
 

@@ -1,7 +1,7 @@
-"""The files that the user registered: copied beside the state of this Drafthouse, with their SHA-256.
+"""The files that the user registered: copied into this Drafthouse's home, with their SHA-256.
 
-`datasets/<name>.json` says what is registered, `datasets/files/<sha256>` is the file. The first is replaced in one
-step after the second is on disk: a name means a whole, checked file at any moment, or nothing.
+`datasets/<name>.json` is the entry, `datasets/files/<sha256>` the file. The entry is replaced atomically once the file
+is on disk: a name always means a whole, checked file, or nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 
 class Registered(Frozen):
-    """What is known of a registered file."""
+    """The entry of a registered file."""
 
     name: str
     format: str  # whose columns it has: the name of a dataset, or custom
@@ -39,14 +39,14 @@ class Registered(Frozen):
 
 
 def add(settings: Settings, name: str, file: Path) -> Registered:
-    """Check the whole file, copy it and register it under `name`, in place of what was there.
+    """Check the whole file, copy it and register it under `name`, replacing what was registered there.
 
-    Raises UserError naming the line that is wrong; then nothing has changed.
+    Raises UserError naming the invalid line; then nothing has changed.
     """
     dataset = _format_for(name)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
     with _alone(settings), _copy(settings, file) as copy:
-        read = read_file(copy, dataset.read_row, str(file))  # what is checked is what is kept
+        read = read_file(copy, dataset.read_row, str(file))  # check the copy: it is the file that stays
         entry = _entry(name, dataset, file, read, copy.stat().st_size)
         before = registered(settings, name)
         copy.replace(_kept(settings, entry))
@@ -56,7 +56,7 @@ def add(settings: Settings, name: str, file: Path) -> Registered:
 
 
 def remove_dataset(settings: Settings, name: str) -> None:
-    """Raises UserError when nothing is registered under the name."""
+    """Unregister the name and delete the copy. Raises UserError if nothing is registered under it."""
     with _alone(settings):
         entry = registered(settings, name)
         if entry is None:
@@ -67,7 +67,7 @@ def remove_dataset(settings: Settings, name: str) -> None:
 
 
 def registered(settings: Settings, name: str) -> Registered | None:
-    """What is registered under the name; None when nothing is."""
+    """Return the entry of the name; None if there is none."""
     if not _NAME.fullmatch(name):
         return None
     path = _manifest(settings, name)
@@ -81,13 +81,13 @@ def registered(settings: Settings, name: str) -> Registered | None:
 
 
 def all_registered(settings: Settings) -> list[Registered]:
-    """In the order of their names."""
+    """Return all entries, sorted by name."""
     found = (registered(settings, path.stem) for path in sorted(settings.datasets.glob("*.json")))
     return [entry for entry in found if entry is not None]
 
 
 def read_registered(settings: Settings, entry: Registered) -> DatasetFile:
-    """Its rows. Raises UserError when the file is gone or is not the one that was registered."""
+    """Read its rows. Raises UserError if the file is gone or is not the one that was registered."""
     dataset = DATASETS.get(entry.format, CUSTOM)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
     path = _kept(settings, entry)
@@ -100,18 +100,20 @@ def read_registered(settings: Settings, entry: Registered) -> DatasetFile:
 
 
 def _format_for(name: str) -> Dataset:
-    """Whose columns a file under this name must have. Raises UserError for a name that cannot be registered."""
+    """Return the dataset whose columns a file of this name must have. Raises UserError for a name that cannot be
+    registered.
+    """
     if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} is no name for a dataset: use letters, digits, _ and -")
+        raise UserError(f"{name!r} is not a valid name for a dataset: use letters, digits, _ and -")
     dataset = DATASETS.get(name)
     if name == CUSTOM.name or (dataset is not None and not dataset.is_registered):
-        raise UserError(f"{name} is a dataset of Drafthouse's own: register the file under another name")
+        raise UserError(f"{name} is one of Drafthouse's own datasets: register the file under another name")
     return dataset or CUSTOM
 
 
 @contextlib.contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """One change at a time, and what a killed one left behind is removed."""
+    """Lock out other changes, and remove what a killed process left behind."""
     try:
         (settings.datasets / "files").mkdir(parents=True, exist_ok=True)
         with (settings.datasets / ".lock").open("w") as lock:
@@ -125,7 +127,7 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _copy(settings: Settings, file: Path) -> Iterator[Path]:
-    """A copy of the file on the disk where it will be kept, gone after the block unless it was moved."""
+    """A copy of the file on the disk where it will stay; deleted after the block unless it was moved."""
     try:
         source = file.expanduser().open("rb")
     except FileNotFoundError:
@@ -165,7 +167,7 @@ def _write(settings: Settings, entry: Registered) -> None:
 
 
 def _forget_file(settings: Settings, entry: Registered | None) -> None:
-    """Its file, unless another name has the same one."""
+    """Delete its file, unless another entry uses the same one."""
     if entry is not None and entry.sha256 not in {other.sha256 for other in all_registered(settings)}:
         _kept(settings, entry).unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""What a workload's dataset means on this host: a dataset of Drafthouse's own, a registered file, or a path."""
+"""What a workload's dataset means on this host: one of Drafthouse's own, a registered file, or a path."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ _FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 @dataclass(frozen=True)
 class Found:
-    """A dataset that is there. `entry` is of a registered file, `path` of one that is named by its path."""
+    """A dataset that can be read here. `entry` is set for a registered file, `path` for a file given by its path."""
 
     dataset: Dataset
     entry: Registered | None = None
     path: Path | None = None
 
     def read(self, settings: Settings) -> DatasetFile:
-        """Its rows. Raises UserError when they cannot be read, and for a dataset that is made and not read."""
+        """Return its rows. Raises UserError if they cannot be read, or if the prompts are generated."""
         if self.entry is not None:
             return read_registered(settings, self.entry)
         if self.dataset.name == "reference":
             return _read_reference(settings)
         if self.dataset.read_row is None:
-            raise UserError(f"dataset {self.dataset.name} is made for each study: there is no file to read")
+            raise UserError(f"dataset {self.dataset.name} is generated for each study: there is no file to read")
         path = self.path or SHIPPED / (self.dataset.shipped or "")
         return read_file(path, self.dataset.read_row, f"dataset {self.path or self.dataset.name}")
 
     def stock(self, settings: Settings) -> Stock:
-        """What there is to pick from; of a registered file without reading it. Raises UserError as `read` does."""
+        """Summarise what the file holds; a registered file is not read for it. Raises UserError like `read`."""
         return self.entry.stock if self.entry is not None else self.read(settings).stock
 
 
 def find(settings: Settings, name: str) -> Found:
-    """Raises UserError for a name that nothing here has, with where to get the file."""
+    """Resolve the name of a dataset. Raises UserError if there is none, saying where to get the file."""
     dataset = DATASETS.get(name)
     if dataset is not None and not dataset.is_registered:
         return Found(dataset)
@@ -56,12 +56,12 @@ def find(settings: Settings, name: str) -> Found:
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise UserError(
-        f"there is no dataset {name!r}: {hint}`drafthouse datasets` lists them; a file of your own is named by its path"
+        f"there is no dataset {name!r}: {hint}`drafthouse datasets` lists them; give a file of your own by its path"
     )
 
 
 def missing(dataset: Dataset) -> str:
-    """How to get a dataset whose file is not registered here."""
+    """Explain how to get a dataset whose file is not registered here."""
     return (
         f"dataset {dataset.name} is not on this host: {dataset.how_to_get} ({dataset.source}; {dataset.licence}), then "
         f"`drafthouse datasets add {dataset.name} FILE`, or try it with {dataset.name}_sample"
@@ -69,7 +69,9 @@ def missing(dataset: Dataset) -> str:
 
 
 def dataset_path(name: str) -> Path | None:
-    """The file that a dataset's name is the path of, there or not; None for a name without a path."""
+    """Return the file that a dataset's name is the path of, whether it exists or not; None for a name that is not a
+    path.
+    """
     path = Path(name).expanduser()
     if name in DATASETS:
         return None

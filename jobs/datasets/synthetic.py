@@ -1,6 +1,6 @@
-"""Prompts that are made and not read: random token ids of exact lengths, with shared beginnings where asked for.
+"""Generated prompts: random token ids of exact lengths, with shared prefixes where asked for.
 
-They read as nonsense, which distorts acceptance in either direction: their category says `synthetic`.
+They read as nonsense, which distorts acceptance in either direction: their category is `synthetic`.
 """
 
 from __future__ import annotations
@@ -15,20 +15,22 @@ from jobs.datasets.tokenizer import TargetTokenizer
 from lab.study import Workload
 
 CATEGORY = "synthetic"
-#: Sets prefixes apart from prompts under the same seed.
+#: Streams of random numbers, so that prefixes and prompts differ under the same seed.
 _OF_PREFIX, _OF_PROMPT, _OF_ORDER = 1, 2, 3
-#: What prefix_repetition is without lengths of its own, as in `vllm bench serve`.
+#: Defaults of prefix_repetition, as in `vllm bench serve`.
 _PREFIXES, _PREFIX_TOKENS, _INPUT_TOKENS = 10, 256, 256
 
 
 def random_prompts(workload: Workload, count: int, seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
-    """Each of `input_tokens` tokens, drawn evenly from the vocabulary without its special tokens."""
+    """Return prompts of `input_tokens` tokens each, drawn uniformly from the vocabulary without its special tokens."""
     lengths = [workload.input_tokens or 0] * count
     return of_lengths(lengths, seed, tokenizer)
 
 
 def prefix_prompts(workload: Workload, count: int, seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
-    """`num_prefixes` beginnings of `prefix_tokens`, each used equally often, and `input_tokens` behind it."""
+    """Return prompts with one of `num_prefixes` prefixes of `prefix_tokens`, used equally often, and `input_tokens`
+    after it.
+    """
     prefixes = workload.num_prefixes or _PREFIXES
     first = [_draw(tokenizer, workload.prefix_tokens or _PREFIX_TOKENS, seed, _OF_PREFIX, n) for n in range(prefixes)]
     rest = [_draw(tokenizer, workload.input_tokens or _INPUT_TOKENS, seed, _OF_PROMPT, n) for n in range(count)]
@@ -38,7 +40,7 @@ def prefix_prompts(workload: Workload, count: int, seed: int, tokenizer: TargetT
 
 
 def of_lengths(lengths: Sequence[int], seed: int, tokenizer: TargetTokenizer) -> tuple[Prompt, ...]:
-    """One prompt a length. Prompt n depends on the seed, n and its length alone."""
+    """Return one prompt per length. Prompt n depends only on the seed, n and its length."""
     return _prompts([_draw(tokenizer, tokens, seed, _OF_PROMPT, n) for n, tokens in enumerate(lengths)], tokenizer)
 
 

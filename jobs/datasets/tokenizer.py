@@ -1,4 +1,4 @@
-"""The target's own tokenizer: what counts lengths, and what random prompts are drawn from."""
+"""The target's own tokenizer, which counts lengths and provides the vocabulary of random prompts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILE = "tokenizer.json"
 
 
 class TargetTokenizer:
-    """Counts and decodes without the special tokens that an engine may put around a prompt."""
+    """Counts and decodes without the special tokens that an engine may add to a prompt."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         tokenizer.no_truncation()
@@ -36,9 +36,9 @@ class TargetTokenizer:
 
 
 def target_tokenizer(settings: Settings, target: str) -> TargetTokenizer:
-    """Of a model's folder, or of a hub name: then from the hub's cache on this host, or fetched into it.
+    """Load the tokenizer of a model's folder, or of a hub name: from this host's hub cache, or fetched into it.
 
-    Raises UserError when there is none.
+    Raises UserError if there is none.
     """
     folder = local_folder(settings, target)
     path = _from_hub(target) if folder is None else folder / _FILE
@@ -48,7 +48,7 @@ def target_tokenizer(settings: Settings, target: str) -> TargetTokenizer:
 
 
 def check_tokenizer(settings: Settings, target: str) -> None:
-    """Raises UserError for a folder without one. A hub name is not looked up, as the model itself is not either."""
+    """Raise UserError for a folder without a tokenizer. A hub name is not looked up, just as for the model itself."""
     if local_folder(settings, target) is not None:
         target_tokenizer(settings, target)
 
@@ -58,7 +58,7 @@ def _load(path: Path, _changed_ns: int) -> TargetTokenizer:
     try:
         return TargetTokenizer(Tokenizer.from_file(str(path)))
     except Exception as error:  # noqa: BLE001 - the library raises nothing narrower
-        raise UserError(f"{path} is no tokenizer that can be read: {error}") from None
+        raise UserError(f"{path} is not a readable tokenizer: {error}") from None
 
 
 def _from_hub(name: str) -> Path:
@@ -74,6 +74,6 @@ def _from_hub(name: str) -> Path:
     except (OSError, ValueError) as error:
         why = str(error).strip().split("\n")[0]
         raise UserError(
-            f"the tokenizer of {name} is neither in this host's cache of the hub nor can it be fetched ({why}): "
+            f"the tokenizer of {name} is not in this host's hub cache and cannot be fetched ({why}): "
             f"run `hf download {name} {_FILE}` here, or set target to a folder that has it"
         ) from None

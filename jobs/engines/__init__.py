@@ -1,1 +1,1 @@
-"""What an engine is and what it accepts: declarations, flags, capabilities. Starts no server."""
+"""What an engine is and what it accepts: its command line, flags, capabilities and metrics. Starts no server."""

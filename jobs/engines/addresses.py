@@ -1,7 +1,7 @@
-"""Addresses that a server named by a user may not have: those where a cloud keeps credentials for whoever asks.
+"""Refuses addresses that a user's server may not have: those where a cloud hands credentials to any local process.
 
-A study is written by people, and the worker sits inside a network: without this a study could make it read the
-metadata service of its host. Loopback and private addresses are what a lab's servers have, and are fine.
+A study is written by people, and the worker sits inside a network: without this check a study could make the worker
+read its host's metadata service. Loopback and private addresses are what a lab's servers have, and are allowed.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _HOW = "set allow_metadata_addresses if you mean it"
 
 
-class RefusedAddress(UserError, OSError):  # noqa: N818 - it reads as what it is
-    """An address that is not connected to. An OSError too, because aiohttp takes those for a failed connection."""
+class RefusedAddress(UserError, OSError):  # noqa: N818 - a verdict on an address, raised and shown as it is
+    """An address that we do not connect to. Also an OSError, which aiohttp treats as a failed connection."""
 
     def __init__(self, host: str, address: IPAddress | None, why: str) -> None:
         where = host if address is None or str(address) == host else f"{host} ({address})"
-        super().__init__(f"{where} is not connected to: {why}; {_HOW}")
-        self.strerror = str(self)  # what aiohttp says of the failed connection
+        super().__init__(f"{where} is refused: {why}; {_HOW}")
+        self.strerror = str(self)  # aiohttp prints this for a failed connection
 
 
 def check_address(host: str, address: str) -> None:
-    """Raises RefusedAddress for an address of the kinds above."""
+    """Raise RefusedAddress for a metadata service and for an address that no server can have."""
     seen = ipaddress.ip_address(address.partition("%")[0])
     for meant in (seen, _inner(seen)):
         if meant is not None and (why := _why_refused(meant)) is not None:
@@ -41,7 +41,7 @@ def check_address(host: str, address: str) -> None:
 
 
 def check_host(base_url: str) -> None:
-    """Resolve the URL's host and check every address. Raises RefusedAddress, and UserError if it has no address."""
+    """Resolve the URL's host and check every address. Raises RefusedAddress, or UserError if there is no address."""
     parts = urlsplit(base_url)
     host = parts.hostname or ""
     _check_name(host)
@@ -54,7 +54,7 @@ def check_host(base_url: str) -> None:
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves a name once and gives out only checked addresses: what was checked is what is connected to."""
+    """Resolves a name once and returns only checked addresses, so that what was checked is what is connected to."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
@@ -77,17 +77,17 @@ class CheckedResolver(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """There is nothing to close."""
 
 
 def _check_name(host: str) -> None:
-    """Also without DNS: where such a name does not resolve here, it may resolve where the worker is."""
+    """Works without DNS too: a name that does not resolve here may resolve on the worker."""
     if host.rstrip(".").lower() in _METADATA_NAMES:
         raise RefusedAddress(host, None, "it is a metadata service")
 
 
 def _inner(address: IPAddress) -> IPAddress | None:
-    """The IPv4 address that an IPv6 one stands for."""
+    """Return the IPv4 address that an IPv6 address stands for."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in _NAT64:
@@ -99,7 +99,7 @@ def _why_refused(address: IPAddress) -> str | None:
     reasons = (
         (address in _METADATA, "it is a metadata service"),
         (address.is_link_local, "it is a link-local address, where metadata services are"),
-        (address.is_unspecified, "it is no address of a server"),
+        (address.is_unspecified, "it is not an address of a server"),
         (address.is_multicast, "it is a multicast address"),
     )
     return next((why for refused, why in reasons if refused), None)

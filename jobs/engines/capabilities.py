@@ -1,4 +1,4 @@
-"""What an installed engine has: its version, flags and ways to speculate. Asked once, then remembered."""
+"""What an installed engine supports: its version, flags and methods of speculation. Asked once, then cached."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from lab.study import Frozen
 from warehouse.settings import Settings
 
 logger = logging.getLogger(__name__)
-_ASKED = Path(__file__).parent / "probe_scripts"
-#: What is asked of which kind, and the distribution whose Python is asked.
-_QUESTIONS = {"vllm": (_ASKED / "vllm_answers.py", "vllm")}
-_ANSWERS_WITHIN_S = 180.0
+_SCRIPTS = Path(__file__).parent / "probe_scripts"
+#: By kind: the script that prints methods and flags, and the distribution whose Python runs it.
+_PROBES = {"vllm": (_SCRIPTS / "vllm_answers.py", "vllm")}
+_PROBE_TIMEOUT_S = 180.0
 
 
 class Capabilities(Frozen):
-    """What a study may ask of an engine of one host. `flags` of None: not known, so not checked."""
+    """What a study may ask of one engine of one host. `flags` of None are unknown and therefore not checked."""
 
     engine: str  # its name in engines.toml
     kind: str
@@ -43,7 +43,9 @@ class Capabilities(Frozen):
 
 
 def all_capabilities(settings: Settings) -> list[Capabilities]:
-    """Of every engine that is installed here. Takes some 10 s for each that was never asked, and nothing after."""
+    """Return those of every engine installed here. Takes about 10 s for an engine that is new, and nothing after
+    that.
+    """
     found = []
     for engine in read_profiles(settings):
         try:
@@ -54,7 +56,7 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
 
 
 def capabilities(settings: Settings, engine: str) -> Capabilities:
-    """Of one engine of this host. Raises UserError when it is not installed."""
+    """Return those of one engine of this host. Raises UserError if it is not installed."""
     profile = installed_profile(settings, engine)
     kind = KINDS[profile.kind]
     methods, flags = tuple(kind.methods), kind.flags
@@ -67,8 +69,10 @@ def capabilities(settings: Settings, engine: str) -> Capabilities:
 
 
 def installed_version(settings: Settings, profile: Profile) -> str | None:
-    """What the engine's Python has installed, or its version_command prints; None where neither tells."""
-    distribution = _QUESTIONS[profile.kind][1] if profile.kind in _QUESTIONS else profile.kind
+    """Return the version that the engine's Python has installed, or that its version_command prints; None if
+    unknown.
+    """
+    distribution = _PROBES[profile.kind][1] if profile.kind in _PROBES else profile.kind
     program = profile.program(settings)
     if program is not None and (found := _installed(program, distribution)):
         return found.name.split("-")[1]
@@ -78,31 +82,31 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
 
 
 def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Its methods and flags, in its own words; None for an engine that cannot be asked (in a container, say)."""
+    """Return the methods and flags that the engine itself reports; None if it cannot be asked (in a container, say)."""
     program = profile.program(settings)
-    if program is None or profile.kind not in _QUESTIONS:
+    if program is None or profile.kind not in _PROBES:
         return None
-    script, distribution = _QUESTIONS[profile.kind]
+    script, distribution = _PROBES[profile.kind]
     python, installed = _python_of(program), _installed(program, distribution)
     if installed is None or python is None:
         return None
     key = _key(program, installed, script)
-    remembered = settings.home / "engines" / "capabilities" / f"{key}.json"
-    if not remembered.exists():
+    cached = settings.home / "engines" / "capabilities" / f"{key}.json"
+    if not cached.exists():
         printed = _output((str(python), "-I", str(script)), _environment(settings, profile), key)
         if printed is None:
             return None
-        _remember(remembered, printed.splitlines()[-1])
+        _store(cached, printed.splitlines()[-1])
     try:
-        answer = json.loads(remembered.read_text(encoding="utf-8"))
+        answer = json.loads(cached.read_text(encoding="utf-8"))
         return tuple(answer["methods"]), tuple(answer["flags"])
     except (ValueError, LookupError):
-        remembered.unlink(missing_ok=True)  # damaged: asked again next time
+        cached.unlink(missing_ok=True)  # damaged: the next call asks again
         return None
 
 
 def _python_of(program: Path) -> Path | None:
-    """The Python that runs it: beside it in an environment, or named in its first line."""
+    """Return the Python that runs the program: beside it in an environment, or named in its first line."""
     if (beside := program.parent / "python").exists():
         return beside
     with program.open("rb") as file:
@@ -112,14 +116,14 @@ def _python_of(program: Path) -> Path | None:
 
 
 def _installed(program: Path, distribution: str) -> Path | None:
-    """The metadata folder of the distribution beside the program's Python: its name ends in the version."""
+    """Return the metadata folder of the distribution beside the program's Python; its name ends in the version."""
     prefix = program.parent.parent
     folders = sorted(prefix.glob(f"lib/python3*/*-packages/{distribution}-*.dist-info"))
     return folders[-1].with_suffix("") if folders else None
 
 
 def _key(program: Path, installed: Path, script: Path) -> str:
-    """Changes when the engine is installed anew, or the question does."""
+    """Changes when the engine is reinstalled, or the probe script is edited."""
     content = (str(program), program.stat().st_mtime_ns, str(installed), script.stat().st_mtime_ns)
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:24]
 
@@ -131,12 +135,13 @@ def _environment(settings: Settings, profile: Profile) -> tuple[tuple[str, str],
 
 @functools.lru_cache(maxsize=32)
 def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _installation: str = "") -> str | None:
-    """What a command in the engine's environment prints; None, with a line in our log, when it fails. Asked once in a
-    process for an installation: while an engine fails to answer everybody would wait for nothing.
+    """Return what a command in the engine's environment prints; None, with a warning in our log, if it fails.
+
+    Cached per installation, failures too: otherwise every caller would wait again for an engine that cannot answer.
     """
     try:
         done = subprocess.run(
-            words, env=dict(environment), capture_output=True, text=True, check=False, timeout=_ANSWERS_WITHIN_S
+            words, env=dict(environment), capture_output=True, text=True, check=False, timeout=_PROBE_TIMEOUT_S
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         logger.warning("%s: %s", words[0], error)
@@ -147,7 +152,7 @@ def _output(words: tuple[str, ...], environment: tuple[tuple[str, str], ...], _i
     return done.stdout
 
 
-def _remember(file: Path, text: str) -> None:
+def _store(file: Path, text: str) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     writing = file.with_suffix(f".{os.getpid()}.writing")
     writing.write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What an arm asks of its engine, held against what the engine has: before anybody waits for it."""
+"""Checks of an arm against the capabilities of its engine, before anybody waits for it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _SHOWN = 12
 
 
 def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
-    """Every problem of an arm (at `field` of its study) with an engine; `engine_flags` are the study's own."""
+    """Yield every problem of an arm (at `field` of its study) with an engine; `engine_flags` are those of the whole
+    study.
+    """
     kind = KINDS[has.kind]
     if not kind.is_started:
         yield from _endpoint_problems(field, arm)
         return
     if arm.server is not None:
-        yield f"{field}.server", f'a server that runs already is measured with engine = "endpoint", not {arm.engine!r}'
+        yield f"{field}.server", f'to measure a running server use engine = "endpoint", not {arm.engine!r}'
     yield from flag_problems(f"{field}.flags", arm.flags, has)
     yield from _config_problems(field, arm, engine_flags, has)
     yield from _environment_problems(f"{field}.environment", arm.environment)
@@ -41,27 +43,29 @@ def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -
 
 
 def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities) -> Iterator[Problem]:
-    """Flags that Drafthouse sets itself, that are none, or that this engine does not have."""
+    """Yield flags that Drafthouse sets itself, that are malformed, or that this engine does not have."""
     kind = KINDS[has.kind]
     for flag, value in flags.items():
         name = dashed(flag)
         if name in kind.own_flags:
             yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[name]}"
         elif not _FLAG.fullmatch(flag):
-            yield f"{field}.{flag}", f"{flag!r} is no flag: write it without dashes in front, like max_model_len"
+            yield f"{field}.{flag}", f"{flag!r} is not a flag: write it without leading dashes, like max_model_len"
         elif has.flags is not None and (problem := _unknown_flag(name, value, kind, has.flags, _called(has))):
             yield f"{field}.{flag}", problem
 
 
 def _unknown_flag(name: str, value: JsonValue, kind: Kind, known: tuple[str, ...], engine: str) -> str | None:
-    """Of `compilation-config.mode` only what is before the dot is the engine's flag."""
+    """Return what is wrong with a flag. Of `compilation-config.mode` only the part before the dot is the engine's
+    flag.
+    """
     whole = name.partition(".")[0]
     if whole not in known:
         close = difflib.get_close_matches(whole, known, n=1)
         hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(known)}"
         return f"{engine} has no flag --{whole}{hint}"
     if value is False and kind.no_forms and f"no-{whole}" not in known:
-        return f"{engine} has no --no-{whole}: leave it out to leave it off"
+        return f"{engine} has no --no-{whole}: leave the flag out instead"
     return None
 
 
@@ -77,7 +81,7 @@ def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilitie
         if name in own:
             yield f"{field}.config.{key}", f"Drafthouse sets this itself: {own[name]}"
         elif name in given:
-            yield f"{field}.config.{key}", "the flag of the same name would win over it: keep one of them"
+            yield f"{field}.config.{key}", "a flag of the same name overrides it: keep one of the two"
         elif not kind.config_own and has.flags is not None and name not in has.flags:
             problem = _unknown_flag(name, True, kind, has.flags, _called(has))
             yield f"{field}.config.{key}", problem or ""
@@ -86,9 +90,9 @@ def _config_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilitie
 def _environment_problems(field: str, environment: Mapping[str, str]) -> Iterator[Problem]:
     for name, value in environment.items():
         if not _VARIABLE.fullmatch(name) or "\0" in value:
-            yield f"{field}.{name}", f"{name!r} is no environment variable"
+            yield f"{field}.{name}", f"{name!r} is not a valid environment variable"
         elif name.startswith(ENVIRONMENT_PREFIX) or name == MARK:
-            yield f"{field}.{name}", "this is a variable of Drafthouse itself: an engine does not see it"
+            yield f"{field}.{name}", "this variable belongs to Drafthouse: an engine does not see it"
         elif is_secret(name):
             yield f"{field}.{name}", "a study is stored and shown: set secrets in the worker's engines.toml"
 
@@ -109,7 +113,7 @@ def _speculation_problems(field: str, speculation: Speculation, has: Capabilitie
 
 
 def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -> Iterator[Problem]:
-    """More GPUs than there are. Without any the engine runs as one process on the host's processors."""
+    """Yield a demand for more GPUs than there are. Without a GPU the engine is one process on the host's processors."""
     given = {
         dashed(name): value for settings in (engine_flags, arm.config, arm.flags) for name, value in settings.items()
     }
@@ -123,20 +127,23 @@ def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) 
     if needed > max(there, 1):
         asked = " x ".join(f"{name.replace('-', '_')} {size}" for name, size in sizes.items())
         host = f"the host has {there} ({', '.join(has.gpus)})" if has.gpus else "the host has none"
-        yield f"{field}.flags", f"{asked} needs {needed} GPUs, and {host}: ask for {max(there, 1)} at most"
+        yield f"{field}.flags", f"{asked} needs {needed} GPUs, but {host}: use {max(there, 1)} at most"
 
 
 def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:
-    """Addresses are looked at apart, because that asks the network."""
+    """The server's address is checked elsewhere, because that needs the network."""
     if arm.server is None:
-        yield f"{field}.server", "a running server is measured: set its base_url, like http://127.0.0.1:8000"
+        yield f"{field}.server", "this arm measures a running server: set its base_url, like http://127.0.0.1:8000"
     elif (parts := urlsplit(arm.server.base_url)).query or parts.fragment:
-        yield f"{field}.server.base_url", "an address has no ? or # in it: name a secret as api_key for a key"
+        yield (
+            f"{field}.server.base_url",
+            "an address must not contain ? or #: to send a key, set api_key to the name of a secret",
+        )
     elif parts.path.rstrip("/").endswith("/v1"):
         yield f"{field}.server.base_url", f"write it without /v1: {arm.server.base_url.rstrip('/')[:-3]}"
     for name in ("flags", "config", "environment"):
         if getattr(arm, name):
-            yield f"{field}.{name}", "the server runs already, so nothing can be set for it: remove them"
+            yield f"{field}.{name}", "the server is already running, so these cannot be set: remove them"
 
 
 def _called(has: Capabilities) -> str:
@@ -144,7 +151,7 @@ def _called(has: Capabilities) -> str:
 
 
 def _methods(has: Capabilities) -> str:
-    """Those with a name of ours first; an engine has dozens for particular models."""
+    """List our own names first; an engine has dozens of names for particular models."""
     ours = [name for name in METHODS if name in has.methods]
     others = [name for name in has.methods if name not in METHODS]
     return _some([*ours, *others])

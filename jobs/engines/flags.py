@@ -1,4 +1,4 @@
-"""Flags of a study as words of a command line, and settings of a study as a YAML file."""
+"""A study's flags as words of a command line, and its settings as a YAML file."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ CONFIG_FILE = "config.yaml"
 
 
 def dashed(name: str) -> str:
-    """`max_model_len` and `max-model-len` mean the same flag."""
+    """`max_model_len` and `max-model-len` are the same flag."""
     return name.replace("_", "-")
 
 
 def underscored(name: str) -> str:
-    """The same for programs whose options have underscores."""
+    """The inverse, for programs whose options have underscores."""
     return name.replace("-", "_")
 
 
 def merged(study: Study, arm: Arm) -> dict[str, FlagValue]:
-    """The study's flags with the arm's over them, in one spelling."""
+    """Return the study's flags overridden by the arm's, in one spelling."""
     return {dashed(name): value for flags in (study.engine_flags, arm.flags) for name, value in flags.items()}
 
 
 def negatable(flags: Flags) -> Iterator[str]:
-    """For programs with `--no-` forms: true as `--enforce-eager`, false as `--no-enforce-eager`."""
+    """For programs with `--no-` forms: true becomes `--enforce-eager`, false `--no-enforce-eager`."""
     for name, value in flags.items():
         if isinstance(value, bool):
             yield f"--{name}" if value else f"--no-{name}"
@@ -39,7 +39,7 @@ def negatable(flags: Flags) -> Iterator[str]:
 
 
 def switches(flags: Flags) -> Iterator[str]:
-    """For programs without them: what is false is not on the command line."""
+    """For programs without `--no-` forms: a flag that is false is left out."""
     for name, value in flags.items():
         if isinstance(value, bool):
             yield from (f"--{name}",) if value else ()
@@ -48,7 +48,7 @@ def switches(flags: Flags) -> Iterator[str]:
 
 
 def config_file(folder: Path, config: Mapping[str, JsonValue]) -> Path:
-    """Write the settings as CONFIG_FILE in the folder. Raises OSError."""
+    """Write the settings to CONFIG_FILE in the folder. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / CONFIG_FILE
     path.write_text(yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True), encoding="utf-8")

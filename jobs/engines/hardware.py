@@ -1,4 +1,4 @@
-"""What this host computes with."""
+"""The hardware of this host: accelerators and processors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def hardware_name() -> str:
-    """The accelerators, or the processor where there is none: `NVIDIA H200`, `2 x NVIDIA H200`, `AMD EPYC 7B13`."""
+    """Return the accelerators, or the processor without any: `NVIDIA H200`, `2 x NVIDIA H200`, `AMD EPYC 7B13`."""
     gpus = nvidia_gpus()
     if not gpus:
         return processor_name()
@@ -20,7 +20,7 @@ def hardware_name() -> str:
 
 @functools.cache
 def nvidia_gpus() -> tuple[str, ...]:
-    """The names of the NVIDIA GPUs of this host; none where there is no driver."""
+    """Return the names of this host's NVIDIA GPUs; empty without a driver."""
     command = ("nvidia-smi", "--query-gpu=name", "--format=csv,noheader")
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
@@ -31,7 +31,7 @@ def nvidia_gpus() -> tuple[str, ...]:
 
 @functools.cache
 def processor_name() -> str:
-    """The processor's own name for itself, or its architecture where it has none."""
+    """Return the processor's model name, or its architecture if it has none."""
     info = Path("/proc/cpuinfo")
     if info.exists() and (match := re.search(r"^model name\s*:\s*(.+)$", info.read_text(), re.MULTILINE)):
         return " ".join(match[1].split())
@@ -39,7 +39,7 @@ def processor_name() -> str:
 
 
 def processors() -> list[int]:
-    """The numbers of the processors that this process may use."""
+    """Return the numbers of the processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))

@@ -1,4 +1,4 @@
-"""The kinds of engines: what Drafthouse must know of each to start it, talk to it and read its numbers."""
+"""The kinds of engines: what Drafthouse must know of each to start it, to send it requests and to read its metrics."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Arguments = Callable[[Settings, Study, Arm, int, Path], tuple[str, ...]]
 _LISTENS = "the engine listens on 127.0.0.1 alone"
 _SPECULATION = "set speculation in the arm"
 _TARGET = "set target in the study"
-_SECRET = "a study is stored and shown: set the engine's own variable in the worker's engines.toml"  # noqa: S105 - words
+_SECRET = "a study is stored and shown to others: set the engine's own variable in the worker's engines.toml"  # noqa: S105 - a sentence
 _COMMON_OWN = {
     "model": _TARGET,
     "host": _LISTENS,
-    "port": "a free one is picked",
-    "served-model-name": "the target's name is used",
+    "port": "Drafthouse picks a free port",
+    "served-model-name": "it is the target's name",
     "api-key": _LISTENS,
     "hf-token": _SECRET,
-    "config": "write its settings into the arm's config, where they are stored with the results",
+    "config": "write the settings into the arm's config, so that they are stored with the results",
 }
 
 
@@ -33,34 +33,34 @@ _COMMON_OWN = {
 class Kind:
     """One kind of engine.
 
-    `arguments(settings, study, arm, port, folder)` stand behind the command of its profile; it may write a file into
-    the folder. `methods` has our methods and its own names for them. `own_flags` are those that Drafthouse sets, with
-    what a study sets instead. `flags` are all it has; None where only the engine itself can tell.
+    `arguments(settings, study, arm, port, folder)` returns what follows the command of its profile; it may write a file
+    into the folder. `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse sets,
+    each with what to set in the study instead. `flags` lists all flags; None if only the engine itself can tell.
     """
 
     name: str
-    arguments: Arguments | None  # None: it runs already
+    arguments: Arguments | None  # None: it is already running
     methods: Mapping[str, str]
     effective_config: Callable[[Path], dict[str, str]] = lambda _log: {}
     metrics: tuple[Metrics, ...] = (metric_names.VLLM,)
     own_flags: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] | None = None
-    no_forms: bool = False  # false is said as --no-flag, and not by leaving the flag out
+    no_forms: bool = False  # false becomes --no-flag instead of leaving the flag out
     takes_config: bool = True  # reads Arm.config from a YAML file
     config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
-    takes_options: bool = True  # has further settings of speculation
-    lookup_bounds: tuple[str, ...] = ("prompt_lookup_min", "prompt_lookup_max")  # those it has
-    gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is how many GPUs it uses; spellings of one in a tuple
+    takes_options: bool = True  # accepts further options of speculation
+    lookup_bounds: tuple[str, ...] = ("prompt_lookup_min", "prompt_lookup_max")  # the bounds it has
+    gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is the number of GPUs; synonyms in a tuple
     version_paths: tuple[str, ...] = ("/version",)
-    reset_path: str | None = None  # empties the prefix cache
-    takes_model_name: bool = True  # serves under the name it was told, else under one it lists at /v1/models
+    reset_path: str | None = None  # request that empties the prefix cache
+    takes_model_name: bool = True  # serves under the given name, else under the one at /v1/models
     further: Mapping[str, bool] = field(default_factory=dict)  # keys of each request under speculation
-    per_request_speculation: bool = False  # each answer can tell its own accepted tokens
-    token_ids: bool = False  # each answer can tell its tokens; versions that cannot leave the question unanswered
+    per_request_speculation: bool = False  # each answer may report its accepted tokens
+    token_ids: bool = False  # each answer may report its token ids; older versions ignore the option
 
     @property
     def is_started(self) -> bool:
-        """Whether it is a process of ours."""
+        """Whether Drafthouse starts it as a process."""
         return self.arguments is not None
 
 
@@ -76,7 +76,7 @@ KINDS: dict[str, Kind] = {
             | {
                 "uds": _LISTENS,
                 "speculative-config": _SPECULATION,
-                "per-request-spec-decode-metrics": "it is on wherever there is speculation",
+                "per-request-spec-decode-metrics": "it is always on with speculation",
             },
             no_forms=True,
             gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),

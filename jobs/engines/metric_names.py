@@ -1,4 +1,4 @@
-"""Where each engine publishes its metrics, and under which names."""
+"""Where each engine publishes its metrics, and their names."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Metrics:
-    """Where an engine publishes its numbers, and what it calls them.
+    """The metrics page of an engine and the names on it.
 
-    `counters` has our names (ServerCounters) for its cumulative ones, `gauges` for those of the moment: running and
-    waiting requests, and the share of the KV cache in use (0 to 1). Where tokens are counted by their place in the
-    draft, the sums are made from those.
+    `counters` maps our names (ServerCounters) to cumulative metrics, `gauges` to those of the moment: running and
+    waiting requests, and the share of the KV cache in use (0 to 1). If an engine counts tokens by position in the
+    draft, sums are computed from those.
     """
 
     counters: Mapping[str, str]
@@ -41,8 +41,8 @@ VLLM = Metrics(
     },
     accepted_per_position="vllm:spec_decode_num_accepted_tokens_per_pos_total",
 )
-#: SGLang publishes acceptance as a gauge over its last batches, with the bonus token in it: no difference over a window
-#: can be made of that, so accepted tokens are None here and come from each request (trap 9).
+#: SGLang publishes acceptance as a gauge over its last batches, bonus token included: that has no difference over a
+#: window, so accepted tokens are None here and come from each request (trap 9).
 SGLANG = Metrics(
     counters={
         "prompt_tokens": "sglang:prompt_tokens_total",

@@ -1,4 +1,4 @@
-"""Model names of a study -> what an engine is given: a folder, or a hub name that the engine fetches itself."""
+"""A study's model names and what an engine gets for them: a folder, or a hub name that the engine fetches itself."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "referenc
 
 
 def model_path(settings: Settings, name: str) -> str:
-    """The absolute folder of a reference model or of a folder's name; a hub name as it is."""
+    """Return the absolute folder of a reference model or of a local folder; a hub name unchanged."""
     folder = local_folder(settings, name)
     return name if folder is None else str(folder)
 
 
 def local_folder(settings: Settings, name: str) -> Path | None:
-    """The folder a name means, there or not; None for a hub name."""
+    """Return the folder that a name means, whether it exists or not; None for a hub name."""
     if name in REFERENCE_MODELS:
         return (settings.models_dir / REFERENCE_MODELS[name]).absolute()
     path = Path(name).expanduser()
@@ -28,7 +28,7 @@ def local_folder(settings: Settings, name: str) -> Path | None:
 
 
 def check_model(settings: Settings, name: str) -> None:
-    """Raises UserError for a folder without a model. A hub name is not looked up: the engine says if it is wrong."""
+    """Raise UserError for a folder without a model. A hub name is not looked up: the engine reports if it is wrong."""
     folder = local_folder(settings, name)
     if folder is None:
         if name.count("/") > 1:
@@ -38,4 +38,4 @@ def check_model(settings: Settings, name: str) -> None:
         return
     if name in REFERENCE_MODELS:
         raise UserError(f"the model {name!r} is not prepared yet ({folder} has no config.json): run `make models`")
-    raise UserError(f"{folder} is no model: there is no config.json in it")
+    raise UserError(f"{folder} does not hold a model: it has no config.json")

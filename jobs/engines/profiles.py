@@ -1,11 +1,11 @@
-"""engines.toml: which engines this host has, and how each is started.
+"""engines.toml: which engines this host has, how each is started, and in which environment.
 
 [vllm]
-kind = "vllm"                                   # whose command line and log it speaks
+kind = "vllm"                                   # selects the command line, log format and metrics
 command = ["{engines}/vllm/bin/vllm", "serve"]  # {engines} is the setting engines_dir
-version_command = [...]                         # prints the version last, where the engine does not tell it itself
+version_command = [...]                         # prints the version last, for an engine that does not report it
 [vllm.environment]                              # always set
-[vllm.cpu_environment]                          # set as well where there is no NVIDIA GPU
+[vllm.cpu_environment]                          # also set on a host without an NVIDIA GPU
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 
 
 class Profile(Frozen):
-    """One engine of this host. Text in {braces} is filled in: see `jobs.engines.profiles`."""
+    """One engine of this host. `fill_in` replaces the {placeholders} in its texts."""
 
     kind: Literal["vllm", "sglang", "tensorrt_llm", "transformers", "endpoint"]
     command: tuple[str, ...] = Field(default=(), validate_default=True)
@@ -44,26 +44,26 @@ class Profile(Frozen):
         return command
 
     def program(self, settings: Settings) -> Path | None:
-        """The engine's executable, or None when it is not installed."""
+        """Return the engine's executable, or None if it is not installed."""
         if not self.command:
             return None
         found = shutil.which(self.command[0].format(engines=settings.engines_dir.absolute()))
         return None if found is None else Path(found)
 
 
-#: Servers that run already need no table.
+#: Servers that are already running need no table.
 ENDPOINT = "endpoint"
 _BUILT_IN = {ENDPOINT: Profile(kind="endpoint")}
 
 
 def read_profiles(settings: Settings) -> dict[str, Profile]:
-    """Every engine of this host by name. Raises SettingsError for a file that cannot be used."""
+    """Return every engine of this host by name. Raises SettingsError for a file that cannot be used."""
     path = settings.engines_file
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise SettingsError(
-            f"{path.absolute()} is not there: run from Drafthouse's folder, or set DRAFTHOUSE_ENGINES_FILE"
+            f"{path.absolute()} does not exist: run from Drafthouse's folder, or set DRAFTHOUSE_ENGINES_FILE"
         ) from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{path.absolute()} cannot be read: {error}") from None
@@ -80,7 +80,7 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
-    """The profile of an engine that can be started here. Raises UserError saying what is there instead."""
+    """Return the profile of an engine that can be started here. Raises UserError naming those that can."""
     profiles = read_profiles(settings)
     if engine not in profiles:
         raise UserError(
@@ -90,8 +90,8 @@ def installed_profile(settings: Settings, engine: str) -> Profile:
         program = profiles[engine].command[0]
         make = "run `make engine-vllm`" if program.startswith("{engines}/vllm/") else "install it"
         raise UserError(
-            f"the engine {engine!r} is not installed ({program.format(engines=settings.engines_dir)} is not there): "
-            f"{make}, or mend its command in {settings.engines_file}"
+            f"the engine {engine!r} is not installed ({program.format(engines=settings.engines_dir)} does not exist): "
+            f"{make}, or correct its command in {settings.engines_file}"
         )
     return profiles[engine]
 
@@ -102,7 +102,7 @@ _SECRET = re.compile(
 #: The variable that marks every process of an engine started here.
 MARK = "ENGINE_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
-#: Settings of our own Python that would break another one's, and addresses with passwords in them.
+#: Variables of our own Python, which would break another one, and our settings, some of which hold passwords.
 _NOT_FOR_ENGINES = ("PYTHON", "VIRTUAL_ENV", "CELERY", ENVIRONMENT_PREFIX)
 
 
@@ -113,23 +113,25 @@ def profile_environment(settings: Settings, profile: Profile, study: Study, arm:
 
 
 def profile_environment_here(settings: Settings, profile: Profile) -> dict[str, str]:
-    """What the profile sets on this host whatever is served, filled in."""
+    """Return what the profile sets on this host, whatever is served, with placeholders filled in."""
     texts = profile.environment | ({} if nvidia_gpus() else profile.cpu_environment)
     return {name: fill_in(settings, text) for name, text in texts.items()}
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment as it may be stored and shown: what is secret by its name (HF_TOKEN) without its value."""
+    """Return the environment as it may be stored and shown: variables that are secret by name (HF_TOKEN) lose their
+    value.
+    """
     return {name: HIDDEN if is_secret(name) else value for name, value in environment.items()}
 
 
 def is_secret(variable: str) -> bool:
-    """Whether an environment variable holds a secret, going by its name."""
+    """Return whether an environment variable holds a secret, judging by its name."""
     return _SECRET.search(variable) is not None
 
 
 def whole_environment(settings: Settings, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:
-    """Everything the engine's process sees; its own programs first on the path (it compiles with some of them)."""
+    """Return all variables of the engine's process; its own programs come first on the path (it compiles with some)."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_ENGINES)}
     if program := profile.program(settings):
         inherited["PATH"] = os.pathsep.join((str(program.parent), inherited.get("PATH", os.defpath)))
@@ -137,7 +139,7 @@ def whole_environment(settings: Settings, profile: Profile, own: Mapping[str, st
 
 
 def fill_in(settings: Settings, text: str) -> str:
-    """`text` of a profile with its {placeholders}. Raises SettingsError for one there is not."""
+    """Replace the {placeholders} in a text of a profile. Raises SettingsError for an unknown one."""
     mine = processors()
     cores = mine[1:] or mine  # the measuring client keeps the first
     values = {
@@ -151,12 +153,16 @@ def fill_in(settings: Settings, text: str) -> str:
         return text.format(**values)
     except (KeyError, IndexError, ValueError):
         known = ", ".join(f"{{{name}}}" for name in values)
-        raise SettingsError(f"{settings.engines_file}: {text!r} cannot be filled in: there are {known}") from None
+        raise SettingsError(
+            f"{settings.engines_file}: {text!r} has an unknown placeholder; known are {known}"
+        ) from None
 
 
 def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) -> tuple[str, ...]:
-    """The profile's command filled in. A word that is {pass_environment} becomes `-e NAME` for every variable of the
-    engine, which is how a container's client is without_secrets to hand them on.
+    """Return the profile's command with placeholders filled in.
+
+    A word that is {pass_environment} becomes `-e NAME` for every variable of the engine: so a container's client passes
+    them on.
     """
     words: list[str] = []
     for word in profile.command:
@@ -168,6 +174,6 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
 
 
 def _all_local(settings: Settings, study: Study, arm: Arm) -> bool:
-    """Whether the engine needs no model hub: then it shall not wait for one either."""
+    """Return whether the engine needs no model hub; then it should not wait for one either."""
     names = [study.target, arm.speculation.model if arm.speculation else None]
     return all(local_folder(settings, name) is not None for name in names if name is not None)

@@ -1,4 +1,4 @@
-"""SGLang: its command line, and what its log says."""
+"""SGLang: its command line, and the configuration in its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
 
 
 def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
-    """What stands behind `python -m sglang.launch_server` for this arm. Flags win over the arm's YAML file."""
+    """Return the words after `python -m sglang.launch_server` for this arm. Flags override the arm's YAML file."""
     return (
         *("--model-path", model_path(settings, study.target)),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
@@ -34,8 +34,9 @@ def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Pat
 
 
 def _speculation(settings: Settings, speculation: Speculation) -> Flags:
-    """A chain of as many drafted tokens as asked for, not a tree, so that the same number means the same work in every
-    engine. SGLang counts the verified token among its draft tokens. `options` win: eagle_topk, num_draft_tokens, ...
+    """Draft a chain and not a tree, so that the same number of tokens means the same work in every engine.
+
+    SGLang counts the verified token among its draft tokens. `options` override: eagle_topk, num_draft_tokens, ...
     """
     drafted = speculation.num_speculative_tokens
     flags: dict[str, FlagValue] = {"algorithm": ALGORITHMS[speculation.method], "num-draft-tokens": drafted + 1}
@@ -48,7 +49,7 @@ def _speculation(settings: Settings, speculation: Speculation) -> Flags:
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """The arguments that SGLang logs at start, with every default filled in."""
+    """Return the arguments that SGLang logs at its start, defaults included."""
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if match := _ARGUMENTS.search(line):

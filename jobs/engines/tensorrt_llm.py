@@ -13,14 +13,14 @@ from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
 from warehouse.settings import Settings
 
-#: Our methods -> decoding_type. `Eagle` is what releases call it in which Eagle3 is no type of its own; later an alias.
+#: Our methods -> decoding_type. Older releases have no type Eagle3, and in later ones `Eagle` is an alias of it.
 DECODING_TYPES = {"draft_model": "DraftTarget", "eagle3": "Eagle", "mtp": "MTP", "ngram": "NGram"}
-#: Two models take turns in these, which the overlapping scheduler cannot.
+#: Methods that the overlapping scheduler does not support.
 _WITHOUT_OVERLAP = ("draft_model", "ngram")
 
 
 def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
-    """What stands behind `trtllm-serve` for this arm; its YAML file is the arm's config and the speculation."""
+    """Return the words after `trtllm-serve` for this arm; its YAML file holds the arm's config and the speculation."""
     flags = {underscored(name): value for name, value in merged(study, arm).items()}
     path = config_file(folder, _config(settings, arm))
     return (
@@ -31,7 +31,7 @@ def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Pat
 
 
 def _config(settings: Settings, arm: Arm) -> dict[str, JsonValue]:
-    """Without return_perf_metrics the server counts no tokens."""
+    """Without return_perf_metrics the server would not count tokens."""
     config: dict[str, JsonValue] = {"return_perf_metrics": True}
     if arm.speculation is None:
         return config | arm.config
@@ -41,9 +41,9 @@ def _config(settings: Settings, arm: Arm) -> dict[str, JsonValue]:
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """What its YAML file says, beside the log: it logs no whole configuration in a form to rely on."""
-    told = yaml.safe_load((log.with_suffix("") / CONFIG_FILE).read_text(encoding="utf-8"))
-    return {name: json.dumps(value) for name, value in told.items()}
+    """Return its YAML file, which lies beside the log: the log has no configuration in a form to rely on."""
+    config = yaml.safe_load((log.with_suffix("") / CONFIG_FILE).read_text(encoding="utf-8"))
+    return {name: json.dumps(value) for name, value in config.items()}
 
 
 def _speculation(settings: Settings, speculation: Speculation) -> dict[str, JsonValue]:

@@ -1,6 +1,6 @@
-"""Assisted generation of transformers: the command line of our own server around it (transformers_server), and its log.
+"""transformers' assisted generation: the command line of our own server around it (transformers_server), and its log.
 
-(The module is not called transformers, because what runs in the engine's environment imports that.)
+Import this module by its full name: in an engine's environment `transformers` is the library.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
 from warehouse.settings import Settings
 
-#: The server as a folder that Python can run, and what a study may set of it.
+#: The server, a folder that Python can run, and the flags that a study may set.
 SERVER = Path(__file__).parents[2] / "workers" / "transformers_server"
 FLAGS = ("device", "dtype", "max-model-len")
 _CONFIG = re.compile(r"effective configuration: (?P<config>\{.*\})\s*$")
 
 
 def arguments(settings: Settings, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
-    """What stands behind `python` for this arm."""
+    """Return the words after `python` for this arm."""
     return (
         str(SERVER),
         *("--model", model_path(settings, study.target)),
@@ -40,7 +40,7 @@ def _speculation(settings: Settings, speculation: Speculation) -> Flags:
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """What the server says is in use: device, data type, threads, versions."""
+    """Return what the server logs as in use: device, data type, threads, versions."""
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if match := _CONFIG.search(line):

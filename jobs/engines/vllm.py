@@ -1,4 +1,4 @@
-"""vLLM: its command line, and what its log says. (How it is talked to is the OpenAI protocol, in workers.load.)"""
+"""vLLM: its command line, and the configuration in its log. (Requests use the OpenAI protocol, in workers.load.)"""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ _OPENING, _CLOSING = "([{<", ")]}>"
 
 
 def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
-    """What stands behind `vllm serve` for this arm. Flags win over the arm's YAML file, written to `folder`."""
+    """Return the words after `vllm serve` for this arm. Flags override the arm's YAML file, which is written to
+    `folder`.
+    """
     return (
         model_path(settings, study.target),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
@@ -29,8 +31,8 @@ def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Pat
 
 
 def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
-    """Else what a request leaves open (top_k, a repetition penalty, ...) is what the model's generation_config says,
-    and the study does not know.
+    """Ignore the model's generation_config, which would fill in what a request leaves out (top_k, a repetition penalty,
+    ...) without the study knowing.
     """
     given = {dashed(name) for name in arm.config}
     return {} if "generation-config" in given else {"generation-config": "vllm"}
@@ -47,7 +49,7 @@ def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...
 
 
 def effective_config(log: Path) -> dict[str, str]:
-    """The configuration that vLLM says it runs with, and the arguments it was given as `non_default_args`."""
+    """Return the configuration that vLLM logs, and the arguments it was given as `non_default_args`."""
     found: dict[str, str] = {}
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
@@ -60,7 +62,7 @@ def effective_config(log: Path) -> dict[str, str]:
 
 
 def split(text: str) -> Iterator[str]:
-    """At the commas outside brackets and quotes."""
+    """Split at the commas outside brackets and quotes."""
     depth, quote, start = 0, "", 0
     for place, character in enumerate(text):
         if quote:

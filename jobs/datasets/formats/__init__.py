@@ -1,1 +1,1 @@
-"""The formats of dataset files: each parses one format into rows."""
+"""The formats of dataset files; each module parses one format into rows."""

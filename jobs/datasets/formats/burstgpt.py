@@ -1,4 +1,4 @@
-"""BurstGPT: when requests came to a real service, and how long they and their answers were. It has no texts."""
+"""BurstGPT: arrival times and lengths of requests to a real service. It has no texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ class _Request(Record):
 
 
 def row(record: Mapping[str, Any]) -> Row | None:
-    """Its model is its category. None for a request that failed, without tokens on one side. Raises RowError."""
+    """Parse a record; its model is the category. None for a failed request, which has no tokens on one side. Raises
+    RowError.
+    """
     request = checked(_Request, record, _EXAMPLE)
     if not request.request_tokens or not request.response_tokens:
         return None

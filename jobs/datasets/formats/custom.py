@@ -1,4 +1,4 @@
-"""A dataset that the user brings: one JSON object a line, with a prompt or messages."""
+"""A dataset of the user's own: one JSON object a line, with a prompt or messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _Custom(Record):
 
 
 def row(record: Mapping[str, Any]) -> Row:
-    """The row of a record. Raises RowError."""
+    """Parse a record. Raises RowError."""
     read = checked(_Custom, record, EXAMPLE)
     messages = tuple(Message(message.role, message.content) for message in read.messages or ()) or None
     return Row(

@@ -1,6 +1,6 @@
-"""A dataset's file to rows: JSON lines, a JSON list, CSV or Parquet, told apart by how it begins.
+"""Reads a dataset's file into rows: JSON lines, a JSON list, CSV or Parquet, recognised by how the file begins.
 
-A file is used whole or not at all: the first wrong row is named with its line, and nothing of the file is kept.
+A file is valid as a whole or not at all: the first invalid row is reported with its line.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from jobs.datasets.formats.rows import Row, RowError, RowReader
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 
-#: How many records are read at once from a Parquet file.
+#: Records read at once from a Parquet file.
 _BATCH = 1024
-#: Characters within which a file shows what it is.
+#: Characters in which the format of a file is recognised.
 _HEAD = 4096
-#: Datasets come again and again (each look at a study checks its own), and their files rarely change.
+#: Files in memory: every check of a study reads its datasets, and they rarely change.
 _REMEMBERED_FILES = 4
 
 
 class Stock(Frozen):
-    """What a file has to offer. `categories`: how many rows of each; rows without one are in none of them."""
+    """What a file holds. `categories`: the number of rows of each; rows without a category are in none."""
 
     rows: int
-    left_out: int  # records that the dataset's own rule does not use
+    left_out: int  # records that the dataset's own rule excludes
     categories: dict[str, int]
     has_output_lengths: bool  # every row has one
-    has_replies: bool  # some of these lengths are to be counted
+    has_replies: bool  # some of these lengths have to be counted
     has_times: bool  # every row has one
-    has_lengths_only: bool  # rows say how long a prompt is, not what it is
+    has_lengths_only: bool  # rows give the length of a prompt, not its text
 
 
 @dataclass(frozen=True)
 class DatasetFile:
-    """A file that was read."""
+    """The content of a file."""
 
     rows: tuple[Row, ...]
     left_out: int
@@ -66,13 +66,15 @@ class DatasetFile:
 
 
 def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
-    """Every row of the file. Raises UserError saying what of it is wrong, in which line; `called` names the dataset."""
+    """Read every row of the file. Raises UserError naming what is wrong and in which line; `called` names the
+    dataset.
+    """
     try:
         stat = path.stat()
         return _read_file(path.absolute(), (stat.st_size, stat.st_mtime_ns), read_row, called)
     except FileNotFoundError:
         raise UserError(
-            f"{called}: there is no such file; name a JSONL file, or one of `drafthouse datasets`, like reference"
+            f"{called}: there is no such file; use a JSONL file, or one of `drafthouse datasets`, like reference"
         ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{called} cannot be read: {error}") from None
@@ -92,12 +94,12 @@ def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, calle
         else:
             rows.append(row)
     if not rows:
-        raise UserError(f"{called} has no row that can be used" + (f" ({left_out} were left out)" if left_out else ""))
+        raise UserError(f"{called} has no usable row" + (f" ({left_out} were left out)" if left_out else ""))
     return DatasetFile(tuple(rows), left_out, hashlib.sha256(content).hexdigest())
 
 
 def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
-    """Each record with the place it is at."""
+    """Yield each record with its place in the file."""
     if content.startswith(b"PAR1"):
         return _parquet(content, called)
     text = content.decode("utf-8-sig")
@@ -110,7 +112,7 @@ def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
 
 
 def _json_lines_or_csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
-    """Comma-separated values begin with a line of names; a broken JSON line is told as one."""
+    """CSV begins with a line of names; a broken line of JSON is reported as JSON."""
     head = text.split("\n", 1)[0]
     return _csv(text, called) if "," in head and not head.lstrip().startswith(('"', "{")) else _json_lines(text, called)
 
@@ -129,7 +131,7 @@ def _json(line: str, called: str, place: str) -> Any:
 
 
 def _json_list(text: str, called: str) -> Iterator[tuple[str, Any]]:
-    """Entry by entry, because a list of 600 MB would be several GB of objects."""
+    """Decode entry by entry, because a list of 600 MB would become several GB of objects."""
     decoder, blank = json.JSONDecoder(), " \t\r\n"
     at, line, counted_to, number = text.index("[") + 1, 1, 0, 0
     while True:
@@ -154,7 +156,9 @@ def _csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
         names = next(lines)
         for values in filter(None, lines):  # blank lines do not count
             if len(values) != len(names):
-                raise UserError(f"{called}, line {lines.line_num}: this row has not the {len(names)} columns of line 1")
+                raise UserError(
+                    f"{called}, line {lines.line_num}: this row does not have the {len(names)} columns of line 1"
+                )
             yield f"line {lines.line_num}", dict(zip(names, values, strict=True))
     except csv.Error as error:
         raise UserError(f"{called}, line {lines.line_num}: this is not valid CSV: {error}") from None

@@ -24,7 +24,7 @@ class _Raw(Record):
 
 
 def row(record: Mapping[str, Any]) -> Row:
-    """Raises RowError. The task's own file (cnn_eval.json) and the raw dataset's columns are both taken."""
+    """Parse a record of the task's own file (cnn_eval.json), or of the raw dataset. Raises RowError."""
     if isinstance(record, Mapping) and "article" in record:
         raw = checked(_Raw, record, _EXAMPLE)
         return Row(text=f"{_INSTRUCTION}\n\n{raw.article}", category="summarisation", reply=raw.highlights)
@@ -33,12 +33,12 @@ def row(record: Mapping[str, Any]) -> Row:
 
 
 def _prompt(article: _Article) -> str:
-    """An instruction may be a template with {input}, by the name of the model that it was written for."""
+    """An instruction may be a template with {input}, under the name of the model that it was written for."""
     if isinstance(article.instruction, dict):
         if len(article.instruction) != 1:
-            raise RowError("instruction must be one text, or one template by the name of its model")
+            raise RowError("instruction must be a text, or one template under the name of its model")
         (template,) = article.instruction.values()
         if "{input}" not in template:
-            raise RowError("instruction: the template has no {input} where the article belongs")
+            raise RowError("instruction: the template has no {input}, where the article is inserted")
         return template.replace("{input}", article.input)
     return f"{article.instruction or _INSTRUCTION}\n\n{article.input}"

@@ -1,4 +1,4 @@
-"""A row of a dataset's file, whatever its format: what is to be asked, before any tokenizer has seen it."""
+"""A row of a dataset's file in any format: what will be sent, before it is tokenized."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from jobs.datasets.prompt import Message
 
-#: Text with something in it.
+#: Text that is not blank.
 Words = Annotated[str, Field(min_length=1, pattern=r"\S")]
 Category = Annotated[str, Field(min_length=1, max_length=200)]
 Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -19,10 +19,10 @@ Tokens = Annotated[int, Field(ge=1, le=1_000_000)]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`text` or `messages` is what is sent; with `input_tokens` instead, so many random token ids.
+    """One row. `text` or `messages` is sent, or instead `input_tokens` random token ids.
 
-    The recorded length of the answer is `output_tokens`, or that of `reply` in the target's own tokens. `time_s` is
-    when the request came, on the clock of the file.
+    The recorded length of the answer is `output_tokens`, or that of `reply` in the target's own tokens. `time_s` is the
+    arrival of the request, on the clock of the file.
     """
 
     text: str = ""
@@ -38,16 +38,16 @@ class Row:
         return self.output_tokens is not None or self.reply is not None
 
 
-#: From a record of the file to its row; None where the dataset's own rule leaves it out. Raises RowError.
+#: Parses a record of the file; returns None if the dataset's own rule excludes it. Raises RowError.
 RowReader = Callable[[Mapping[str, Any]], Row | None]
 
 
 class RowError(ValueError):
-    """What is wrong with a record, to be told with its line."""
+    """What is wrong with a record; the caller adds its line."""
 
 
 class Record(BaseModel):
-    """The keys that a format needs. Those that other tools write beside them are left alone."""
+    """The keys that a format needs. Keys that other tools write beside them are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, strict=True, allow_inf_nan=False)
 
@@ -56,9 +56,9 @@ _R = TypeVar("_R", bound=Record)
 
 
 def checked(model: type[_R], record: object, example: str) -> _R:
-    """The record, validated; `example` is what one looks like. Raises RowError."""
+    """Validate a record; `example` shows a valid one. Raises RowError."""
     if not isinstance(record, Mapping):
-        raise RowError(f"a row is an object like {example}")
+        raise RowError(f"a row must be an object like {example}")
     try:
         return model.model_validate(record)
     except ValidationError as error:
@@ -66,15 +66,15 @@ def checked(model: type[_R], record: object, example: str) -> _R:
 
 
 def _reason(first: ErrorDetails) -> str:
-    if not first["loc"]:  # of the whole record, in our own words
+    if not first["loc"]:  # our own message about the whole record
         return str(first["ctx"]["error"])
     field = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing":
         return f"the row has no {field}"
     if first["type"] in ("string_type", "string_too_short", "string_pattern_mismatch"):
-        return f"{field} must be text that is not empty, got {_shortened(first['input'])}"
+        return f"{field} must be non-empty text, got {_shortened(first['input'])}"
     if first["type"] == "string_unicode":
-        return f"{field} holds half a character (a lone surrogate), which no engine can be sent"
+        return f"{field} holds half a character (a lone surrogate), which cannot be sent to an engine"
     return f"{field}: {first['msg'].replace('Input should', 'should', 1)}, got {_shortened(first['input'])}"
 
 

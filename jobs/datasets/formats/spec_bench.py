@@ -1,4 +1,4 @@
-"""Spec-Bench: six kinds of tasks for measuring speculative decoding. The first turn of each is asked."""
+"""Spec-Bench: six kinds of tasks for measuring speculative decoding. The first turn of each is the prompt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _Question(Record):
 
 
 def row(record: Mapping[str, Any]) -> Row:
-    """The row of a record. Raises RowError."""
+    """Parse a record. Raises RowError."""
     question = checked(_Question, record, _EXAMPLE)
     category = "multi_turn" if question.category in _MULTI_TURN else question.category
     return Row(text=question.turns[0], category=category)

@@ -1,4 +1,4 @@
-"""SWE-bench: issues of real software projects. Asked is for a patch; whether it is right is not our question."""
+"""SWE-bench: issues of real software projects. The prompt asks for a patch, which is not judged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ class _Issue(Record):
 
 
 def row(record: Mapping[str, Any]) -> Row:
-    """The repository is its category, the reference patch gives the length of the answer. Raises RowError."""
+    """Parse a record: the repository is the category, the reference patch gives the answer's length. Raises
+    RowError.
+    """
     issue = checked(_Issue, record, _EXAMPLE)
     text = issue.text or _ASK.format(repo=issue.repo, issue=issue.problem_statement)
     return Row(text=text, category=issue.repo, reply=issue.patch or None)
