@@ -1,1 +1,1 @@
-"""Makes runs happen: engines, prompts, load, probes, and the queue that says what is next."""
+"""Processes that measure: the Celery app, the worker and its jobs, launches and runs."""

@@ -1,6 +1,6 @@
 """The Celery app: `celery -A workers.celery_app worker --pool solo` is a worker.
 
-One process, one job at a time. Messages are acknowledged early and results are not kept: the job table is the truth.
+One process, one job at a time. Messages are acknowledged early and results are not stored: the job table is the truth.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from lab.errors import UserError
 from warehouse.settings import load_settings
 from workers.worker import Worker
 
-#: Longer than any job: a message that Valkey believes lost would be delivered a second time.
+#: Longer than any job: Valkey redelivers a message that is unacknowledged for longer.
 _VISIBILITY_TIMEOUT_S = 30 * 24 * 3600
 
 _settings = load_settings()
@@ -29,7 +29,7 @@ app.conf.update(
     task_acks_late=False,
     task_ignore_result=True,
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # a broker may be away for as long as it likes
+    broker_connection_max_retries=None,  # retry for ever
     broker_transport_options={
         "visibility_timeout": _VISIBILITY_TIMEOUT_S,
         "socket_connect_timeout": 5,
@@ -40,17 +40,17 @@ app.conf.update(
 
 @app.task(name=WAKE_TASK)  # type: ignore[untyped-decorator] # celery has no types
 def wake() -> None:
-    """Run whatever is queued."""
+    """Run all queued jobs."""
     for worker in _workers:
         worker.work()
 
 
 @signals.worker_init.connect  # type: ignore[untyped-decorator] # celery has no types
 def _start(**_: Any) -> None:
-    """Before the broker is asked for anything: leftovers are cleared up even while it is away."""
+    """Runs before Celery connects to the broker: leftovers are removed even while it is away."""
     try:
         worker = Worker(_settings)
-    except UserError as error:  # Celery would log any other exception of a handler, and go on without us
+    except UserError as error:  # Celery would log any other exception and go on without a worker
         raise SystemExit(str(error)) from None
     worker.start()
     _workers.append(worker)

@@ -1,4 +1,4 @@
-"""What is in the files that a study names: digests of weights and datasets."""
+"""Digests of the files that a study names: weights and datasets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _CHUNK_BYTES = 1 << 22
 
 
 def study_contents(settings: Settings, study: Study, check: Callable[[], None]) -> Contents:
-    """The digests of the study's target, draft models and datasets, each where there is one.
+    """Return the digests of the study's target, draft models and datasets; None for what has no file.
 
-    `check` is called often, to raise when the job must stop. Raises UserError for a dataset that cannot be read.
+    `check` is called often, to raise if the job must stop. Raises UserError for a dataset that cannot be read.
     """
     drafts = [arm.speculation.model for arm in study.arms if arm.speculation is not None]
     models = {name for name in (study.target, *drafts) if name is not None}
@@ -33,23 +33,23 @@ def study_contents(settings: Settings, study: Study, check: Callable[[], None]) 
 def weights_digest(settings: Settings, model: str, check: Callable[[], None]) -> str | None:
     """SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without weights.
 
-    Remembered by path, size and time of change. `check` is called often, to raise when the job must stop.
+    Cached by path, size and modification time. `check` is called often, to raise if the job must stop.
     """
     folder = local_folder(settings, model)
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []
     if not files:
         return None
-    memory = settings.home / "engines" / "digests"
+    cache = settings.home / "engines" / "digests"
     total = hashlib.sha256()
     for path in files:
-        total.update(f"{path.name}\0{_file_digest(memory, path, check)}\n".encode())
+        total.update(f"{path.name}\0{_file_digest(cache, path, check)}\n".encode())
     return total.hexdigest()
 
 
-def _file_digest(memory: Path, path: Path, check: Callable[[], None]) -> str:
+def _file_digest(cache: Path, path: Path, check: Callable[[], None]) -> str:
     stat = path.stat()
     key = hashlib.sha256(json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns]).encode()).hexdigest()
-    known = memory / key
+    known = cache / key
     if known.exists() and len(text := known.read_text(encoding="utf-8")) == hashlib.sha256().digest_size * 2:
         return text
     digest = hashlib.sha256()
@@ -57,6 +57,6 @@ def _file_digest(memory: Path, path: Path, check: Callable[[], None]) -> str:
         while chunk := file.read(_CHUNK_BYTES):
             check()
             digest.update(chunk)
-    memory.mkdir(parents=True, exist_ok=True)
+    cache.mkdir(parents=True, exist_ok=True)
     known.write_text(digest.hexdigest(), encoding="utf-8")
     return digest.hexdigest()

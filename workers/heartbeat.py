@@ -1,4 +1,4 @@
-"""A job's heartbeat: keeps its lease while it is worked on, carries its progress, and hears when it must stop."""
+"""A job's heartbeat: renews its lease, stores its progress, and learns when the job must stop."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from lab.errors import CancelledError, DrafthouseError
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: A cancelled job must be gone within 2 s: half a second to hear of it, half a second of grace for the engine.
+#: A cancelled job must end within 2 s: half a second to learn of it, half a second of grace for the engine.
 _BEAT_EVERY_S = 0.5
 
 
 class WorkerStops(DrafthouseError):  # noqa: N818 - an event like CancelledError, not a failure
-    """This worker was told to stop; the job goes back to the queue."""
+    """This worker is shutting down; the job goes back to the queue."""
 
 
 class Heartbeat:
-    """Use as `with Heartbeat(...)`, run everything that takes time through `run`."""
+    """Use as `with Heartbeat(...)`, and run everything that takes time through `run`."""
 
     def __init__(self, engine: sa.Engine, job: Job, worker: str, lease_s: float) -> None:
         self._progress: Callable[[], Progress | None] = lambda: None
@@ -48,23 +48,23 @@ class Heartbeat:
         self._thread.join()
 
     def watch(self, progress: Callable[[], Progress]) -> None:
-        """From now on every beat carries this."""
+        """Send this progress with every beat from now on."""
         self._progress = progress
 
     def check(self) -> None:
-        """Raises what the job is to stop for: CancelledError, LeaseLost or WorkerStops."""
+        """Raise the reason why the job must stop, if any: CancelledError, LeaseLost or WorkerStops."""
         if self._why_stop is not None:
             raise self._why_stop
 
     def stop(self, why: DrafthouseError) -> None:
-        """Make `run` and `check` raise `why`; may be called from any thread or from a signal handler."""
+        """Make `run` and `check` raise `why`. May be called from any thread and from a signal handler."""
         self._why_stop = self._why_stop or why
         if (cancel := self._cancel) is not None:
-            with contextlib.suppress(RuntimeError):  # the loop has just ended by itself
+            with contextlib.suppress(RuntimeError):  # the loop has just ended
                 cancel()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run it to its end, or until the job must stop: then it is cancelled and the reason raised."""
+        """Run `work` to its end; if the job must stop, cancel it and raise the reason."""
         return asyncio.run(self._run(work))
 
     async def _run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -89,10 +89,10 @@ class Heartbeat:
             self._cancel = None
 
     def _beat(self) -> None:
-        """Until the job is over. A database that is away is borne for as long as the lease would last."""
+        """Beat until the job is over. Tolerates a database outage for one lease period."""
         held_until_s = time.monotonic() + self._lease_s
         while not self._over.wait(_BEAT_EVERY_S):
-            asked_s = time.monotonic()
+            sent_s = time.monotonic()
             try:
                 wanted = leases.heartbeat(self._engine, self._job_id, self._worker, self._lease_s, self._progress())
             except LeaseLost as lost:
@@ -100,10 +100,10 @@ class Heartbeat:
                 return
             except sa.exc.DBAPIError as error:
                 logger.warning("heartbeat of %s failed, trying again: %s", self._job_id, error.orig)
-                if asked_s > held_until_s:
+                if sent_s > held_until_s:
                     self.stop(LeaseLost(f"the job table did not answer for {self._lease_s:g} s"))
                     return
                 continue
-            held_until_s = asked_s + self._lease_s
+            held_until_s = sent_s + self._lease_s
             if not wanted:
                 self.stop(CancelledError(f"job {self._job_id} was cancelled"))

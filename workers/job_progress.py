@@ -1,4 +1,4 @@
-"""Where a job is: told by the thread that works on it, read by its heartbeat."""
+"""The progress of a job: updated by the thread that works on it, read by its heartbeat."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from jobs.table import Phase, Progress
 from lab.study.plan import ASSUMED_START_S, Launch, PlannedRun, estimate_run_s
 from workers.load.window import LoadProgress
 
-#: From this share of a run's requests on, its own pace says more about its end than the forecast.
+#: From this share of a run's requests on, its own pace predicts its end better than the forecast.
 _TRUST_OWN_PACE_FROM = 0.25
 
 
 class Forecast:
-    """Learns from each engine start and run of a job, and from nothing else."""
+    """Predicts durations within one job, from its own engine starts and runs only."""
 
     def __init__(self) -> None:
         self._starts_s: list[float] = []
@@ -25,22 +25,22 @@ class Forecast:
         self._starts_s.append(took_s)
 
     def saw_run(self, run: PlannedRun, took_s: float) -> None:
-        """`took_s` from the beginning of its warm-up to the end of its window."""
+        """`took_s` lasts from the beginning of the warm-up to the end of the window."""
         self._guessed_s += estimate_run_s(run)
         self._took_s += took_s
 
     def run_s(self, run: PlannedRun) -> float:
-        """About how long this run takes, in seconds."""
+        """Predict how long this run takes, in seconds."""
         return estimate_run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
 
     def remaining_s(self, runs: Sequence[PlannedRun], launches: int) -> float:
-        """About how long these runs take, on so many engine starts, in seconds."""
+        """Predict how long these runs take with so many engine starts, in seconds."""
         start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else ASSUMED_START_S
         return launches * start_s + sum(map(self.run_s, runs))
 
 
 class JobStatus:
-    """`snapshot` may be called from another thread at any time, `finished` from the one that writes bundles."""
+    """`snapshot` may be called from any thread at any time, `finished` from the thread that writes bundles."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
         self.forecast = Forecast()
@@ -56,7 +56,7 @@ class JobStatus:
         self._since_s = time.monotonic()
 
     def starting(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
-        """An engine is being started for the runs that are left of its launch."""
+        """An engine is being started for the runs of its launch that are left."""
         self._run, self._load, self._since_s = None, None, time.monotonic()
         self._phase, self._arm, self._repeat = "starting engine", launch.arm.name, left[0].repeat
         self._left, self._later = tuple(left), tuple(self._launches[launch.index + 1 :])
@@ -101,7 +101,7 @@ class JobStatus:
         )
 
     def _remaining_s(self) -> float:
-        """Of the current start or run by what it took so far, of the rest by the forecast."""
+        """The current engine start or run by the time it has taken so far, the rest by the forecast."""
         current, left = self._run, self._left
         rest = [run for run in left if run != current] + [run for launch in self._later for run in launch.runs]
         rest_s = self.forecast.remaining_s(rest, len(self._later))

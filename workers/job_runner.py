@@ -1,4 +1,4 @@
-"""One job from claim to end: every launch of its study that still has something to measure."""
+"""One job from claim to end: every launch of its study that has runs left to measure."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _RETRY_EVERY_S = 1.0
 
 
 def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, heartbeat: Heartbeat) -> None:
-    """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises nothing of these.
+    """Work on a claimed job until it has ended, was cancelled, or must be given back. Raises none of these.
 
-    Runs that have a bundle are not run again, so it may be interrupted anywhere, by kill -9 too.
+    Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9.
     """
     status = JobStatus(plan(job.study))
     heartbeat.watch(status.snapshot)
@@ -47,11 +47,11 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
         state, error = "failed", str(refused)
     except OSError as error_of_disk:
         state, error = "failed", disk_sentence(settings.home, error_of_disk)
-    except Exception as bug:  # the worker lives on for the next job; the traceback is in its log
+    except Exception as bug:  # the worker goes on with the next job; the traceback is in its log
         logger.exception("job %s failed", job.job_id)
         state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
     end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=status.snapshot())
-    _patiently(end, settings.lease_s)
+    _retry_until(end, settings.lease_s)
 
 
 def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus) -> tuple[State, str | None]:
@@ -77,20 +77,21 @@ def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: J
 
 
 def _outcome(status: JobStatus, first_error: str | None) -> tuple[State, str | None]:
-    """Runs that failed are results of a study too; a job that has no other has failed."""
+    """Failed runs are results of a study too; a job fails only if all its runs failed."""
     if not status.runs_failed:
         return "done", None
-    told = f"{status.runs_failed} of {status.runs_done} runs failed"
+    error = f"{status.runs_failed} of {status.runs_done} runs failed"
     if first_error is not None:
-        told += f"; the first: {first_error}"
-    return ("failed" if status.runs_failed == status.runs_done else "done"), told
+        error += f"; the first: {first_error}"
+    return ("failed" if status.runs_failed == status.runs_done else "done"), error
 
 
-def _patiently(write_end: Callable[[], None], patience_s: float) -> None:
-    """A database that cannot be written (its disk is full, too) is borne for as long as the lease lasts. After that the
-    job is put back by whoever looks next, and goes on from its bundles.
+def _retry_until(write_end: Callable[[], None], give_up_after_s: float) -> None:
+    """Tolerate a database that cannot be written (a full disk, say) for one lease period.
+
+    After that the job is requeued by another worker or this one, which goes on from its bundles.
     """
-    give_up_s = time.monotonic() + patience_s
+    give_up_s = time.monotonic() + give_up_after_s
     while True:
         try:
             return write_end()

@@ -1,4 +1,4 @@
-"""One launch of a job: start the arm's engine, measure its runs one after the other, stop it."""
+"""One launch of a job: start the arm's engine, measure its runs one after the other, stop the engine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from workers.heartbeat import Heartbeat
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder
 
-#: A crash under one load must not hide the other runs of the launch: the engine gets a second start.
+#: A crash under one load must not spoil the other runs of the launch: the engine is started once more.
 _STARTS = 2
 _STOP_GRACE_S = 10.0
-#: A cancelled job must be gone within 2 s.
+#: A cancelled job must end within 2 s.
 _HASTY_STOP_GRACE_S = 0.5
 
 
 @dataclass
 class LaunchRun:
-    """Measures what is left of one launch. Engines that do not start or die are results, recorded as failed runs."""
+    """Measures the runs left in one launch. An engine that does not start or dies is a result, recorded as failed
+    runs.
+    """
 
     launch: Launch
     left: list[PlannedRun]
@@ -34,13 +36,13 @@ class LaunchRun:
     _process: Process | None = field(default=None, init=False)
 
     def run(self) -> None:
-        """Raises what the heartbeat says, and UserError when a bundle cannot be written."""
+        """Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written."""
         why = "the engine did not start"
         for _ in range(_STARTS):
             if not self.left:
                 return
             self.recorder.status.starting(self.launch, self.left)
-            self.recorder.bundles.wait()  # the engine's log is about to be written anew
+            self.recorder.bundles.wait()  # the engine's log is about to be overwritten
             try:
                 with self._engine() as engine:
                     why = self._measure_all(engine)
@@ -52,7 +54,7 @@ class LaunchRun:
 
     @contextmanager
     def _engine(self) -> Iterator[RunningEngine]:
-        """The engine inside the block, and no process of it after. Raises EngineError when it does not start."""
+        """The engine inside the block; afterwards no process of it is left. Raises EngineError if it does not start."""
         grace_s = _HASTY_STOP_GRACE_S
         settings, job = self.recorder.settings, self.recorder.job
         try:
@@ -69,7 +71,7 @@ class LaunchRun:
         self._command, self._process = command, process
 
     def _measure_all(self, engine: RunningEngine) -> str:
-        """Until nothing is left, or the engine is dead; returns why then."""
+        """Measure until nothing is left or the engine has died; return why it died, or an empty string."""
         last_end_s: float | None = None
         while self.left:
             run = self.left[0]
@@ -101,6 +103,6 @@ class LaunchRun:
         return seen
 
     async def _before_window(self) -> None:
-        """The last run's bundle must be on disk: nothing of ours may go on beside the measuring."""
-        await self.recorder.bundles.settled()
+        """Wait until the last bundle is on disk: nothing of ours may run during a window."""
+        await self.recorder.bundles.wait_async()
         self.recorder.status.window_begins()

@@ -1,4 +1,4 @@
-"""Everything around a run that could have changed its numbers, found out rather than assumed."""
+"""The environment of a run: everything around it that could change its numbers, measured and not assumed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workers.probes.nvml import driver_version
 _NOT_STORED = {"database_url", "broker_url"}
 
 
-def circumstances(
+def describe_environment(
     settings: Settings,
     study: Study,
     arm: Arm,
@@ -34,11 +34,11 @@ def circumstances(
     engine: RunningEngine | Command | None,
     gpus: EngineGpus,
 ) -> Circumstances:
-    """`engine`: the running one, or as far as it came: its command, or None when not even that could be made."""
+    """`engine` is the running one; or its command, if it did not start; or None, if not even that could be built."""
     command = engine.command if isinstance(engine, RunningEngine) else engine
     running = engine if isinstance(engine, RunningEngine) else None
     draft = arm.speculation.model if arm.speculation else None
-    environment = whole_environment(settings, command.profile, command.own_environment) if command else None
+    variables = whole_environment(settings, command.profile, command.own_environment) if command else None
     flags = study.engine_flags | arm.flags
     return Circumstances(
         hardware=hardware_name(),
@@ -55,10 +55,10 @@ def circumstances(
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings, study.target),
         target_digest=contents.models.get(study.target),
-        target_revision=hub_revision(settings, study.target, environment, flags.get("revision")),
+        target_revision=hub_revision(settings, study.target, variables, flags.get("revision")),
         draft_path=None if draft is None else model_path(settings, draft),
         draft_digest=None if draft is None else contents.models.get(draft),
-        draft_revision=None if draft is None else hub_revision(settings, draft, environment, _draft_revision(arm)),
+        draft_revision=None if draft is None else hub_revision(settings, draft, variables, _draft_revision(arm)),
         driver_version=driver_version(),
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
@@ -73,7 +73,9 @@ def _draft_revision(arm: Arm) -> FlagValue | None:
 
 @functools.cache
 def _revision() -> str | None:
-    """The commit this code was started from, with `+changes` when files differ from it; None outside a checkout."""
+    """Return the commit that this code was started from, with `+changes` if files differ from it; None outside a
+    checkout.
+    """
     here = Path(__file__).parent
 
     def git(*arguments: str) -> str | None:

@@ -1,4 +1,4 @@
-"""One run: warm up, read the counters, load, read the counters."""
+"""One run: warm up, read the counters, send the load, read the counters again."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from workers.probes.engine_gpus import NO_GPUS, EngineGpus
 from workers.probes.engine_metrics import read_counters
 from workers.probes.telemetry import probes_of
 
-#: The warm-up fills every stream at least once, with enough different prompts to compile what there is to compile.
+#: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
 _MIN_WARMUP_REQUESTS = 4
 _MAX_WARMUP_TOKENS = 16
-#: A broken connection is seen at once, the end of the process behind it a little later.
+#: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.1
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What was seen of one run; `error` says why it failed."""
+    """The result of one run; `error` is the reason why it failed."""
 
     started_at: str  # UTC, ISO 8601
     warmup_began_s: float  # time.monotonic
@@ -42,7 +42,7 @@ class Measured:
     error: str | None = None
     engine_died: bool = False
     duration_s: float | None = None
-    warmup_requests: int = 0  # that were answered: one that was refused has warmed nothing
+    warmup_requests: int = 0  # answered ones: a refused request warms nothing up
     warmup_s: float | None = None
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
@@ -66,7 +66,7 @@ async def measure(
 ) -> Measured:
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
-    `before_window` is awaited between warm-up and window: nothing of ours may go on beside the measuring.
+    `before_window` is awaited between warm-up and window: nothing of ours may run beside the measurement.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
@@ -109,7 +109,7 @@ async def measure(
 
 
 async def _judged(engine: RunningEngine, seen: Measured) -> Measured:
-    """With the reason if it failed: the engine's death first, because everything else follows from it."""
+    """Add why the run failed, if it did: the engine's death first, because everything else follows from it."""
     seen = replace(seen, ended_s=seen.ended_s or time.monotonic())
     errors = [record.error for record in seen.requests if record.error]
     if seen.error or errors:
@@ -121,7 +121,9 @@ async def _judged(engine: RunningEngine, seen: Measured) -> Measured:
 
 
 async def _why_dead(engine: RunningEngine) -> str | None:
-    """Why the engine ended, or None where it lives; something went wrong, so it may be about to."""
+    """Return why the engine ended, or None if it lives. Call it after a failure, when the engine may be about to
+    die.
+    """
     give_up_s = time.monotonic() + _DEATH_SHOWS_WITHIN_S
     while (why := engine.why_dead()) is None and time.monotonic() < give_up_s:
         if await is_healthy(engine.command.endpoint):
@@ -132,7 +134,7 @@ async def _why_dead(engine: RunningEngine) -> str | None:
 
 @contextlib.asynccontextmanager
 async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
-    """An event that is set when the engine's process has ended: no arrivals are waited for then."""
+    """Yield an event that is set when the engine's process has ended, so that no further arrivals are awaited."""
     gone = asyncio.Event()
 
     async def watch() -> None:
@@ -148,7 +150,7 @@ async def _watching(engine: RunningEngine) -> AsyncIterator[asyncio.Event]:
 
 
 async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> ServerCounters:
-    """Raises EngineError where an engine of our own does not tell them; another server may keep them to itself."""
+    """Raises EngineError if an engine of our own does not publish them; a foreign server need not."""
     kind = engine.command.kind
     return await read_counters(
         session, engine.command.endpoint.base_url, kind.metrics, required=not engine.command.endpoint.foreign
@@ -156,8 +158,10 @@ async def _counters(session: aiohttp.ClientSession, engine: RunningEngine) -> Se
 
 
 async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEngine) -> None:
-    """So that prompts sent in an earlier cell cost what they cost at first. An engine that has no such request answers
-    404, and a server that is not ours what it likes; how much came from the cache is in the counters of every run.
+    """Make prompts that were sent in an earlier cell as expensive as the first time.
+
+    An engine without such a request answers 404, and a foreign server anything; each run's counters show how much came
+    from the cache.
     """
     command = engine.command
     if command.kind.reset_path is None:
@@ -173,7 +177,7 @@ async def _reset_prefix_cache(session: aiohttp.ClientSession, engine: RunningEng
 
 
 def _log_bytes(engine: RunningEngine) -> int | None:
-    """How long the engine's log is by now; None where the server is not ours, and its log is kept elsewhere."""
+    """Return the length of the engine's log; None for a foreign server, whose log is elsewhere."""
     try:
         return engine.command.log.stat().st_size if engine.command.words else None
     except FileNotFoundError:

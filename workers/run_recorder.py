@@ -1,4 +1,4 @@
-"""What is written of a run, whether it was measured or could not be."""
+"""Writes what is known of each run into its bundle, whether it was measured or could not start."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
 from workers.probes.engine_gpus import NO_GPUS
-from workers.run_environment import circumstances
+from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 
 
 class BundleWriter:
-    """One bundle at a time; a write that failed is raised as UserError by whatever is called next."""
+    """Writes a bundle while the next run warms up, so that the engine does not wait for a disk.
+
+    One bundle at a time; a failed write is raised as UserError by the next call.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -42,19 +45,19 @@ class BundleWriter:
         self._pool.shutdown()
 
     def write(self, run: RunRecord, measured: Measured | None, log: Path | None, written: Callable[[], None]) -> None:
-        """Begin to write; the log is copied as it is by then. `written` is called once the bundle is on disk."""
+        """Start writing; the log is copied as it is by then. `written` is called once the bundle is on disk."""
         self.wait()
         requests, telemetry = (measured.requests, measured.telemetry) if measured else ((), ())
-        there = log if log is not None and log.exists() else None
+        existing_log = log if log is not None and log.exists() else None
 
         def write() -> None:
-            write_bundle(self._root, run, requests, telemetry, there)
+            write_bundle(self._root, run, requests, telemetry, existing_log)
             written()
 
         self._last = self._pool.submit(write)
 
     def wait(self) -> None:
-        """Until the last bundle is on disk. Raises UserError."""
+        """Wait until the last bundle is on disk. Raises UserError."""
         if (last := self._last) is not None:
             self._last = None
             try:
@@ -62,21 +65,21 @@ class BundleWriter:
             except OSError as error:
                 raise UserError(disk_sentence(self._root, error)) from error
 
-    async def settled(self) -> None:
-        """The same, for the event loop."""
+    async def wait_async(self) -> None:
+        """`wait` for the event loop."""
         await asyncio.to_thread(self.wait)
 
 
 def disk_sentence(folder: Path, error: OSError) -> str:
-    """What the user can do about a disk that did not take what we wrote."""
+    """Explain to the user what to do about a failed write."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"the disk of {folder.absolute()} is full: free some space, then retry the job"
-    return f"{error.filename or folder.absolute()} cannot be written ({error.strerror}): mend that, then retry the job"
+    return f"{error.filename or folder.absolute()} cannot be written ({error.strerror}): fix that, then retry the job"
 
 
 @dataclass
 class Recorder:
-    """The runs of one job on disk; counts them in the job's status."""
+    """Records the runs of one job on disk and counts them in the job's status."""
 
     settings: Settings
     job: Job
@@ -86,7 +89,9 @@ class Recorder:
     first_error: str | None = None
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Whether the run has a bundle of this try, or a completed one of an earlier try that counts; counted if so."""
+        """Return whether the run has a bundle of this attempt, or a completed one of an earlier attempt that counts;
+        count it if so.
+        """
         for number in range(self.job.attempt, self.job.reuse_from_attempt - 1, -1):
             folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
             if not folder.exists():
@@ -100,7 +105,7 @@ class Recorder:
     def measured(
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
     ) -> None:
-        """Record a run that was measured, perhaps not to its end. Raises UserError when the last write failed."""
+        """Record a run that was measured, perhaps not to its end. Raises UserError if the last write failed."""
         record = self._record(launch, run, engine, seen.error, seen).model_copy(
             update={
                 "duration_s": seen.duration_s,
@@ -117,12 +122,12 @@ class Recorder:
         self._write(record, run, seen)
 
     def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
-        """Record a run that could not begin. Raises UserError when the last write failed."""
+        """Record a run that could not start. Raises UserError if the last write failed."""
         self._write(self._record(launch, run, engine, error, None), run, None)
 
     def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None) -> None:
-        counted = functools.partial(self.status.finished, run, failed=record.status == "failed")
-        self.bundles.write(record, seen, engine_log(self.settings, self.job.job_id), counted)
+        count = functools.partial(self.status.finished, run, failed=record.status == "failed")
+        self.bundles.write(record, seen, engine_log(self.settings, self.job.job_id), count)
         self.first_error = self.first_error or record.error
 
     def _record(
@@ -156,7 +161,7 @@ class Recorder:
             started_at=seen.started_at if seen else datetime.now(UTC).isoformat(),
             prompts_seed=study.seed,
             identity=identity(study, run.arm, run.workload, run.load, self.contents),
-            circumstances=circumstances(
+            circumstances=describe_environment(
                 self.settings,
                 study,
                 run.arm,
@@ -171,7 +176,7 @@ class Recorder:
 
 
 def _has_failed(folder: Path) -> bool:
-    """A bundle damaged later counts as failed: this try's name is taken, so only another try can replace it."""
+    """A damaged bundle counts as failed: its name is taken, so only another attempt can replace it."""
     try:
         return read_run(folder).status == "failed"
     except BundleError:

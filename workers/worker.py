@@ -1,7 +1,7 @@
-"""What a worker does when it is woken, and what it looks for by itself.
+"""A worker process: runs queued jobs when it is woken, and polls the job table meanwhile.
 
 Celery carries one message without content. Everything else is in the job table, so a lost message costs seconds, and a
-broker that is away costs nothing to a job that is running.
+broker outage does not affect a running job.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LOOK_EVERY_S = 2.0
 
 
 class Worker:
-    """One worker process: works on one job at a time, and looks after the queue meanwhile."""
+    """One worker process: works on one job at a time, and polls the queue in a thread of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -43,15 +43,15 @@ class Worker:
         self._name, self._hardware = worker_name(), hardware_name()
         self._heartbeat: Heartbeat | None = None
         self._job_id: str | None = None
-        self._quiet = threading.Lock()  # held while a job is measured, and while the engines are asked
-        self._has_learnt = False
-        self._said_s = 0.0  # time.monotonic
+        self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
+        self._knows_engines = False
+        self._present_s = 0.0  # when that was last recorded, time.monotonic
         self._stopping = threading.Event()
-        self._looking = threading.Thread(target=self._look, name="queue", daemon=True)
+        self._poller = threading.Thread(target=self._poll, name="queue", daemon=True)
         self._broker_trouble: str | None = None
 
     def start(self) -> None:
-        """Clear up after dead workers, say that this one is there, then look after the queue until `stop`."""
+        """Clear up after dead workers, register this one, then poll the queue until `stop`."""
         end_leftovers(self._settings.home / "engines")
         register_worker(
             self._database,
@@ -61,18 +61,18 @@ class Worker:
             gpus=len(nvidia_gpus()),
             is_dead=is_dead,
         )
-        self._looking.start()
+        self._poller.start()
 
     def stop(self) -> None:
-        """Give the current job back, its engine stopped, and take no other; may be called from a signal handler."""
+        """Give the current job back, stop its engine, and take no other job. May be called from a signal handler."""
         self._stopping.set()
         if (heartbeat := self._heartbeat) is not None:
-            heartbeat.stop(WorkerStops("this worker was told to stop"))
+            heartbeat.stop(WorkerStops("this worker is shutting down"))
 
     def work(self) -> None:
         """Run every queued job, one after the other."""
         while not self._stopping.is_set():
-            with self._quiet:
+            with self._busy:
                 job = claim(self._database, self._name, self._settings.lease_s, self._hardware)
                 if job is None:
                     return
@@ -88,40 +88,40 @@ class Worker:
                 self.stop()
             run_job(self._settings, self._database, job, self._name, heartbeat)
             self._heartbeat = self._job_id = None
-        logger.info("job %s left", job.job_id)
+        logger.info("no longer working on job %s", job.job_id)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
             try:
                 for job_id in requeue_expired(self._database, is_dead):
-                    logger.warning("job %s: its worker died, it is queued again", job_id)
-                self._say_there()
-                self._learn_when_quiet()
+                    logger.warning("job %s: its worker died; it was queued again", job_id)
+                self._record_presence()
+                self._store_engines_when_idle()
                 if self._heartbeat is None and has_queued(self._database, self._hardware):
                     self._wake()
             except sa.exc.DBAPIError as error:
                 logger.warning("the job table does not answer, trying again: %s", error.orig)
 
-    def _say_there(self) -> None:
+    def _record_presence(self) -> None:
         now_s = time.monotonic()
-        if now_s - self._said_s >= PRESENCE_EVERY_S:
+        if now_s - self._present_s >= PRESENCE_EVERY_S:
             record_presence(self._database, self._name, self._job_id)
-            self._said_s = now_s
+            self._present_s = now_s
 
-    def _learn_when_quiet(self) -> None:
-        """Ask the engines what they can do, which takes seconds of a processor the first time: never beside a job."""
-        if self._has_learnt or not self._quiet.acquire(blocking=False):
+    def _store_engines_when_idle(self) -> None:
+        """Examine the engines, which takes seconds of a processor the first time: never beside a job."""
+        if self._knows_engines or not self._busy.acquire(blocking=False):
             return
         try:
             store_engines(self._database, self._name, all_capabilities(self._settings))
         except UserError as error:
-            logger.warning("the engines of this host cannot be asked what they can do: %s", error)
+            logger.warning("the capabilities of this host's engines are unknown: %s", error)
         finally:
-            self._quiet.release()
-        self._has_learnt = True
+            self._busy.release()
+        self._knows_engines = True
 
     def _wake(self) -> None:
-        """Said once when the broker goes, and once when it is back."""
+        """Log once when the broker goes away, and once when it is back."""
         trouble = wake(self._settings)
         if trouble is not None and self._broker_trouble is None:
             logger.warning("the broker is away, trying again until it is back: %s", trouble)
@@ -131,12 +131,12 @@ class Worker:
 
 
 def worker_name() -> str:
-    """`host/pid/place/start` of this process: never the same twice, and to be recognised as dead by its neighbours."""
+    """Return `host/pid/place/start` of this process: unique, and recognisable as dead by other workers of the host."""
     return f"{platform.node()}/{os.getpid()}/{_place()}/{psutil.Process().create_time():.2f}"
 
 
 def is_dead(worker: str) -> bool:
-    """Whether this worker is known to be dead. One that lives elsewhere (another container, say) never is."""
+    """Return whether this worker is known to be dead; one that lives elsewhere (in another container, say) never is."""
     parts = worker.split("/")
     if len(parts) != 4 or parts[0] != platform.node() or parts[2] != _place():
         return False
@@ -144,7 +144,7 @@ def is_dead(worker: str) -> bool:
 
 
 def _place() -> str:
-    """Where process numbers mean the same: this boot of this machine, and this container on it."""
+    """Identify where process numbers mean the same: this boot of this machine, and this container on it."""
     texts = [platform.node()]
     if (boot := Path("/proc/sys/kernel/random/boot_id")).exists():
         texts += [boot.read_text(), str(Path("/proc/self/ns/pid").readlink())]
