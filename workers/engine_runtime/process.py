@@ -1,7 +1,7 @@
 """An engine as a process: started under its guard, stopped with everything it started, never left behind.
 
-Every process of an engine carries a mark in its environment. Before an engine is started its mark is written to a file
-with the worker it belongs to, so that whatever outlives both worker and guard is found and ended by the next worker.
+Every process of an engine carries a mark in its environment. Before an engine starts, its mark is written to a file
+with its worker, so that the next worker finds and ends whatever outlives both worker and guard.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import psutil
 from jobs.engines.profiles import MARK
 from workers.engine_runtime import guard
 
-#: Process titles are written over the environment (vLLM sets them) unless this says not to; the mark must stay.
+#: vLLM sets process titles, which overwrite the environment and so the mark, unless this variable forbids it.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
 
 
 @dataclass(frozen=True)
 class EngineProcess:
-    """A started engine. `stop` must be called, also when it ended by itself."""
+    """A started engine. `stop` must be called even if it ended by itself."""
 
     guard: subprocess.Popen[bytes]
     mark_file: Path
@@ -41,7 +41,9 @@ class EngineProcess:
         return self.guard.poll()
 
     def stop(self, grace_s: float) -> None:
-        """TERM, and KILL after the grace; when this returns no process of the engine is there. Again is no error."""
+        """Send TERM, and KILL after the grace; on return no process of the engine is left. Stopping twice is no
+        error.
+        """
         orders = self.guard.stdin
         if orders is None or orders.closed:
             return
@@ -58,18 +60,18 @@ class EngineProcess:
 
 @dataclass(frozen=True)
 class NoProcess:
-    """In the place of a process where the server is not ours: it never ends for us, and we never end it."""
+    """Stands in for the process of a foreign server: it never ends for us, and we never end it."""
 
     @property
     def exit_status(self) -> int | None:
         return None
 
     def stop(self, grace_s: float) -> None:
-        """Nothing of ours is running."""
+        """There is nothing to stop."""
 
 
 def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, marks: Path) -> EngineProcess:
-    """Start the engine with its output in `log`, written anew."""
+    """Start the engine with its output in `log`, which is overwritten."""
     mark_file = _write_mark(marks)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:
@@ -85,7 +87,7 @@ def start(command: tuple[str, ...], environment: Mapping[str, str], log: Path, m
 
 
 def end_leftovers(marks: Path) -> None:
-    """End what engines of dead workers left on this host; those of living workers are not touched."""
+    """End the engines that dead workers left on this host; those of living workers stay."""
     for mark_file in marks.glob("*.json"):
         try:
             owner = json.loads(mark_file.read_text(encoding="utf-8"))
@@ -97,7 +99,7 @@ def end_leftovers(marks: Path) -> None:
 
 
 def is_alive(pid: int, created_s: float) -> bool:
-    """Whether the process of this number is the one created then, and not a later one."""
+    """Return whether the process with this number is the one created then, and not a later one."""
     try:
         process = psutil.Process(pid)
         return abs(process.create_time() - created_s) < 2 and process.status() != psutil.STATUS_ZOMBIE
@@ -115,7 +117,7 @@ def _write_mark(marks: Path) -> Path:
 
 
 def _kill_marked(mark: str) -> None:
-    """KILL every process with this mark until there is none."""
+    """KILL processes with this mark until none is left."""
     give_up_s = time.monotonic() + _INSIST_S
     while (left := list(marked(mark))) and time.monotonic() < give_up_s:
         for process in left:
@@ -125,7 +127,7 @@ def _kill_marked(mark: str) -> None:
 
 
 def marked(mark: str) -> Iterator[psutil.Process]:
-    """The living processes that carry this mark."""
+    """Yield the living processes with this mark."""
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):  # ended meanwhile, or another user's
             if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:

@@ -1,4 +1,4 @@
-"""Ready means that a request was answered: some engines report health and die on the first one."""
+"""An engine is ready once it has answered a request: some report health and die on the first one."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from workers.load.client import Endpoint, RequestParams, open_session, send
 
 _LOOK_EVERY_S = 0.1
 _LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
-#: An engine that failed to answer is often on its way down, and its log says why only then.
-_LAST_WORDS_S = 3.0
+#: An engine that failed to answer is often about to die, and only then logs why.
+_DEATH_SHOWS_WITHIN_S = 3.0
 _FIRST_ANSWER_TIMEOUT_S = 600.0
 _HELLO = Prompt("hello", None, "Say hello.")
 #: More than one token, so that speculation has had to draft and verify.
 _HELLO_TOKENS = 8
-#: How a server says that it does not know a key of the request.
+#: How a server rejects an unknown key of the request.
 _UNKNOWN_KEY = ("HTTP 400", "HTTP 422")
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A server that has answered. `endpoint` has what was found out about it."""
+    """A server that has answered. `endpoint` includes what the answer revealed about it."""
 
     endpoint: Endpoint
-    version: str | None  # where it tells
+    version: str | None  # if it reports one
 
 
 async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[], str | None]) -> Ready:
@@ -47,14 +47,14 @@ async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[]
             endpoint = replace(endpoint, model=await _served_model(session, endpoint))
         record = await _hello(session, endpoint)
         if record.error is not None:
-            await _last_words(why_dead)
+            await _raise_if_dying(why_dead)
             raise EngineError(f"the engine started, but did not answer its first request: {record.error}")
         return Ready(endpoint, await _version(session, endpoint, kind))
 
 
 async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
-    """One answered request of a server that is not ours, without the token counts in every chunk if it does not know
-    how to params for them. Raises EngineError.
+    """Wait for one answer of a foreign server; ask for no token counts in the chunks if it rejects that. Raises
+    EngineError.
     """
     async with open_session(endpoint) as session:
         record = await _hello(session, endpoint)
@@ -67,7 +67,7 @@ async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
 
 
 async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None = None) -> bool:
-    """Whether the engine says so at /health, in a session of its own if none is given."""
+    """Return whether the engine answers at /health, in a session of its own unless one is given."""
     if session is None:
         async with open_session(endpoint) as own:
             return await is_healthy(endpoint, own)
@@ -79,16 +79,16 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
 
 
 async def _hello(session: aiohttp.ClientSession, endpoint: Endpoint) -> RequestRecord:
-    """Without ignore_eos where the server is not ours: not every one knows it, and its greeting may end early."""
+    """A foreign server gets no ignore_eos, which not every server knows: its greeting may end early."""
     params = RequestParams(
         Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S
     )
     return await send(session, endpoint, _HELLO, params, asyncio.get_running_loop().time)
 
 
-async def _last_words(why_dead: Callable[[], str | None]) -> None:
+async def _raise_if_dying(why_dead: Callable[[], str | None]) -> None:
     """Raises EngineError if the engine ends within seconds."""
-    for _ in range(round(_LAST_WORDS_S / _LOOK_EVERY_S)):
+    for _ in range(round(_DEATH_SHOWS_WITHIN_S / _LOOK_EVERY_S)):
         _raise_if_dead(why_dead)
         await asyncio.sleep(_LOOK_EVERY_S)
 
@@ -99,7 +99,7 @@ def _raise_if_dead(why_dead: Callable[[], str | None]) -> None:
 
 
 async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kind) -> str | None:
-    """None where no page tells it."""
+    """None if no page reports it."""
     for path in kind.version_paths:
         found = await _json(session, endpoint, path)
         if isinstance(found, dict) and isinstance(found.get("version"), str):
@@ -116,7 +116,7 @@ async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> s
 
 
 async def _json(session: aiohttp.ClientSession, endpoint: Endpoint, path: str) -> Any:
-    """What a page says; None where there is no such page."""
+    """Return the content of a page; None if there is none."""
     try:
         async with session.get(f"{endpoint.base_url}{path}", timeout=_LOOK_TIMEOUT, allow_redirects=False) as response:
             return json.loads(await response.text()) if response.status == 200 else None

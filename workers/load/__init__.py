@@ -1,1 +1,1 @@
-"""The measuring client: when to send, one streaming request, and the window that holds them all."""
+"""The measuring client: when to send, one streaming request, and the window that holds all requests."""

@@ -1,7 +1,7 @@
-"""What one streamed answer of an OpenAI-compatible server says, event by event.
+"""One streamed answer of an OpenAI-compatible server, parsed event by event.
 
-Each event is read as it comes: with the standard library's json that is 5 of the 30 microseconds that aiohttp and the
-event loop spend on it anyway (orjson would save 2), and nothing piles up to be read when many answers end together.
+Each event is parsed as it arrives: with the standard library's json that takes 5 of the 30 microseconds that aiohttp
+and the event loop spend on it anyway (orjson would save 2), and no backlog builds up when many answers end together.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _GAVE_UP = frozenset({"abort", "error"})
 _PROMPT_TOKEN_IDS = b'"prompt_token_ids":['
 _decode = json.JSONDecoder().raw_decode
 _SPECULATION = ("num_spec_steps", "num_draft_tokens", "num_accepted_draft_tokens")
-#: The same in SGLang's words, where asked for with return_spec_tokens_details. Its mean length is not read, because
-#: engines differ in what they count in it; rounds and accepted drafts are what they are.
+#: The same in SGLang, requested by return_spec_tokens_details. Its mean length is ignored, because engines differ in
+#: what they count in it; rounds and accepted drafts are unambiguous.
 _SGLANG = {
     "num_spec_steps": "spec_verify_ct",
     "num_draft_tokens": "spec_num_proposed_drafts",
@@ -26,7 +26,9 @@ _SGLANG = {
 
 
 class Answer:
-    """Collects the events of one answer. Counts come from the server's `usage` alone; what it does not say is None."""
+    """Collects the events of one answer. Counts come from the server's `usage` only; what it does not report is
+    None.
+    """
 
     __slots__ = (
         "_counts",
@@ -44,9 +46,9 @@ class Answer:
 
     def __init__(self) -> None:
         self.chunk_s: list[float] = []  # arrival of each event that carried output
-        self._counts: list[int | None] = []  # completion tokens so far, as the server counted at each of them
+        self._counts: list[int | None] = []  # completion tokens so far, by the server's count in each event
         self._texts: list[str] = []
-        self._token_ids = array("i")  # takes what its column can store, and nothing else
+        self._token_ids = array("i")  # rejects what its column cannot store
         self.prompt_tokens: int | None = None
         self.completion_tokens: int | None = None
         self.finish_reason: str | None = None
@@ -56,7 +58,7 @@ class Answer:
         self.last_event_s: float | None = None
 
     def take(self, t_s: float, event: bytes) -> None:
-        """Read one event that arrived at `t_s`. An unreadable one is an error of this answer, never skipped."""
+        """Parse one event that arrived at `t_s`. An unreadable event is an error of this answer and never skipped."""
         self.last_event_s = t_s
         if event == DONE:
             self.done = True
@@ -82,7 +84,7 @@ class Answer:
             self.speculation = {ours: _count(details[name]) for ours, name in _SGLANG.items() if name in details}
 
     def _take_choice(self, t_s: float, choice: dict[str, Any], tokens: int | None) -> None:
-        """An event carries output when it has text, or when the server's running count grew (half a character, say)."""
+        """An event carries output if it has text, or if the server's running count grew (half a character, say)."""
         text = _text(choice)
         counted = self._counts[-1] if self._counts else 0
         if text or (tokens is not None and counted is not None and tokens > counted):
@@ -95,16 +97,16 @@ class Answer:
             self.finish_reason = _string(reason)
 
     def _fail(self, error: str) -> None:
-        self.error = self.error or error  # what came first explains what follows
+        self.error = self.error or error  # the first error explains the later ones
 
     @property
     def text(self) -> str:
-        """Halves of a character that came in two chunks are put together; a half without its other becomes U+FFFD."""
+        """Halves of a character from two chunks are joined; a half without its other becomes U+FFFD."""
         return "".join(self._texts).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     @property
     def chunk_tokens(self) -> tuple[int, ...] | None:
-        """Tokens in each chunk; None unless the server counted at every chunk and the sum is its final count."""
+        """Tokens in each chunk; None unless the server counted every chunk and their sum is its final count."""
         counts = [count for count in self._counts if count is not None]
         if len(counts) < len(self._counts) or not counts or counts[-1] != self.completion_tokens:
             return None
@@ -113,11 +115,11 @@ class Answer:
 
     @property
     def token_ids(self) -> tuple[int, ...] | None:
-        """The tokens of the output, where the server tells them. They are counted by `usage` all the same."""
+        """The output's tokens, if the server reports them. They are still counted by `usage`."""
         return tuple(self._token_ids) or None
 
     def problem(self) -> str | None:
-        """Why this answer is no success, in words; None for a whole one."""
+        """Return why this answer failed; None for a complete one."""
         problems = (
             (self.finish_reason is None, "the stream ended without a finish_reason"),
             (self.finish_reason in _GAVE_UP, f"the server gave up on the request (finish_reason {self.finish_reason})"),
@@ -129,16 +131,16 @@ class Answer:
 
 
 def _without_prompt(event: bytes) -> bytes:
-    """vLLM tells the prompt's tokens with the output's: to read 8,000 of them takes a millisecond that others wait.
+    """Remove the prompt's tokens, which vLLM repeats: parsing 8,000 of them takes a millisecond that others wait.
 
-    Within a text the quotes would stand behind backslashes, so this is no text.
+    Inside a text the quotes would be escaped, so this cannot match a text.
     """
     before, key, rest = event.partition(_PROMPT_TOKEN_IDS)
     return before + key + rest[rest.index(b"]") :] if key else event
 
 
 def _json(text: str) -> Any:
-    """`json.loads` for text without white space around it, in two thirds of the time."""
+    """`json.loads` for text without surrounding white space, in two thirds of the time."""
     value, end = _decode(text)
     if end != len(text):
         raise ValueError("more than one JSON value")
@@ -146,7 +148,7 @@ def _json(text: str) -> Any:
 
 
 def _text(choice: dict[str, Any]) -> str:
-    """The output in a choice of `/v1/completions` or of `/v1/chat/completions`, reasoning included."""
+    """Return the output in a choice of `/v1/completions` or `/v1/chat/completions`, reasoning included."""
     delta = choice.get("delta")
     if delta is None:
         return _string(choice.get("text") or "")
@@ -156,14 +158,14 @@ def _text(choice: dict[str, Any]) -> str:
 
 def _string(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r:.80} is no text")
+        raise TypeError(f"{value!r:.80} is not text")
     return value
 
 
 def _count(value: Any) -> int:
-    """A number of tokens, small enough for the column that it is stored in."""
+    """Validate a number of tokens, small enough for its column."""
     if not isinstance(value, int) or not 0 <= value < 2**31:
-        raise TypeError(f"{value!r:.80} is no number of tokens")
+        raise TypeError(f"{value!r:.80} is not a number of tokens")
     return value
 
 
@@ -173,7 +175,7 @@ def _message(data: dict[str, Any]) -> str:
 
 
 class EventReader:
-    """Collects bytes and gives back the data of each event that is complete.
+    """Splits a byte stream, which TCP cuts anywhere, into the data of server-sent events.
 
     Lines end in LF or CRLF; several `data:` lines of one event are joined by LF; comments and other fields are skipped.
     """
@@ -185,7 +187,7 @@ class EventReader:
         self._data: list[bytes] = []
 
     def feed(self, received: bytes) -> list[bytes]:
-        """The events completed by these bytes, oldest first."""
+        """Return the events completed by these bytes, oldest first."""
         lines = (self._tail + received).split(b"\n")
         self._tail = lines.pop()
         events = []
@@ -198,5 +200,5 @@ class EventReader:
         return events
 
     def close(self) -> list[bytes]:
-        """The event that the server left without its closing blank line, if there is one."""
+        """Return the event that the server did not end with a blank line, if there is one."""
         return self.feed(b"\n\n")

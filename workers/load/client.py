@@ -1,4 +1,4 @@
-"""One streaming request to an OpenAI-compatible server, and all that is known of it afterwards."""
+"""One streaming request to an OpenAI-compatible server, and its record."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where requests go. `per_request_spec_metrics`: the server was told to send each request's acceptance.
+    """Where requests go, and what the server understands.
 
-    `continuous_usage`: it takes the option to count tokens in every chunk. `token_ids`: it takes the question for the
-    tokens of the output. `further` are keys of every body that this kind of server needs. `foreign`: it was not started
-    by us. `checked`: the addresses it resolves to are looked at.
+    `per_request_spec_metrics`: it was started to report each request's acceptance. `continuous_usage`: it can count
+    tokens in every chunk. `token_ids`: it can return the output's tokens. `further`: keys that this kind of server
+    needs in every body. `foreign`: it was not started by us. `checked`: the addresses it resolves to are checked.
     """
 
     base_url: str  # without /v1
@@ -53,19 +53,19 @@ class Endpoint:
         return {} if self.api_key is None else {"Authorization": f"Bearer {self.api_key}"}
 
     def hide_key(self, text: str) -> str:
-        """The text without the key: a server may repeat what it was sent, in an error or in its output."""
+        """Remove the key from a text: a server may repeat what it was sent, in an error or in its output."""
         if self.api_key is None:
             return text
         return text.replace(self.api_key, HIDDEN).replace(json.dumps(self.api_key)[1:-1], HIDDEN)
 
     def without_key(self, event: bytes) -> bytes:
-        """The same for an event of a stream, before anything of it is cut short and kept."""
+        """The same for an event of a stream, before any of it is truncated and stored."""
         return event if self.api_key is None else self.hide_key(event.decode("utf-8", "replace")).encode()
 
 
 @dataclass(frozen=True)
 class RequestParams:
-    """What is asked of every request of a run. `output_tokens`: at most, where a prompt has a length of its own."""
+    """What every request of a run asks for. `output_tokens` is the maximum if a prompt has a length of its own."""
 
     sampling: Sampling
     output_tokens: int
@@ -73,14 +73,14 @@ class RequestParams:
     timeout_s: float
 
     def output_tokens_for(self, prompt: Prompt) -> int:
-        """How many tokens are asked for."""
+        """Return how many tokens to ask for."""
         return self.output_tokens if prompt.output_tokens is None else min(prompt.output_tokens, self.output_tokens)
 
 
 def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
-    """A session for `send`, to be used as `async with`: a connection per stream, no hidden timeouts.
+    """Open a session for `send`, to be used as `async with`: one connection per stream, no hidden timeouts.
 
-    With a target every request carries its key, and goes to a checked address where it needs one.
+    With a target, every request carries its key and, if required, connects to checked addresses only.
     """
     resolver = CheckedResolver() if target is not None and target.checked else None
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S, resolver=resolver)
@@ -89,7 +89,7 @@ def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
 
 
 def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> bytes:
-    """The request as JSON. Sampling is always spelt out, or the engine's own defaults would apply.
+    """Return the request as JSON. Sampling is always explicit, or the engine's own defaults would apply.
 
     No min_tokens: ignore_eos already fixes the length, and min_tokens would add a logits processor to each step.
     """
@@ -104,7 +104,7 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
     }
     if params.ignore_eos:
         body["ignore_eos"] = True
-    if target.token_ids and params.sampling.temperature == 0:  # others are held against no other output
+    if target.token_ids and params.sampling.temperature == 0:  # sampled outputs are not compared
         body["return_token_ids"] = True
     if target.kind == "chat":
         body["messages"] = [asdict(message) for message in prompt.messages or (Message("user", prompt.text),)]
@@ -114,9 +114,9 @@ def request_body(target: Endpoint, prompt: Prompt, params: RequestParams) -> byt
 
 
 def sent_prompt_tokens(target: Endpoint, prompt: Prompt) -> int | None:
-    """How many tokens of the prompt leave; None where that is not known.
+    """Return how many tokens of the prompt are sent; None if unknown.
 
-    A chat template adds some of its own and may join others, and a server that is not ours may have another tokenizer.
+    A chat template adds tokens and may join others, and a foreign server may have another tokenizer.
     """
     if target.kind == "chat":
         return None
@@ -135,9 +135,9 @@ async def send(
     index: int = 0,
     intended_send_s: float = 0.0,
 ) -> RequestRecord:
-    """Send one request and read its answer to the end. `clock` gives seconds since the window began.
+    """Send one request and read its answer to the end. `clock` returns seconds since the window began.
 
-    Whatever goes wrong between us and the server is an error on the record; what arrived until then is kept.
+    Whatever fails between us and the server becomes an error in the record; what arrived before is recorded.
     """
     answer, body = Answer(), request_body(target, prompt, params)
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
@@ -156,7 +156,7 @@ async def send(
         completion_tokens=answer.completion_tokens,
         finish_reason=answer.finish_reason,
         error=target.hide_key(problem) if (problem := broken or answer.problem()) else None,
-        output_text=target.hide_key(answer.text),  # it may have come in pieces
+        output_text=target.hide_key(answer.text),  # the key may have come in pieces
         spec_drafts=spec.get("num_spec_steps"),
         spec_draft_tokens=spec.get("num_draft_tokens"),
         spec_accepted_tokens=spec.get("num_accepted_draft_tokens"),
@@ -166,7 +166,7 @@ async def send(
 
 
 def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s: float) -> RequestRecord:
-    """The record of a request that never left."""
+    """Return the record of a request that was never sent."""
     return RequestRecord(
         index=index,
         prompt_id=prompt.prompt_id,
@@ -196,7 +196,7 @@ async def _exchange(
     answer: Answer,
     clock: Callable[[], float],
 ) -> str | None:
-    """Post the body and feed the stream to `answer`; what broke on the way, in words, or None."""
+    """Post the body and feed the stream to `answer`. Return what failed, or None."""
     try:
         async with (
             asyncio.timeout(timeout_s),

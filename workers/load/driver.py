@@ -1,4 +1,4 @@
-"""The measured window: sends every prompt when the load says so and watches the client meanwhile."""
+"""The measured window: sends every prompt at its time, and watches how the client keeps up."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from workers.load.window import LoadProgress, Window
 
 OnProgress = Callable[[LoadProgress], None]
 _EVERY_S = 1.0
-#: What is wrong with a dataset that a trace load cannot replay.
+#: Why a trace load cannot replay a dataset.
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
 
 
 @dataclass(frozen=True)
 class LoadResult:
-    """All requests that became due in the order of sending, failed ones too, and one telemetry sample a second.
+    """All requests that became due, in the order of sending and including failed ones, and one telemetry sample a
+    second.
 
-    `problem` says why the load could not go on to its end, or None.
+    `problem` is the reason why the load ended early, or None.
     """
 
     requests: tuple[RequestRecord, ...]
@@ -42,7 +43,7 @@ class LoadResult:
 
 @dataclass(frozen=True)
 class WarmUp:
-    """What the warm-up did; its answers are thrown away, its errors are not."""
+    """The result of the warm-up; its answers are discarded, its errors are not."""
 
     requests: int
     duration_s: float
@@ -65,15 +66,15 @@ async def drive(
     cancel: asyncio.Event | None = None,
     end: asyncio.Event | None = None,
 ) -> LoadResult:
-    """Send `prompts` (as many as `load.num_prompts`) and return when the last one has ended.
+    """Send `prompts` (as many as `load.num_prompts`) and return when the last answer has ended.
 
-    A duration ends the sending, not the reading: what is in flight then is read to its end, and what was due by then
-    but found no free stream is in the result as a failed request. Too many failed requests end it likewise, with a
-    problem in the result. Raises UserError for a trace load whose prompts have no arrival times.
+    A duration ends the sending, not the reading: requests in flight are read to their end, and those that were due but
+    found no free stream are recorded as failed. Too many failed requests end the window too, with a problem in the
+    result. Raises UserError for a trace load whose prompts have no arrival times.
 
-    `on_progress` is called each second and once at the end, in a thread of its own; what it raises ends the window and
-    is raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say)
-    nothing more is sent: what still waits for its moment is in the result as a failed request that never left.
+    `on_progress` is called each second and once at the end, in a thread; an exception in it ends the window and is
+    raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say) nothing
+    more is sent: requests that are still waiting are recorded as failed and never sent.
     """
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")
@@ -110,7 +111,7 @@ async def warm_up(
 
 
 def _planned(prompts: Sequence[Prompt], load: Load, seed: int) -> list[tuple[Prompt, float]]:
-    """The requests that become due and when. Raises UserError where a trace is to be replayed that is not there."""
+    """Return the requests that become due, with their times. Raises UserError for a trace without arrival times."""
     if load.arrivals != "trace":
         return list(zip(prompts, intended_send_s(load, seed).tolist(), strict=False))
     times_s = [prompt.arrival_s for prompt in prompts if prompt.arrival_s is not None]
@@ -133,7 +134,7 @@ async def _pass_on(end: asyncio.Event | None, over: asyncio.Event) -> None:
 
 
 async def _until_done(work: Awaitable[None], *watchers: Awaitable[None]) -> None:
-    """Wait for the work, or for the first watcher that raises; then stop whatever still runs."""
+    """Wait for the work, or for the first watcher that raises; then stop whatever is still running."""
     tasks = [asyncio.ensure_future(task) for task in (work, *watchers)]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -152,14 +153,14 @@ async def _sample(window: Window) -> None:
 
 
 async def _report(window: Window, tell: OnProgress) -> None:
-    """In a thread, because what is told may end up in a database that is busy."""
+    """In a thread, because the callback may write to a busy database."""
     while True:
         await asyncio.sleep(_EVERY_S)
         await asyncio.to_thread(tell, window.progress())
 
 
 def _one_at_a_time(on_progress: OnProgress | None) -> OnProgress:
-    """The last call must not overtake one whose thread is still busy when the window ends."""
+    """Serialise the calls: the last one must not overtake one whose thread is still busy when the window ends."""
     lock = threading.Lock()
 
     def tell(progress: LoadProgress) -> None:
@@ -181,9 +182,9 @@ _NO_STREAM = "not sent: no stream was free before the {:g} s of the load were ov
 
 @dataclass(frozen=True)
 class Sending:
-    """Takes the `waiting` requests (index, prompt, offset in s) one after the other, on `max_concurrency` streams.
+    """Takes the `waiting` requests (index, prompt, offset in s) in order, on `max_concurrency` streams.
 
-    Once `over` is set nothing more leaves.
+    Once `over` is set nothing more is sent.
     """
 
     session: aiohttp.ClientSession
@@ -195,13 +196,13 @@ class Sending:
     over: asyncio.Event
 
     async def run(self) -> None:
-        """Until every stream has read its last answer."""
+        """Run until every stream has read its last answer."""
         async with asyncio.TaskGroup() as streams:
             for _ in range(self.load.max_concurrency):
                 streams.create_task(self._stream())
 
     async def _stream(self) -> None:
-        """Take the next request, wait for its moment, send it and read the answer."""
+        """Take the next request, wait for its time, send it and read the answer."""
         window, until_s = self.window, self.load.duration_s
         for index, (prompt, offset_s) in self.waiting:
             free_s = window.clock()
@@ -231,7 +232,7 @@ class Sending:
 
 
 async def _reached(delay_s: float, end: asyncio.Event) -> bool:
-    """Wait so long; False when the end came first, or was there already."""
+    """Wait for this delay; return False if `end` came first or was already set."""
     if delay_s > 0:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay_s):

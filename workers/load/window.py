@@ -1,4 +1,4 @@
-"""What is known while a measured window runs: the requests so far, and how the client keeps up."""
+"""The state of a measured window while it runs: its requests so far, and how the client keeps up."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 from workers.probes.loop_lag import LoopLag
 
-#: From this many ended requests on the share of failed ones is judged (or from all of them, where they are fewer).
+#: The share of failed requests is judged from this many ended ones on (or from all, if there are fewer).
 JUDGED_FROM_REQUESTS = 10
 
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """Where a window is. Throughput and TTFT are of the requests that ended well so far; None before the first.
+    """The progress of a window. Throughput and TTFT cover the requests that have succeeded; None before the first.
 
-    `requests_total` is the most there will be: a duration may end the load before.
+    `requests_total` is the maximum: a duration may end the load earlier.
     """
 
     elapsed_s: float
@@ -33,18 +33,18 @@ class LoadProgress:
 
     @property
     def share_done(self) -> float:
-        """0 to 1: of the requests, or of the duration where that is nearer to its end."""
+        """From 0 to 1, of the requests, or of the duration if that is nearer to its end."""
         of_requests = self.requests_done / self.requests_total if self.requests_total else 1.0
         return max(of_requests, min(1.0, self.elapsed_s / self.duration_s)) if self.duration_s else of_requests
 
 
 class Window:
-    """Created inside the event loop at the moment the window begins."""
+    """Create it inside the event loop at the moment when the window begins."""
 
     def __init__(self, load: Load, requests_total: int) -> None:
         """`requests_total`: how many become due at most."""
         self.requests_total = requests_total
-        self.problem: str | None = None  # why nothing more may be sent, though the load has not ended
+        self.problem: str | None = None  # why sending stopped before the end of the load
         self._load = load
         self.records: list[RequestRecord] = []
         self.in_flight = 0
@@ -61,7 +61,7 @@ class Window:
         return time.perf_counter() - self._start_s
 
     def add(self, record: RequestRecord, due_s: float) -> None:
-        """A request ended. `due_s`: when it was to leave, or when a stream became free for it, the later of the two."""
+        """A request ended. `due_s`: its send time, or when a stream became free for it, whichever is later."""
         self.records.append(record)
         if record.sent_s is None:
             self._failed += 1
@@ -77,7 +77,7 @@ class Window:
         self.problem = self.problem or self._too_many_failed()
 
     def _too_many_failed(self) -> str | None:
-        """Of those that were sent: what waited in vain for a stream is no answer of the server's."""
+        """Only requests that were sent count: one that found no free stream says nothing about the server."""
         bound, failed, of = self._load.stop_on_error_share, self._failed_sent, self._sent
         if bound is None or of < min(JUDGED_FROM_REQUESTS, self.requests_total) or failed <= bound * of:
             return None
@@ -102,14 +102,14 @@ class Window:
         )
 
     def sample(self) -> None:
-        """Close the current second; the chunks in it are counted afterwards, from the records."""
+        """End the current second; its chunks are counted afterwards, from the records."""
         done = len(self.records) - self._sampled_requests
         self._sampled_requests = len(self.records)
         worst_ms = self.lag.worst_since_last_ms()
         self._samples.append(TelemetrySample(self.clock(), worst_ms, self.in_flight, done, chunks_received=0))
 
     def telemetry(self) -> tuple[TelemetrySample, ...]:
-        """One sample a second, and one for what was left at the end."""
+        """Return one sample a second, and a last one for the rest."""
         self.lag.note()
         self.sample()
         ends = [sample.t_s for sample in self._samples]
@@ -119,7 +119,7 @@ class Window:
         return tuple(replace(sample, chunks_received=int(n)) for sample, n in zip(self._samples, chunks, strict=True))
 
     def health(self, cpu_s: float) -> ClientHealth:
-        """Call after `telemetry`, which notes the last lag."""
+        """Call it after `telemetry`, which records the last lag."""
         return ClientHealth(
             loop_lag_p99_ms=self.lag.p99_ms(),
             loop_lag_max_ms=self.lag.max_ms(),
