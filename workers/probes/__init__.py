@@ -1,1 +1,1 @@
-"""What is read beside the requests: the server's counters, the accelerator, the client's own lag."""
+"""Probes beside a measured window: the engine's metrics, GPUs, the host, and the lag of our own event loop."""

@@ -1,4 +1,4 @@
-"""The host of the measuring client (and of an engine that was started here): processors and memory."""
+"""Processors and memory of the host of the measuring client (and of an engine that was started here)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import psutil
 
 @dataclass(frozen=True)
 class HostReading:
-    """`cpu_percent` of all processors together; None where no time has passed since the reading before."""
+    """`cpu_percent` covers all processors; None if no time has passed since the last reading."""
 
     cpu_percent: float | None
-    memory_used_bytes: int  # what could not be had without swapping
+    memory_used_bytes: int  # total less what is available without swapping
 
 
 class Host:
-    """Knows what the processors had done when it was read before, or made."""
+    """Computes the load since its last reading, or since its creation."""
 
     def __init__(self) -> None:
         self._before = busy_and_all_s(psutil.cpu_times())
@@ -30,8 +30,9 @@ class Host:
 
 
 def busy_and_all_s(times: Any) -> tuple[float, float]:
-    """Seconds that the processors worked, and all their seconds. A guest's time is in the user's already (Linux), and
-    waiting for a disk is no work.
+    """Return the seconds that the processors worked, and all their seconds.
+
+    Linux counts a guest's time as user time already; waiting for a disk is not work.
     """
     spent: dict[str, float] = times._asdict()
     all_s = sum(spent.values()) - spent.get("guest", 0.0) - spent.get("guest_nice", 0.0)

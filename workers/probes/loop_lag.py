@@ -1,4 +1,4 @@
-"""How late the event loop runs: a client that is late itself measures itself."""
+"""The lag of the event loop: a client that is late itself measures its own delay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ _INTERVAL_S = 0.02
 
 
 class LoopLag:
-    """Asks to be woken every 20 ms and notes how late it was. The loop's own timer rounds up by as much as 1 ms."""
+    """Schedules a wake-up every 20 ms and records how late it came. The loop's own timer rounds up by as much as 1
+    ms.
+    """
 
     def __init__(self) -> None:
         self._lags_ms = array("d")
@@ -27,16 +29,16 @@ class LoopLag:
             self.note()
 
     def note(self) -> None:
-        """Add one sample: how far we are past the moment we asked to be woken, or 0 before it."""
+        """Add one sample: how late we are for the scheduled wake-up, or 0 before it."""
         self._lags_ms.append(max(0.0, (asyncio.get_running_loop().time() - self._due_s) * 1000))
 
     def worst_since_last_ms(self) -> float:
-        """The worst lag since this was asked before; 0.0 when not even one interval has passed."""
+        """Return the worst lag since the last call; 0.0 if no interval has passed."""
         fresh, self._seen = self._lags_ms[self._seen :], len(self._lags_ms)
         return max(fresh, default=0.0)
 
     def p99_ms(self) -> float:
-        """99th percentile of all samples; there must be one."""
+        """Return the 99th percentile of all samples; there must be at least one."""
         return float(np.percentile(self._lags_ms, 99))
 
     def max_ms(self) -> float:

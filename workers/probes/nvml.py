@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as NVML tells them. On a host without its library or without a GPU there are none, and that is no error.
+"""NVIDIA GPUs by NVML. A host without its library or without a GPU has none, which is no error.
 
 Every function may be called from any thread, and takes a few milliseconds at most once the library is open.
 """
@@ -16,7 +16,7 @@ import pynvml
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: NVML's bits for what holds a clock where it is.
+#: NVML's bits for what limits a clock.
 _REASONS = {
     0x001: "gpu_idle",
     0x002: "applications_clocks_setting",
@@ -32,7 +32,7 @@ _REASONS = {
 }
 
 
-#: What lists the processes on a GPU (alone, and through the MPS server), the newest version that a driver has first.
+#: Functions that list the processes on a GPU (direct, and through the MPS server), newest version first.
 _PROCESS_LISTS = (
     (pynvml.nvmlDeviceGetComputeRunningProcesses_v3, pynvml.nvmlDeviceGetComputeRunningProcesses_v2),
     (pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, pynvml.nvmlDeviceGetMPSComputeRunningProcesses_v2),
@@ -44,7 +44,7 @@ class Gpu:
     """One GPU of this host."""
 
     handle: Any  # NVML's
-    index: int  # NVML's, which is the order of the PCI bus
+    index: int  # NVML's, in the order of the PCI bus
     name: str
     uuid: str
 
@@ -54,11 +54,11 @@ class Gpu:
 
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU at one moment; None where it does not tell."""
+    """One GPU at one point in time; None for what it does not report."""
 
     utilisation_percent: float | None
     memory_used_bytes: int | None
-    power_w: float | None  # of the whole board, also where only a part of the GPU is used (MIG)
+    power_w: float | None  # of the whole board, even if only a part of the GPU is used (MIG)
     sm_clock_mhz: float | None
     memory_clock_mhz: float | None
     temperature_c: float | None
@@ -67,25 +67,25 @@ class GpuReading:
 
 @functools.cache
 def gpus() -> tuple[Gpu, ...]:
-    """Every GPU that this process may see; none where NVML cannot be opened."""
+    """Return every GPU that this process may see; none if NVML cannot be opened."""
     try:
         pynvml.nvmlInit()
         return tuple(_gpu(index) for index in range(pynvml.nvmlDeviceGetCount()))
     except pynvml.NVMLError as error:
-        if not isinstance(error, pynvml.NVMLError_LibraryNotFound):  # the usual host without a GPU says only that
-            logger.warning("the GPUs cannot be watched: NVML says %s", error)
+        if not isinstance(error, pynvml.NVMLError_LibraryNotFound):  # the usual host without a GPU
+            logger.warning("the GPUs cannot be monitored: NVML reports %s", error)
         return ()
 
 
 def driver_version() -> str | None:
-    """The NVIDIA driver's version; None where there is no GPU."""
+    """Return the NVIDIA driver's version; None without a GPU."""
     return str(pynvml.nvmlSystemGetDriverVersion()) if gpus() else None
 
 
 def processes_on(gpu: Gpu) -> set[int] | None:
-    """The pids that compute on this GPU, as the driver numbers them: a container may number them otherwise.
+    """Return the pids that compute on this GPU, by the driver's numbers, which may differ inside a container.
 
-    None where the driver does not tell. Not every driver has a list of those that come through the MPS server.
+    None if the driver does not list them. Not every driver can list those that come through the MPS server.
     """
     alone, through_mps = (_first_known(gpu.handle, *versions) for versions in _PROCESS_LISTS)
     return None if alone is None else {int(process.pid) for process in (*alone, *(through_mps or ()))}
@@ -93,27 +93,27 @@ def processes_on(gpu: Gpu) -> set[int] | None:
 
 def read_gpu(gpu: Gpu) -> GpuReading:
     handle = gpu.handle
-    milliwatts = _figure(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
-    reasons = _figure(lambda: _reasons(handle))
+    milliwatts = _value(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
+    reasons = _value(lambda: _reasons(handle))
     return GpuReading(
-        utilisation_percent=_figure(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
-        memory_used_bytes=_figure(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
+        utilisation_percent=_value(lambda: float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)),
+        memory_used_bytes=_value(lambda: int(pynvml.nvmlDeviceGetMemoryInfo(handle).used)),
         power_w=None if milliwatts is None else milliwatts / 1000,
-        sm_clock_mhz=_figure(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
-        memory_clock_mhz=_figure(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM))),
-        temperature_c=_figure(lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
+        sm_clock_mhz=_value(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM))),
+        memory_clock_mhz=_value(lambda: float(pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM))),
+        temperature_c=_value(lambda: float(pynvml.nvmlDeviceGetTemperature(handle, pynvml.NVML_TEMPERATURE_GPU))),
         throttle_reasons=None if reasons is None else reason_names(reasons),
     )
 
 
 def reason_names(bits: int) -> frozenset[str]:
-    """NVML's bit mask of reasons by name; a bit that is newer than this list by its number."""
+    """Return the names of a bit mask of reasons; a bit that is newer than our list appears as a number."""
     ours = {name for bit, name in _REASONS.items() if bits & bit}
     return frozenset(ours | {f"{1 << place:#x}" for place in range(64) if bits & (1 << place) & ~sum(_REASONS)})
 
 
-def together(readings: Collection[GpuReading]) -> dict[str, Any]:
-    """The fields of a TelemetrySample; a figure that one of the GPUs does not tell is unknown of all."""
+def combine(readings: Collection[GpuReading]) -> dict[str, Any]:
+    """Return the fields of a TelemetrySample; a value that one of the GPUs does not report is unknown for all."""
 
     def over(field: str, combine: Callable[[list[Any]], Any]) -> Any:
         values = [getattr(reading, field) for reading in readings]
@@ -135,31 +135,31 @@ def _gpu(index: int) -> Gpu:
     return Gpu(handle, index, str(pynvml.nvmlDeviceGetName(handle)), str(pynvml.nvmlDeviceGetUUID(handle)))
 
 
-def _first_known(handle: Any, *questions: Callable[[Any], Iterable[Any]]) -> Iterable[Any] | None:
-    """The answer to the first question that the driver knows; None where it knows none."""
-    answers = (_figure(functools.partial(question, handle)) for question in questions)
+def _first_known(handle: Any, *functions: Callable[[Any], Iterable[Any]]) -> Iterable[Any] | None:
+    """Return the first answer that is not None."""
+    answers = (_value(functools.partial(function, handle)) for function in functions)
     return next((answer for answer in answers if answer is not None), None)
 
 
 def _reasons(handle: Any) -> int:
-    """Drivers before 535 know the question only by its old name."""
+    """Drivers before 535 know the function only by its old name."""
     try:
         return int(pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle))
     except pynvml.NVMLError_FunctionNotFound:
         return int(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
 
 
-def _figure(ask: Callable[[], T]) -> T | None:
-    """None for what this GPU, its driver or our rights do not offer; anything else that goes wrong is said once."""
+def _value(read: Callable[[], T]) -> T | None:
+    """Return None for what this GPU, its driver or our rights do not offer; warn once about any other error."""
     try:
-        return ask()
+        return read()
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission):
         return None
     except pynvml.NVMLError as error:
-        _say_once(str(error))
+        _warn_once(str(error))
         return None
 
 
 @functools.cache
-def _say_once(error: str) -> None:
-    logger.warning("a figure of a GPU cannot be read: NVML says %s", error)
+def _warn_once(error: str) -> None:
+    logger.warning("a value of a GPU cannot be read: NVML reports %s", error)

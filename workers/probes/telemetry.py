@@ -1,4 +1,4 @@
-"""What is read once a second beside a measured window, in threads and with one small request."""
+"""The probes of a measured window, read once a second in threads and with one small request."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from workers.engine_runtime.launch import RunningEngine
 from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.engine_metrics import GaugeReading, Gauges
 from workers.probes.host import Host
-from workers.probes.nvml import read_gpu, together
+from workers.probes.nvml import combine, read_gpu
 
 _EVERY_S = 1.0
-#: The client's sample that a reading belongs to was taken within this time of it.
+#: A reading belongs to the client's sample that was taken within this time of it.
 _BELONGS_WITHIN_S = _EVERY_S / 2
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What the probes saw at `t_s` of the window: fields of a TelemetrySample."""
+    """The probes' values at `t_s` of the window: fields of a TelemetrySample."""
 
     t_s: float
     fields: dict[str, Any]
@@ -45,7 +45,7 @@ class Probes:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Enter just before the window begins. What the probes raise is a bug, and raised when it has ended."""
+        """Enter it just before the window begins. An exception of a probe is a bug, and raised at the end."""
         self._start_s, self._host = time.perf_counter(), Host()
         watcher = asyncio.create_task(self._watch())
         try:
@@ -68,10 +68,10 @@ class Probes:
             self._readings.append(replace(reading, fields=reading.fields | asdict(gauges)))
 
     def _read_machine(self, t_s: float) -> Reading:
-        """Host and GPUs; the engine's own figures are not asked for at the end, when it has nothing left to do."""
+        """Read host and GPUs; the engine's gauges are not read at the end, when it is idle."""
         with self._one_at_a_time:
             host = self._host.read()
-            used = together([read_gpu(gpu) for gpu in self.of_engine.gpus])
+            used = combine([read_gpu(gpu) for gpu in self.of_engine.gpus])
             used["gpu_other_processes"] = self._others.count()
         of_host = {"host_cpu_percent": host.cpu_percent, "host_memory_used_bytes": host.memory_used_bytes}
         return Reading(t_s, of_host | used | asdict(GaugeReading()))
@@ -81,16 +81,16 @@ class Probes:
 
 
 async def probes_of(engine: RunningEngine, session: aiohttp.ClientSession) -> Probes:
-    """Call once the engine has answered requests: its GPUs are looked for, which takes some milliseconds."""
+    """Create the probes of an engine that has answered requests; finding its GPUs takes some milliseconds."""
     command = engine.command
     found = await asyncio.to_thread(engine_gpus, engine.process)
     return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), found)
 
 
 def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) -> tuple[TelemetrySample, ...]:
-    """Each sample with the reading nearest to it in time; one without a reading near by says nothing of the machine.
+    """Return each sample with the reading nearest in time, or unchanged if there is none near enough.
 
-    `readings` are in the order of time.
+    `readings` must be sorted by time.
     """
     times_s = [reading.t_s for reading in readings]
 

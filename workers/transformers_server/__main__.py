@@ -3,7 +3,7 @@
     python workers/transformers_server --model DIR [--assistant-model DIR | --prompt-lookup]
         [--num-speculative-tokens K] [--host 127.0.0.1] [--port 8000] [--served-model-name NAME]
 
-That environment needs torch, transformers, aiohttp and pydantic (vLLM's has them all). The files here import one
+That environment needs torch, transformers, aiohttp and pydantic (vLLM's has them all). The modules here import one
 another by plain name, and nothing else of Drafthouse.
 """
 
@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def _serve(options: Options, listener: socket.socket) -> None:
-    from loading import load  # noqa: PLC0415 - seconds of imports, which a wrong option need not wait for
+    from loading import load  # noqa: PLC0415 - takes seconds, which a wrong option need not wait for
     from routes import application  # noqa: PLC0415 - likewise
 
     models = load(options)
@@ -39,13 +39,13 @@ def _serve(options: Options, listener: socket.socket) -> None:
         sock=listener,
         print=None,
         access_log=None,
-        handler_cancellation=True,  # a client that goes away ends its handler, and with it its generation
+        handler_cancellation=True,  # a disconnected client cancels its handler and so its generation
         shutdown_timeout=1.0,
     )
 
 
 def _reserve(options: Options) -> socket.socket:
-    """Takes the port before minutes of loading. Nobody can connect until the models are there."""
+    """Take the port before minutes of loading. Nobody can connect until the models are loaded."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

@@ -1,4 +1,4 @@
-"""What the server has counted since it started, under vLLM's names."""
+"""The server's counters since its start, under vLLM's names."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Counters:
             self._successes[finish_reason] += 1
 
     def failure(self, reason: str) -> None:
-        """`abort`: the client went away. `error`: generation broke."""
+        """`abort`: the client went away. `error`: generation failed."""
         with self._lock:
             self._failures[reason] += 1
 
     def text(self, running: int, waiting: int) -> str:
-        """In Prometheus' format. Without speculation its counters are absent, not zero."""
+        """Return them in Prometheus' format. Without speculation its counters are absent, not zero."""
         with self._lock:
             return "".join([*_gauges(running, waiting), *self._counters()])
 

@@ -1,4 +1,4 @@
-"""One generation by transformers' `generate`, told round by round."""
+"""One generation by transformers' `generate`, reported round by round."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Emit = Callable[[list[int]], None]
 
 
 class _Stopped(Exception):  # noqa: N818 - the wish of a client, no error
-    """Nobody waits for this generation any more."""
+    """The client of this generation is gone."""
 
 
 class Decoder:
-    """Not for several threads at once: transformers generates one request at a time here."""
+    """Not thread-safe: transformers generates one request at a time here."""
 
     def __init__(self, options: Options, models: Models, counters: Counters) -> None:
         self._options, self._models, self._counters = options, models, counters
-        self._rounds = Rounds(options.num_speculative_tokens)  # of the request at work
+        self._rounds = Rounds(options.num_speculative_tokens)  # of the current request
         if options.method != "none":
             watch_rounds(models.target, self._observe)
 
     def decode(self, params: GenerationParams, rounds: Rounds, emit: Emit, stop: threading.Event) -> None:
-        """Returns when the answer is whole or `stop` was seen, which is looked at in every round."""
+        """Return when the answer is complete or `stop` is set, which is checked in every round."""
         self._rounds = rounds
         streamer = _Streamer(params, self._counters, emit, stop)
         prompt = torch.tensor([params.prompt_ids], device=self._models.target.device)
@@ -53,7 +53,7 @@ class Decoder:
         self._counters.round(drafted, accepted)
 
     def _config(self, params: GenerationParams) -> Any:
-        """Everything that a default could change is spelt out; top_k would be 50."""
+        """Set everything that has a default explicitly; top_k would be 50."""
         eos_ids = list(self._models.eos_ids)
         sampling = (
             {"temperature": params.temperature, "top_p": params.top_p, "top_k": 0} if params.temperature > 0 else {}
@@ -68,14 +68,14 @@ class Decoder:
             min_new_tokens=params.min_tokens or None,
             do_sample=bool(sampling),
             eos_token_id=None if params.ignore_eos else eos_ids or None,
-            pad_token_id=eos_ids[0] if eos_ids else 0,  # one sequence is never padded; unset, it would be warned of
+            pad_token_id=eos_ids[0] if eos_ids else 0,  # one sequence is never padded; unset, there would be a warning
             **sampling,
             **lookup,
         )
 
 
 class _Streamer:
-    """What `generate` calls: first with the prompt, then with the new tokens of each round."""
+    """The callbacks of `generate`: first with the prompt, then with the new tokens of each round."""
 
     def __init__(self, params: GenerationParams, counters: Counters, emit: Emit, stop: threading.Event) -> None:
         self._params, self._counters, self._emit, self._stop = params, counters, emit, stop
@@ -87,7 +87,7 @@ class _Streamer:
         if not self._prompt_passed:
             self._prompt_passed = True
             return
-        if not self._begun:  # the prompt has been worked through only now
+        if not self._begun:  # only now has the prompt been processed
             self._begun = True
             self._counters.prompt(len(self._params.prompt_ids))
         tokens = value.flatten().tolist()
@@ -95,7 +95,7 @@ class _Streamer:
         self._emit(tokens)
 
     def end(self) -> None:
-        """`generate` returns right after this, and that is what we wait for."""
+        """`generate` returns right after this call, which is what we wait for."""
 
 
 def _seed(seed: int | None) -> None:

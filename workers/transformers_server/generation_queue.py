@@ -1,4 +1,4 @@
-"""One generation at a time, in the order of arrival, in a thread of its own."""
+"""Runs one generation at a time, in the order of arrival, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -18,26 +18,28 @@ class GenerationQueue:
 
     def __init__(self, decode: Decode) -> None:
         self._decode = decode
-        self._turn = asyncio.Lock()  # first come, first served; one who goes away leaves the queue
+        self._lock = asyncio.Lock()  # first come, first served; a cancelled request leaves the queue
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="generate")
         self.running = 0
         self.waiting = 0
 
     async def tokens(self, params: GenerationParams, rounds: Rounds) -> AsyncGenerator[list[int]]:
-        """The tokens of each round as they come. Raises what generation raised. Closing it stops the generation."""
-        await self._my_turn()
+        """Yield the tokens of each round as they come. Raises what generation raised. Closing it stops the
+        generation.
+        """
+        await self._acquire()
         self.running += 1
         try:
             async for tokens in self._generated(params, rounds):
                 yield tokens
         finally:
             self.running -= 1
-            self._turn.release()
+            self._lock.release()
 
-    async def _my_turn(self) -> None:
+    async def _acquire(self) -> None:
         self.waiting += 1
         try:
-            await self._turn.acquire()
+            await self._lock.acquire()
         finally:
             self.waiting -= 1
 
@@ -57,4 +59,4 @@ class GenerationQueue:
             await generation
         finally:
             stop.set()
-            await asyncio.wait([generation])  # the next turn begins on an idle machine
+            await asyncio.wait([generation])  # so that the next generation starts on an idle machine

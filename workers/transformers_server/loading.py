@@ -1,4 +1,4 @@
-"""Options -> models in memory, ready to generate."""
+"""Loads the models that the options name, ready to generate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LOG = logging.getLogger("transformers_server")
 
 @dataclass(frozen=True)
 class Models:
-    target: Any  # a PreTrainedModel; transformers' types know nothing of its generating half
+    target: Any  # a PreTrainedModel; transformers' types lack `generate`
     draft: Any | None
     tokenizer: PreTrainedTokenizerBase
     context_tokens: int  # prompt and answer together
@@ -27,7 +27,7 @@ class Models:
 
 
 def load(options: Options) -> Models:
-    """Raises StartError for models that cannot be loaded or do not belong together."""
+    """Load the models. Raises StartError if they cannot be loaded or do not belong together."""
     quiet: Any = disable_progress_bar
     quiet()
     device = _device(options.device)
@@ -50,13 +50,13 @@ def load(options: Options) -> Models:
 
 
 def effective_configuration(options: Options, models: Models) -> dict[str, str | int]:
-    """What is really in use, whatever the options left to be found out."""
+    """Return what is really in use, including what the options left open."""
     return {
         "transformers": transformers.__version__,
         "torch": torch.__version__,
         "device": str(models.target.device),
         "dtype": str(models.target.dtype).removeprefix("torch."),
-        "attention": str(models.target.config._attn_implementation),  # noqa: SLF001 - nothing public tells it
+        "attention": str(models.target.config._attn_implementation),  # noqa: SLF001 - there is no public attribute
         "threads": torch.get_num_threads(),
         "context_tokens": models.context_tokens,
         "method": options.method,
@@ -76,8 +76,10 @@ def _model(name: str, device: str, dtype: str) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     try:
         model, found = read(name, dtype=dtype, output_loading_info=True)
-        if found["missing_keys"]:  # transformers would fill these with random numbers and only warn
-            raise StartError(f"{name} lacks weights, among them {min(found['missing_keys'])}: it is not a whole model")
+        if found["missing_keys"]:  # transformers would only warn and fill them with random numbers
+            raise StartError(
+                f"{name} lacks weights, for example {min(found['missing_keys'])}: it is not a complete model"
+            )
         return model.to(device).eval()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         raise StartError(f"the model {name} cannot be loaded on {device}: {error}") from error
@@ -100,28 +102,28 @@ def _check_pair(target: Any, draft: Any) -> None:
 
 
 def _context_tokens(options: Options, *models: Any) -> int:
-    """The shortest of what the models were made for and what was asked for."""
+    """Return the smallest of the models' context lengths and the requested one."""
     own = [getattr(model.config.get_text_config(), "max_position_embeddings", None) for model in models if model]
     known = [tokens for tokens in (options.max_model_len, *own) if tokens]
     if not known:
-        raise StartError("the model does not say how long its context is: set --max-model-len TOKENS")
+        raise StartError("the model's config has no context length: set --max-model-len TOKENS")
     if options.max_model_len is not None and options.max_model_len > min(known):
         raise StartError(f"--max-model-len {options.max_model_len} is more than the models' context of {min(known)}")
     return min(known)
 
 
 def _eos_ids(target: Any, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
-    """The tokenizer's end token and those of the model's generation config, as vLLM takes them."""
+    """Return the tokenizer's end token and those of the model's generation config, as vLLM does."""
     configured = target.generation_config.eos_token_id
     ids = {*(configured if isinstance(configured, list) else [configured]), tokenizer.eos_token_id}
     return tuple(sorted(token for token in ids if token is not None))
 
 
 def _neutralise(models: Models, num_speculative_tokens: int) -> None:
-    """Generation configs that came with the models would fill in whatever a request leaves out.
+    """Replace the models' own generation configs, which would fill in what a request leaves out.
 
-    Transformers reads the number of tokens to draft from the draft model's config: constant, and never cut short by
-    a doubtful draft model, so that K means K.
+    Transformers reads the number of tokens to draft from the draft model's config: here constant, and never cut short
+    by a low confidence, so that K means K.
     """
     new: Any = GenerationConfig
     models.target.generation_config = new()

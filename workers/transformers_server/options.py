@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-#: Transformers' own default: the longest run of tokens that prompt lookup tries to find again.
+#: Transformers' own default: the longest n-gram that prompt lookup searches for.
 _NGRAM_TOKENS = 2
 
 
@@ -33,12 +33,12 @@ class Options:
 
 
 def parse(arguments: Sequence[str]) -> Options:
-    """The options, or an exit with a sentence on stderr."""
+    """Parse the command line, or exit with a message on stderr."""
     parser = _parser()
     given = parser.parse_args(arguments)
     speculates = given.assistant_model is not None or given.prompt_lookup
     if speculates and given.num_speculative_tokens is None:
-        parser.error("say how many tokens to draft in each round: --num-speculative-tokens K")
+        parser.error("set how many tokens to draft in each round: --num-speculative-tokens K")
     if not speculates and given.num_speculative_tokens is not None:
         parser.error("--num-speculative-tokens needs --assistant-model DIR or --prompt-lookup")
     given.num_speculative_tokens = given.num_speculative_tokens or 0
@@ -51,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", required=True, help="folder or hub name of the target")
     drafting = parser.add_mutually_exclusive_group()
     drafting.add_argument("--assistant-model", help="folder or hub name of the draft model")
-    drafting.add_argument("--prompt-lookup", action="store_true", help="draft by looking the last tokens up earlier")
+    drafting.add_argument(
+        "--prompt-lookup", action="store_true", help="draft by searching the text so far for its last tokens"
+    )
     parser.add_argument("--num-speculative-tokens", type=_positive, metavar="K", help="tokens drafted in each round")
     parser.add_argument("--max-matching-ngram-size", type=_positive, default=_NGRAM_TOKENS, metavar="N")
     parser.add_argument("--max-model-len", type=_positive, metavar="TOKENS", help="at most the models' own context")

@@ -1,4 +1,4 @@
-"""From GenerationParams to the bytes of its answer, streamed or whole."""
+"""Generates the response to a request, streamed or whole."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Replies:
             return await (_stream(request, params, answer, texts) if params.stream else _whole(answer, texts))
 
     def _decoded(self, ids: list[int]) -> str:
-        """Without end tokens and the like, and with every blank that the model wrote."""
+        """Decode without end tokens and other special ones, and with every blank that the model wrote."""
         return str(self._models.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     async def _texts(self, params: GenerationParams, answer: Answer, rounds: Rounds) -> AsyncGenerator[str]:
-        """The text of each round. Whatever breaks inside generation comes out as a Refusal with status 500.
+        """Yield the text of each round. Any failure of the generation becomes a Refusal with status 500.
 
-        Every request ends in exactly one counter: a success, an error, or aborted by its client.
+        Every request increments exactly one counter: success, error, or abort by its client.
         """
         text = Detokenizer(self._decoded, params.prompt_ids)
         try:
@@ -49,7 +49,7 @@ class Replies:
                     answer.take(tokens)
                     yield text.add(tokens, last=answer.finish_reason is not None)
             if answer.finish_reason is None:
-                raise RuntimeError("generate returned before the answer was at its end")  # noqa: TRY301 - seen below
+                raise RuntimeError("generate returned before the answer was complete")  # noqa: TRY301 - handled below
         except (asyncio.CancelledError, GeneratorExit):
             self._counters.failure("abort")
             raise
@@ -83,7 +83,9 @@ async def _stream(
 
 
 async def _events(params: GenerationParams, answer: Answer, texts: AsyncGenerator[str]) -> AsyncGenerator[Json]:
-    """A chunk for each round, an empty one with the finish reason, and the counts where they were asked for."""
+    """Yield a chunk for each round, an empty one with the finish reason, and the token counts if they were
+    requested.
+    """
     opening = answer.opening()
     async for text in texts:
         if opening is not None:

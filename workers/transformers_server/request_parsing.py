@@ -1,4 +1,4 @@
-"""The body of a request -> GenerationParams, or a Refusal that says what is wrong with it."""
+"""Parses the body of a request into GenerationParams, or raises a Refusal that says what is wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jinja2 import TemplateError
 from loading import Models
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-#: Fields of the API that this server does not implement, with the values at which they change nothing.
+#: Fields of the API that this server does not implement, with the values that have no effect.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "best_of": (1,),
     "echo": (False,),
@@ -30,7 +30,7 @@ _DEFAULT_COMPLETION_TOKENS = 16  # OpenAI's
 
 @dataclass(frozen=True)
 class GenerationParams:
-    """One request, checked. What it left out has OpenAI's default."""
+    """One validated request. Missing fields have OpenAI's defaults."""
 
     prompt_ids: tuple[int, ...]
     max_tokens: int
@@ -40,7 +40,7 @@ class GenerationParams:
     seed: int | None
     ignore_eos: bool
     stream: bool
-    include_usage: bool  # a last chunk with the counts
+    include_usage: bool  # send a last chunk with the token counts
     usage_in_chunks: bool
 
 
@@ -98,7 +98,7 @@ def read_completion(data: Any, models: Models, served: str) -> GenerationParams:
 
 
 def read_chat(data: Any, models: Models, served: str) -> GenerationParams:
-    """Without a limit the answer may fill the rest of the context, as in vLLM."""
+    """Parse a chat request. Without a limit the answer may fill the rest of the context, as in vLLM."""
     body = _validated(_Chat, data, served)
     if models.tokenizer.chat_template is None:
         raise Refusal(400, f"the tokenizer of {served!r} has no chat template: use /v1/completions")
@@ -107,7 +107,7 @@ def read_chat(data: Any, models: Models, served: str) -> GenerationParams:
         text = models.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     except TemplateError as error:
         raise Refusal(400, f"the model's chat template does not take these messages: {error}") from error
-    ids = models.tokenizer.encode(str(text), add_special_tokens=False)  # the template writes them itself
+    ids = models.tokenizer.encode(str(text), add_special_tokens=False)  # the template contains them
     rest = max(models.context_tokens - len(ids), 1)
     return _params(body, ids, body.max_completion_tokens or body.max_tokens or rest, models)
 
@@ -129,8 +129,8 @@ def _validated(kind: type[_Kind], data: Any, served: str) -> _Kind:
 
 def _sentence(error: ValidationError) -> str:
     first = error.errors(include_url=False)[0]
-    if first["loc"][0] == "prompt":  # of the two things it may be, pydantic would tell of the first only
-        return "prompt: it must be one text or one list of token ids"
+    if first["loc"][0] == "prompt":  # pydantic would report only one of the two types
+        return "prompt: must be one text or one list of token ids"
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 

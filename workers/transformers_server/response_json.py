@@ -1,4 +1,4 @@
-"""The JSON of answers: whole ones and the chunks of a stream, for both endpoints."""
+"""The JSON of responses, whole ones and the chunks of a stream, for both endpoints."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Shape:
-    """How an endpoint names things."""
+    """The field names of an endpoint."""
 
     id_prefix: str
     whole_object: str
@@ -57,7 +57,7 @@ class Answer:
         self.finish_reason: str | None = None
 
     def take(self, tokens: list[int]) -> None:
-        """Count a round; `finish_reason` is set with the last one."""
+        """Count the tokens of a round; the last round sets `finish_reason`."""
         self._completion_tokens += len(tokens)
         if tokens[-1] in self._eos_ids:
             self.finish_reason = "stop"
@@ -90,7 +90,7 @@ class Answer:
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def _totals(self) -> Json:
-        """Where a server speculates, what came of it for this request."""
+        """Return the usage and, if the server speculates, the speculation of this request."""
         speculates = self._rounds.num_speculative_tokens > 0
         metrics = {"metrics": {"speculative_decoding": self._rounds.summary()}} if speculates else {}
         return {"usage": self._usage(), **metrics}

@@ -1,4 +1,4 @@
-"""Verification rounds: what was drafted and what the target kept, exactly as transformers saw it."""
+"""Verification rounds: what was drafted and what the target accepted, as transformers reports it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-#: Told the number of drafted and of accepted tokens after each round that had a draft.
+#: Called with the numbers of drafted and accepted tokens after each round that had a draft.
 Observe = Callable[[int, int], None]
 
 
 class Rounds:
-    """The rounds of one request. `accepted` leaves out the token that the target adds in every round."""
+    """The rounds of one request. `accepted` excludes the token that the target adds in every round."""
 
     def __init__(self, num_speculative_tokens: int) -> None:
         self.num_speculative_tokens = num_speculative_tokens
@@ -24,7 +24,7 @@ class Rounds:
         self.histogram[accepted] += 1
 
     def summary(self) -> dict[str, Any]:
-        """`metrics.speculative_decoding` as vLLM sends it under `--per-request-spec-decode-metrics summary`."""
+        """Return `metrics.speculative_decoding` as vLLM sends it under `--per-request-spec-decode-metrics summary`."""
         steps = sum(self.histogram)
         accepted = sum(place * rounds for place, rounds in enumerate(self.histogram))
         return {
@@ -39,9 +39,10 @@ class Rounds:
 
 
 def watch_rounds(model: Any, observe: Observe) -> None:
-    """From now on `observe` hears of each round with a draft in the model's assisted generation.
+    """Call `observe` after each round with a draft in the model's assisted generation.
 
-    Transformers has no public place to listen. Without this one (another version) it raises AttributeError at start.
+    Transformers has no public hook for this. If the private one is missing (in another version) this raises
+    AttributeError at start.
     """
     build = model._get_candidate_generator  # noqa: SLF001 - see above
 
@@ -54,9 +55,10 @@ def watch_rounds(model: Any, observe: Observe) -> None:
 
 
 def _watch(generator: Any, observe: Observe) -> None:
-    """Draft lengths come from `get_candidates`, matches from `update_candidate_strategy`: once each in every round.
+    """`get_candidates` gives the length of a draft, `update_candidate_strategy` its matches: each is called once a
+    round.
 
-    Methods are replaced on the object, because transformers asks what class it is of.
+    Methods are replaced on the object, because transformers checks its class.
     """
     get, update = generator.get_candidates, generator.update_candidate_strategy
     drafted = 0

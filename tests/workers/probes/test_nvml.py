@@ -21,7 +21,7 @@ from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.probes import engine_gpus as choosing
 from workers.probes import nvml
 from workers.probes.engine_gpus import NO_GPUS, OtherProcesses, engine_gpus, visible
-from workers.probes.nvml import GpuReading, driver_version, gpus, read_gpu, reason_names, together
+from workers.probes.nvml import GpuReading, combine, driver_version, gpus, read_gpu, reason_names
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
 Install = Callable[[StandInNvml], StandInNvml]
@@ -57,7 +57,7 @@ def test_a_host_without_nvml_has_no_gpus_and_that_is_no_error() -> None:
 
 
 def test_figures_of_no_gpu_are_unknown_and_not_zero() -> None:
-    assert set(together([]).values()) == {None}
+    assert set(combine([]).values()) == {None}
 
 
 def test_a_gpu_tells_its_figures_in_our_units(library: Install) -> None:
@@ -89,7 +89,7 @@ def test_an_older_driver_is_asked_by_the_older_name(library: Install) -> None:
 
 def test_several_gpus_are_one_row_and_what_one_does_not_tell_is_unknown(library: Install) -> None:
     library(StandInNvml())
-    assert together([read_gpu(gpu) for gpu in gpus()]) == {
+    assert combine([read_gpu(gpu) for gpu in gpus()]) == {
         "gpu_utilisation_percent": 80.0,
         "gpu_memory_used_bytes": 240 << 30,
         "gpu_power_w": None,
@@ -177,7 +177,7 @@ def test_any_other_trouble_with_a_gpu_is_said_once(caplog: pytest.LogCaptureFixt
     def lost() -> float:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_GPU_IS_LOST)
 
-    assert (nvml._figure(lost), nvml._figure(lost)) == (None, None)
+    assert (nvml._value(lost), nvml._value(lost)) == (None, None)
     assert [record.getMessage() for record in caplog.records] == [
         "a figure of a GPU cannot be read: NVML says GPU is lost"
     ]
