@@ -9,8 +9,6 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 
 from jobs.broker import wake
-from jobs.order import check_hardware
-from jobs.submission import check_study
 from jobs.table import FINISHED, Event, Job, add_event, find, get_job, job_from_row
 from lab.errors import UserError
 from lab.study import Study
@@ -27,6 +25,9 @@ def submit(settings: Settings, study: Study, priority: int = 0) -> str:
     Raises StudyError for an engine, a model or hardware that is not available. An unreachable broker is not an error:
     workers also poll for queued jobs.
     """
+    from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
+    from jobs.submission import check_study  # noqa: PLC0415 - likewise
+
     study = check_study(settings, study)
     engine = app_engine(settings.app_database_url)
     try:

@@ -15,6 +15,8 @@ from pathlib import Path
 from lab.errors import UserError
 from warehouse.settings import Settings
 
+#: The exact command that errors about a missing or older database name.
+MIGRATE_COMMAND = "drafthouse migrate"
 _LOCK_FILE = "migrate.lock"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cli.home import ready_settings
 from warehouse.ingest.rebuild import rebuild as rebuild_warehouse
 from warehouse.migrate import migrate as migrate_home
 from warehouse.settings import load_settings
@@ -16,6 +17,6 @@ def migrate() -> None:
 
 def rebuild() -> None:
     """Rebuild the warehouse from the bundles alone."""
-    settings = load_settings()
+    settings = ready_settings()
     rebuild_warehouse(settings)
     print(f"rebuilt {settings.warehouse_file} from the bundles in {settings.bundles}")

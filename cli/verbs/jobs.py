@@ -1,4 +1,4 @@
-"""The verbs of the queue: list jobs, and cancel, retry, reorder or look into one."""
+"""`drafthouse jobs`, `cancel` and `retry`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from cli.arguments import AsJson, JobId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.progress import runs_ended, time_left, what_runs
-from jobs import order, queue
-from jobs.engine_logs import log_tail
+from jobs import queue
 from jobs.table import Job
 from warehouse.app_db.engine import app_engine
 
@@ -43,22 +42,6 @@ def retry(
     """Queue an ended job again; only its missing and failed runs are measured."""
     queue.retry(app_engine(ready_settings().app_database_url), job_id, everything=everything)
     print(f"{job_id} is queued again")
-
-
-def priority(
-    job_id: JobId, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
-) -> None:
-    """Change a queued job's priority; of equals the oldest job runs first.
-
-    For a negative value write `drafthouse priority JOB_ID -- -5`.
-    """
-    order.reprioritise(app_engine(ready_settings().app_database_url), job_id, value)
-    print(f"{job_id} has priority {value}")
-
-
-def logs(job_id: JobId, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
-    """Show the end of the engine's log of a job."""
-    print(log_tail(ready_settings(), job_id, lines))
 
 
 def _show(found: Sequence[Job]) -> None:

@@ -58,8 +58,8 @@ def test_help_imports_no_verb_and_nothing_heavy(studied: Home) -> None:
     ("arguments", "needed"),
     [
         (("jobs",), {"pydantic", "sqlalchemy"}),
-        (("sql", "select 1"), {"pydantic", "pyarrow"}),
-        (("checks",), {"numpy", "pydantic"}),
+        (("sql", "select 1"), {"numpy", "pyarrow", "pydantic"}),
+        (("presets",), {"duckdb", "pydantic", "sqlalchemy"}),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from lab.errors import UserError
+from warehouse.migrate import MIGRATE_COMMAND
 from warehouse.queries.point_in_time import attaching
 from warehouse.schema import revisions
 
@@ -20,7 +21,7 @@ def open_warehouse(file: Path) -> duckdb.DuckDBPyConnection:
     publish for as long as anything in the process still has that one open.
     """
     if not file.exists():
-        raise UserError(f"there is no warehouse in {file.parent.absolute()} yet: run `{revisions.MIGRATE_COMMAND}`")
+        raise UserError(f"there is no warehouse in {file.parent.absolute()} yet: run `{MIGRATE_COMMAND}`")
     connection = duckdb.connect(":memory:")
     try:
         connection.execute("SET TimeZone = 'UTC'")

@@ -14,8 +14,6 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from lab.errors import UserError
-from warehouse.schema.tables import WAREHOUSE
-from warehouse.schema.views import VIEWS
 
 _SEEN: ContextVar[datetime | None] = ContextVar("warehouse_as_of", default=None)
 #: Under which name the file is attached when what is asked are views on it.
@@ -63,19 +61,21 @@ def attaching(file: str) -> list[str]:
 
 def _views(moment: datetime) -> list[str]:
     """The table of runs first: the others ask it."""
+    from warehouse.schema.tables import WAREHOUSE  # noqa: PLC0415 - SQLAlchemy, which the warehouse of now does without
+    from warehouse.schema.views import VIEWS  # noqa: PLC0415 - likewise
+
+    def is_of_runs(table: str) -> bool:
+        return "run_id" in WAREHOUSE.tables[table].columns and not table.startswith(_AT_ALL_TIMES)
+
     tables = [name for name in WAREHOUSE.tables if name != "runs"]
     ended = f"epoch(started_at) + coalesce(window_s, 0) <= {moment.timestamp()!r}"
     return [
         _view("runs", f"WHERE {ended}"),
         _view("alembic_version", ""),
-        *(_view(name, "WHERE run_id IN (SELECT run_id FROM runs)" if _is_of_runs(name) else "") for name in tables),
+        *(_view(name, "WHERE run_id IN (SELECT run_id FROM runs)" if is_of_runs(name) else "") for name in tables),
         *(view.sql for view in VIEWS),
     ]
 
 
 def _view(table: str, condition: str) -> str:
     return f'CREATE VIEW "{table}" AS SELECT * FROM {_FILE}.main."{table}" {condition}'  # noqa: S608 - names of ours
-
-
-def _is_of_runs(table: str) -> bool:
-    return "run_id" in WAREHOUSE.tables[table].columns and not table.startswith(_AT_ALL_TIMES)

@@ -14,15 +14,16 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-import pandas as pd
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Literal
 
 from lab.errors import QueryError, UserError
+from warehouse.migrate import MIGRATE_COMMAND
 from warehouse.queries.point_in_time import attaching
-from warehouse.schema import revisions
 from warehouse.settings import Settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 #: Given back at most, unless the caller asks for more.
 MAX_ROWS = 10_000
@@ -59,6 +60,8 @@ class SqlResult:
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
     """For charts and downloads. Raises QueryError as `SqlResult.rows` does."""
+    import pandas as pd  # noqa: PLC0415 - `drafthouse sql` does without
+
     return pd.DataFrame({name: _said(name, table.column(name), "to_pandas") for name in table.column_names})
 
 
@@ -70,7 +73,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():
-        raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{revisions.MIGRATE_COMMAND}`")
+        raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{MIGRATE_COMMAND}`")
     request = {
         "parent": os.getpid(),
         "attaching": attaching(str(settings.warehouse_file.absolute())),
@@ -108,6 +111,8 @@ def _asked(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[byte
         start_new_session=True,  # a group of its own, which is killed whole
     ) as child:
         try:
+            import pyarrow as pa  # noqa: F401, PLC0415 - while the child imports it too, on another core
+
             said, trouble = child.communicate(request, timeout_s)
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
@@ -130,6 +135,8 @@ def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> Sql
             f"the statement broke off the process that answered it ({_ending(done.returncode)}): it needs more than "
             f"{settings.sql_memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Ask for less"
         )
+    import pyarrow as pa  # noqa: PLC0415 - see _asked
+
     with pa.ipc.open_stream(done.stdout) as stream:
         table = stream.read_all()
     return SqlResult(table, _left_out(table))
@@ -147,6 +154,8 @@ def _left_out(table: pa.Table) -> str:
 
 
 def _said(name: str, column: pa.ChunkedArray[Any], how: Literal["to_pylist", "to_pandas"]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see _asked
+
     try:
         return getattr(column, how)()
     except (OverflowError, ValueError, pa.ArrowNotImplementedError) as error:

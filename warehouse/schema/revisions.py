@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from lab.errors import RevisionError
+from warehouse.migrate import MIGRATE_COMMAND
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -19,8 +20,6 @@ REVISIONS = {
     "app": tuple(f"app_{number:04}" for number in range(1, 6)),
     "warehouse": tuple(f"warehouse_{number:04}" for number in range(1, 10)),
 }
-#: The exact command that `refuse_other_revision` tells the user to run.
-MIGRATE_COMMAND = "drafthouse migrate"
 
 
 def alembic_config(name: str, connection: sa.Connection | None = None, metadata: sa.MetaData | None = None) -> Config:
