@@ -96,3 +96,47 @@ def _holds(means: np.ndarray, halves: np.ndarray, crossing: float) -> bool:
         [Point(level, Interval(*np.exp([mean, mean - half, mean + half]))) for level, mean, half in measured]
     )
     return any((one.low or 0) <= crossing <= (one.high or math.inf) for one in found.crossings)
+
+
+def test_points_may_come_in_any_order_and_the_measured_range_is_told() -> None:
+    found = break_even(points(1.5, 1.2, 1 / 1.2, 0.7)[::-1])
+    assert found == break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
+    assert found.measured == (1.0, 64.0)
+    assert break_even([]).measured is None
+
+
+@pytest.mark.parametrize(
+    ("gain", "sure"),
+    [
+        (Interval(1.2, 1.01, 1.4), True),
+        (Interval(1.2, 1.0, 1.4), False),
+        (Interval(1.2, 0.99, 1.4), False),
+        (Interval(1.2, None, None), False),
+        (Interval(0.8, 0.7, 0.99), True),
+        (Interval(0.8, 0.7, 1.0), False),
+        (Interval(0.8, 0.7, 1.01), False),
+    ],
+)
+def test_a_point_is_sure_where_its_interval_lies_on_its_side_of_1(gain: Interval, sure: bool) -> None:  # noqa: FBT001
+    assert break_even([Point(4.0, gain)]).sure is sure
+
+
+def test_a_gain_of_exactly_1_does_not_pay() -> None:
+    found = break_even([Point(1.0, Interval(1.2, 1.1, 1.3)), Point(4.0, Interval(1.0, 0.9, 1.1))])
+    assert found.answer == "crosses"
+    assert found.crossings[0].concurrency == pytest.approx(4.0)
+    assert found.crossings[0].low == pytest.approx(4 ** (math.log(1.1) / (math.log(1.1) - math.log(0.9))))
+    assert found.crossings[0].high is None
+
+
+def test_one_point_without_an_interval_leaves_every_crossing_without_one() -> None:
+    measured = [*points(1.5, 1.2, 1 / 1.2), Point(64.0, Interval(0.7, None, None))]
+    crossing = break_even(measured).crossings[0]
+    assert (crossing.low, crossing.high) == (None, None)
+    assert crossing.concurrency == pytest.approx(8.0)
+
+
+def test_numbers_without_a_logarithm_are_refused() -> None:
+    for concurrency, gain in ((0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (1.0, -1.0)):
+        with pytest.raises(ValueError, match="above 0"):
+            break_even([Point(concurrency, Interval(gain, None, None))])
