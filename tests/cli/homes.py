@@ -37,7 +37,7 @@ class Home:
     @property
     def environment(self) -> dict[str, str]:
         ours = {"DRAFTHOUSE_HOME": str(self.folder), "DRAFTHOUSE_WEB_PORT": str(self.port)}
-        return {**os.environ, **ours, "PYTHONUNBUFFERED": "1"}
+        return {**os.environ, **ours, "HOME_OF_TEST": str(self.folder), "PYTHONUNBUFFERED": "1"}
 
     def ask(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """One `drafthouse` command as `run` runs it, but within this process: its imports take seconds."""

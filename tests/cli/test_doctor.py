@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from services.doctor import Finding, examine
-from tests.cli.homes import REPOSITORY
-from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 
@@ -37,17 +33,3 @@ def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
     mine = findings(Settings(home=tmp_path, engines_file=engines))["engine mine"]
     assert not mine.ok
     assert "/nowhere/python" in mine.found
-
-
-@pytest.mark.engine
-def test_an_installed_engine_says_its_version_and_its_ways_to_speculate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(REPOSITORY)
-    settings = Settings(home=tmp_path, engines_dir=Settings().engines_dir.absolute())
-    migrate(settings)
-    found = findings(settings)
-    assert found["engine vllm"].ok, found["engine vllm"]
-    assert "eagle3" in found["engine vllm"].found
-    assert found["engine transformers"].ok
-    assert found["app database"].ok

@@ -1,14 +1,30 @@
-"""One Drafthouse for the end-to-end tests: real services, real vLLM, reference models, a real browser."""
+"""Real engines, started as seldom as the tests allow: a vLLM takes half a minute of processor time to be ready.
+
+`home` is a whole Drafthouse, whose one study test_the_loop submits. `real_home` is measured in by the test's own
+process: one study on vLLM (`datasets_study`) and one on transformers (`assisted_study`).
+"""
 
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from benchmarks.presets import measure
+from jobs.engines.capabilities import Capabilities, capabilities
+from jobs.presets import preset
+from lab.study import Workload
 from tests.cli.homes import Home, new_home, up
+from tests.jobs.datasets.rows import write_rows
+from tests.workers import homes
+from tests.workers.engine_runtime.stand_ins import worked
+from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 from warehouse.settings import Settings
 
 CHROMIUM_FLAGS = (
@@ -22,6 +38,110 @@ CHROMIUM_FLAGS = (
 PATIENCE_MS = 100_000
 expect.set_options(timeout=PATIENCE_MS)
 
+#: As of another version, over the environment of this one.
+SECOND_TABLE = """
+[vllm-again]
+kind = "vllm"
+command = ["{engines}/vllm/bin/vllm", "serve"]
+[vllm-again.cpu_environment]
+VLLM_CPU_KVCACHE_SPACE = "1"
+"""
+PROMPTS = 4
+OWN = {"own_output_lengths": True, "output_tokens": 24}
+WORKLOADS: list[dict[str, Any]] = [
+    {"dataset": "reference", "output_tokens": 8},
+    {"dataset": "random", "input_tokens": 100, "output_tokens": 8},
+    {"dataset": "prefix_repetition", "prefix_tokens": 64, "num_prefixes": 2, "input_tokens": 16, "output_tokens": 8},
+    {"dataset": "story", "output_tokens": 8},
+    {"dataset": "summarisation_sample", "output_tokens": 8},
+    {"dataset": "sharegpt_sample", **OWN},
+    {"dataset": "spec_bench_sample", "category": "qa", "output_tokens": 8},
+    {"dataset": "burstgpt_sample", **OWN},
+    {"dataset": "swe_bench_sample", **OWN},
+    {"dataset": "mlperf_summarisation_sample", **OWN},
+]
+#: An arm with a YAML file, flags and an environment of its own.
+FILE_ARM: dict[str, Any] = {
+    "name": "file",
+    "engine": "vllm-again",
+    "baseline": True,
+    "config": {
+        "max-model-len": 1024,
+        "enforce-eager": True,
+        "no-enable-prefix-caching": True,
+        "dtype": "float32",
+        "seed": 7,
+    },
+    "flags": {"max_num_seqs": 5},
+    "environment": {"OMP_NUM_THREADS": "1"},
+    "speculation": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3},
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A home in which an engine was asked for what it has, and how long that took."""
+
+    home: homes.Home
+    answer: Capabilities
+    took_s: float
+
+    @property
+    def saved(self) -> Path:
+        """The engine's answers: copied into another home, they spare it the ten seconds of asking."""
+        return self.home.settings.home / "engines" / "capabilities"
+
+
+@pytest.fixture(scope="package")
+def asked(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Asked]:
+    """With this checkout's engines and a second table, and the reference models prepared."""
+    folder = tmp_path_factory.mktemp("real")
+    engines = folder / "both.toml"
+    engines.write_text((homes.REPOSITORY / "engines.toml").read_text() + SECOND_TABLE)
+    ours = {"engines_file": engines, "engines_dir": Settings().engines_dir.absolute()}
+    with homes.new_home(folder, migrated, **ours) as it:
+        homes.link_reference_models(it)
+        began_s = time.monotonic()
+        answer = capabilities(it.settings, "vllm")
+        yield Asked(it, answer, time.monotonic() - began_s)
+
+
+@pytest.fixture(scope="package")
+def real_home(asked: Asked) -> homes.Home:
+    return asked.home
+
+
+@pytest.fixture(scope="package")
+def datasets_study(real_home: homes.Home) -> list[Bundle]:
+    """Every kind of dataset on one vLLM, which was started from a YAML file."""
+    rows = [{"prompt": f"def f{n}(", "output_tokens": n + 3} for n in range(PROMPTS)]
+    own = write_rows(real_home.folder / "own.jsonl", rows)
+    job = worked(
+        real_home,
+        target="reference",
+        arms=[FILE_ARM],
+        workloads=[*WORKLOADS, {"dataset": own, **OWN}],
+        loads=[{"max_concurrency": PROMPTS, "num_prompts": PROMPTS}],
+    )
+    assert (job.state, job.error) == ("done", None)
+    return bundles_of(real_home, job.job_id)
+
+
+@pytest.fixture(scope="package")
+def assisted_study(real_home: homes.Home) -> list[Bundle]:
+    """A preset scaled down, as `python -m benchmarks presets` runs them all, and one longer workload beside its own."""
+    study = preset("assisted-generation", reference=True)
+    longer = Workload(category="code", output_tokens=24)
+    seconds = measure(real_home.settings, study.model_copy(update={"workloads": (*study.workloads, longer)}))
+    print(f"{study.name}: {seconds:.1f} s")
+    every = map(read_bundle, find_bundles(real_home.settings.bundles))
+    return [bundle for bundle in every if bundle.run.study_name == study.name]
+
+
+def bundles_of(home: homes.Home, job_id: str) -> list[Bundle]:
+    every = map(read_bundle, find_bundles(home.settings.bundles))
+    return [bundle for bundle in every if bundle.run.job_id == job_id]
+
 
 def chromium() -> str:
     """The browser that `make test` has installed."""
@@ -31,10 +151,10 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="package")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
-    """Everything up, with the reference models in place."""
+def home(tmp_path_factory: pytest.TempPathFactory, asked: Asked) -> Iterator[Home]:
+    """Everything up, with the reference models in place and the engines' answers known."""
     it = new_home(tmp_path_factory.mktemp("e2e"))
-    it.folder.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(asked.saved, it.folder / "engines" / "capabilities")
     (it.folder / "models").symlink_to(Settings().models_dir.absolute())
     with up(it):
         yield it

@@ -1,4 +1,7 @@
-"""The whole way, as a user goes it: a study from the browser, a real vLLM, the page, and SQL by anybody's DuckDB."""
+"""The whole way, as a user goes it: a study from the browser, a real vLLM, the page, and SQL by anybody's DuckDB.
+
+The worker is killed once in the middle of the study, and everything is as if it had not been.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,20 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import psutil
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.homes import Home
+from tests.workers.engine_runtime.stand_ins import grown
+from tests.workers.homes import engine_processes, until
+from warehouse.bundles.run_bundle import RUN_FILE, Bundle, find_bundles, read_bundle
 
 pytestmark = [pytest.mark.engine, pytest.mark.browser, pytest.mark.timeout(1800)]
 
@@ -31,7 +39,6 @@ max-model-len = 1024
 max-num-seqs = 16
 enforce-eager = true
 dtype = "float32"
-enable-prefix-caching = false
 
 [[arms]]
 name = "no draft"
@@ -128,9 +135,21 @@ def wait_until_ended(home: Home, job_id: str) -> dict[str, Any]:
         time.sleep(2)
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The one study, what a reader of the warehouse saw of it, and what the worker left that was killed."""
+
+    job_id: str
+    job: dict[str, Any]  # as `drafthouse jobs --json` gives it
+    reader: Reader
+    before_kill: dict[str, int]  # each run's bundle that was there, and when it was written
+    engine_before_kill: set[str]  # the first words of its processes
+    engine_outlived_s: float  # how long vLLM ran on after its worker's death
+
+
 @pytest.fixture(scope="module")
-def measured(home: Home, browser: Any) -> tuple[str, Reader]:
-    """One study, submitted in the browser and run to its end while somebody reads the warehouse."""
+def measured(home: Home, browser: Browser) -> Measured:
+    """Submitted in the browser and run to its end while somebody reads the warehouse, the worker killed once."""
     page = browser.new_page()
     with reading(home.folder / "warehouse.duckdb") as reader:
         job_id = submit_in_browser(page, home)
@@ -138,12 +157,40 @@ def measured(home: Home, browser: Any) -> tuple[str, Reader]:
         expect(
             page.get_by_text(re.compile(r"starting engine|warming up|measuring", re.IGNORECASE)).first
         ).to_be_visible(timeout=200_000)
+        page.close()
+        until(lambda: written(home, job_id), "a run", within_s=600)
+        engine = {process.cmdline()[0] for process in engine_processes(home.folder)}
+        kill_worker(home)
+        before = written(home, job_id)
+        outlived_s = until(lambda: not engine_processes(home.folder), "vLLM is gone with its worker", within_s=120)
         job = wait_until_ended(home, job_id)
-        reader.wait_for({folder.name for folder in (home.folder / "bundles" / job_id).iterdir()})
-    page.close()
+        reader.wait_for(set(written(home, job_id)))
     assert job["state"] == "done", job
     assert job["progress"]["runs_failed"] == 0, home.run("logs", job_id).stdout[-3000:]
-    return job_id, reader
+    return Measured(job_id, job, reader, before, engine, outlived_s)
+
+
+def written(home: Home, job_id: str) -> dict[str, int]:
+    """The bundles of a job: each run's id, and when its record was written, in nanoseconds."""
+    found = find_bundles(home.folder / "bundles")
+    return {folder.name: (folder / RUN_FILE).stat().st_mtime_ns for folder in found if folder.parent.name == job_id}
+
+
+def kill_worker(home: Home) -> None:
+    """kill -9; `drafthouse up` starts another one."""
+    (worker,) = (
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if "workers.celery_app" in (process.info["cmdline"] or [])
+        and process.environ().get("DRAFTHOUSE_HOME") == str(home.folder)
+    )
+    worker.kill()
+
+
+def bundles(home: Home, measured: Measured) -> list[Bundle]:
+    return [
+        read_bundle(home.folder / "bundles" / measured.job_id / run_id) for run_id in written(home, measured.job_id)
+    ]
 
 
 def rows(home: Home, query: str) -> list[tuple[Any, ...]]:
@@ -151,39 +198,68 @@ def rows(home: Home, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-def test_the_warehouse_could_be_read_all_the_while(measured: tuple[str, Reader]) -> None:
-    _, reader = measured
-    assert reader.opened > 20
-    assert not reader.errors
+def test_the_warehouse_could_be_read_all_the_while(measured: Measured) -> None:
+    assert measured.reader.opened > 20
+    assert not measured.reader.errors
 
 
-def test_every_run_was_there_while_its_study_went_on(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, reader = measured
-    folders = list((home.folder / "bundles" / job_id).iterdir())
-    assert len(folders) == RUNS
-    late = {folder.name: reader.seen_at_s[folder.name] - folder.stat().st_ctime for folder in folders}
+def test_every_run_but_the_last_was_there_while_its_study_went_on(home: Home, measured: Measured) -> None:
+    """The last one is written as the study ends."""
+    ended_s = datetime.fromisoformat(measured.job["finished_at"]).timestamp()
+    when = sorted(written(home, measured.job_id).items(), key=lambda item: item[1])
+    assert len(when) == RUNS
+    late = {run_id: measured.reader.seen_at_s[run_id] - at_ns / 1e9 for run_id, at_ns in when}
     print(f"seconds from the end of each run to its figures: {late}")
-    assert all(seconds >= 0 for seconds in late.values()), late
+    assert all(measured.reader.seen_at_s[run_id] < ended_s for run_id, _ in when[:-1]), late
 
 
-def test_speculation_really_happened_and_only_where_it_was_asked_for(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_vllm_is_gone_with_its_killed_worker(measured: Measured) -> None:
+    print(f"kill -9 of the worker to the end of vLLM: {measured.engine_outlived_s:.1f} s")
+    assert "VLLM::EngineCore" in measured.engine_before_kill
+
+
+def test_what_the_killed_worker_had_measured_stays_and_nothing_is_measured_twice(
+    home: Home, measured: Measured
+) -> None:
+    assert len(measured.before_kill) == 1
+    assert measured.before_kill.items() <= written(home, measured.job_id).items()
+    assert len({bundle.run.cell_key for bundle in bundles(home, measured)}) == RUNS
+
+
+def test_every_bundle_has_what_the_engine_told(home: Home, measured: Measured) -> None:
+    for bundle in bundles(home, measured):
+        run, circumstances = bundle.run, bundle.run.circumstances
+        print(f"{run.arm.name} {run.load.name}: {run.duration_s} s, idle {run.idle_before_s}, {circumstances.start_s}")
+        assert [request.completion_tokens for request in bundle.requests] == [24] * run.load.num_prompts
+        assert [len(request.output_token_ids or ()) for request in bundle.requests] == [24] * run.load.num_prompts
+        assert grown(run, "generation_tokens") == 24 * run.load.num_prompts
+        assert (circumstances.engine_version or "").startswith("0.32.0")
+        assert circumstances.effective_config["enforce_eager"] == "True"
+        assert circumstances.target_digest is not None
+        drafted = run.arm.name != "no draft"
+        assert all((request.spec_drafts is not None) == drafted for request in bundle.requests)
+        assert ((grown(run, "num_drafts") or 0) > 0) == drafted
+        assert not grown(run, "prefix_cache_hits")  # the cell before sent the same prompts, but the cache was reset
+
+
+def test_speculation_really_happened_and_only_where_it_was_asked_for(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     found = rows(home, f"select method, acceptance_length, num_drafts from results where job_id = '{job_id}'")
     assert len(found) == RUNS
     assert all(length > 1 and drafts > 0 for method, length, drafts in found if method == "draft_model")
     assert all(length is None and not drafts for method, length, drafts in found if method == "none")
 
 
-def test_the_client_counts_the_tokens_that_the_server_counts(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_the_client_counts_the_tokens_that_the_server_counts(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     counted = rows(
         home, f"select completion_tokens, server_generation_tokens from results where job_id = '{job_id}' order by 1"
     )
     assert counted == [(72, 72), (72, 72), (192, 192), (192, 192)]
 
 
-def test_greedy_outputs_with_and_without_draft_agree_for_most_prompts(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_greedy_outputs_with_and_without_draft_agree_for_most_prompts(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     ((same, pairs),) = rows(
         home,
         f"""select count(*) filter (a.output_text = b.output_text), count(*) from requests a join requests b
@@ -194,24 +270,21 @@ def test_greedy_outputs_with_and_without_draft_agree_for_most_prompts(home: Home
     assert same >= 9
 
 
-def test_what_the_engine_idled_between_cells_is_kept(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_what_the_engine_idled_between_cells_is_kept(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     idle = [s for (s,) in rows(home, f"select idle_before_s from results where job_id = '{job_id}'") if s is not None]
     print(f"seconds between cells: {idle}")
-    assert len(idle) == 2
+    assert len(idle) == 1  # four runs on three engines: the first was killed after one
     assert min(idle) >= 0
 
 
-def test_no_engine_is_left_behind(measured: tuple[str, Reader], home: Home) -> None:
-    assert not [
-        p
-        for p in psutil.process_iter(["cmdline"])
-        if str(home.folder) in " ".join(p.info["cmdline"] or []) and "vllm" in " ".join(p.info["cmdline"] or [])
-    ]
+def test_no_engine_is_left_behind(home: Home, measured: Measured) -> None:
+    assert measured.job_id
+    assert engine_processes(home.folder) == []
 
 
-def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, measured: Measured) -> None:
+    job_id = measured.job_id
     page.goto(f"{home.url}/results?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     page.get_by_role("tab", name="Runs", exact=True).click()
@@ -226,25 +299,23 @@ def test_the_page_shows_the_numbers_of_the_warehouse(home: Home, page: Page, mea
     assert {f"{float(row[column]):.6g}" for row in shown} == wanted
 
 
-def test_a_link_opened_afresh_shows_the_same_study(home: Home, page: Page, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_a_link_opened_afresh_shows_the_same_study(home: Home, page: Page, measured: Measured) -> None:
+    job_id = measured.job_id
     page.goto(f"{home.url}/results?job={job_id}")
     expect(page.get_by_role("heading", name="Results")).to_be_visible()
     study = page.get_by_role("combobox", name="Study")
     expect(study).to_have_value(f"end to end <b>*study*</b> · {job_id}")
 
 
-def test_the_command_line_gives_the_same_numbers(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_the_command_line_gives_the_same_numbers(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     query = f"select run_id, output_tok_per_s from results where job_id = '{job_id}' order by run_id"
     answer = json.loads(home.run("sql", query, "--json").stdout)
     assert [(row["run_id"], row["output_tok_per_s"]) for row in answer] == rows(home, query)
 
 
-def test_the_warehouse_can_be_made_again_from_the_bundles(
-    home: Home, measured: tuple[str, Reader], tmp_path: Path
-) -> None:
-    job_id, _ = measured
+def test_the_warehouse_can_be_made_again_from_the_bundles(home: Home, measured: Measured, tmp_path: Path) -> None:
+    job_id = measured.job_id
     copy = Home(tmp_path, home.port)
     (tmp_path / "bundles").symlink_to(home.folder / "bundles")
     assert copy.run("migrate").returncode == 0
@@ -254,6 +325,6 @@ def test_the_warehouse_can_be_made_again_from_the_bundles(
     assert rows(copy, query) == rows(home, query)
 
 
-def test_logs_show_the_engines_own_words(home: Home, measured: tuple[str, Reader]) -> None:
-    job_id, _ = measured
+def test_logs_show_the_engines_own_words(home: Home, measured: Measured) -> None:
+    job_id = measured.job_id
     assert "vLLM" in home.run("logs", job_id).stdout or "vllm" in home.run("logs", job_id).stdout

@@ -17,6 +17,16 @@ from tests.services.test_process import eventually
 MEMORY_LIMIT_BYTES = 700 * 10**6
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _without_engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A worker asks the engines of its host what they can do; here it finds none to ask."""
+    engines = tmp_path_factory.mktemp("no") / "engines.toml"
+    engines.touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DRAFTHOUSE_ENGINES_FILE", str(engines))
+        yield
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
     return new_home(tmp_path_factory.mktemp("home"))
@@ -24,11 +34,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.fixture(scope="module")
 def running(home: Home) -> Iterator[subprocess.Popen[str]]:
-    """Once the worker has asked the engine what it can do: that is a process of the engine's own, and ends then."""
-    told = home.folder / "engines" / "capabilities"
     with up(home) as process:
-        eventually(lambda: any(told.glob("*.json")), within_s=300)
+        eventually(lambda: "ready" in worker_log(home), within_s=120)
         yield process
+
+
+def worker_log(home: Home) -> str:
+    return (home.folder / "logs" / "worker.log").read_text(encoding="utf-8")
 
 
 def service(running: subprocess.Popen[str], word: str) -> psutil.Process:

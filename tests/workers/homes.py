@@ -75,14 +75,19 @@ class Home:
         return [event.kind for event in queue.events(self.database, job_id)]
 
     def engine_processes(self) -> list[psutil.Process]:
-        """Every process that an engine of this home has left or is running, and its guards."""
-        return [process for process in psutil.process_iter() if self._is_ours(process)]
+        return engine_processes(self.folder)
 
-    def _is_ours(self, process: psutil.Process) -> bool:
+
+def engine_processes(folder: Path) -> list[psutil.Process]:
+    """Every process that an engine of the home in this folder has left or is running, and its guards."""
+
+    def is_ours(process: psutil.Process) -> bool:
         with contextlib.suppress(psutil.Error, OSError):
             environment = process.environ()
-            return MARK in environment and environment.get("HOME_OF_TEST") == str(self.folder)
+            return MARK in environment and environment.get("HOME_OF_TEST") == str(folder)
         return False
+
+    return [process for process in psutil.process_iter() if is_ours(process)]
 
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}

@@ -1,0 +1,91 @@
+"""Real vLLM asked for what it has and started from a YAML file, and assisted generation of real transformers."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from jobs.engines.capabilities import capabilities
+from jobs.submission import check_study
+from lab.errors import StudyError
+from services.doctor import examine
+from tests.e2e.conftest import Asked
+from tests.workers.engine_runtime.stand_ins import grown
+from tests.workers.homes import REPOSITORY
+from warehouse.bundles.run_bundle import Bundle
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+
+DRAFT = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
+SHORT = {"workloads": [{"category": "code", "output_tokens": 24}], "loads": [{"max_concurrency": 1, "num_prompts": 3}]}
+
+
+def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(asked: Asked) -> None:
+    home, has = asked.home, asked.answer
+    assert has.version == "0.32.0+cpu"
+    assert {"draft_model", "ngram", "eagle", "eagle3", "medusa", "mtp"} <= set(has.methods)
+    assert not {"ngram_gpu", "suffix"} & set(has.methods)  # no GPU, and arctic-inference is not installed
+    assert has.flags is not None
+    assert {"max-model-len", "no-enable-prefix-caching", "speculative-config"} <= set(has.flags)
+    began_s = time.monotonic()
+    assert capabilities(home.settings, "vllm-again").flags == has.flags
+    remembered_s = time.monotonic() - began_s
+    print(f"asked in {asked.took_s:.2f} s, remembered in {remembered_s:.2f} s")
+    assert remembered_s < asked.took_s / 2
+    arms = [{"name": "a", "baseline": True, "flags": {"max_modellen": 512, "tensor_parallel_size": 2}}]
+    arms += [{"name": "b", "speculation": DRAFT | {"method": "eagle2"}}]
+    with pytest.raises(StudyError) as refused:
+        check_study(home.settings, home.study(target="reference", arms=arms, **SHORT))
+    problems = dict(refused.value.problems)
+    assert "did you mean max_model_len" in problems["arms[0].flags.max_modellen"]
+    assert "needs 2 GPUs, and the host has none" in problems["arms[0].flags"]
+    assert "did you mean eagle?" in problems["arms[1].speculation.method"]
+
+
+def test_the_doctor_says_an_installed_engines_version_and_its_ways_to_speculate(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(REPOSITORY)
+    found = {finding.what: finding for finding in examine(asked.home.settings)}
+    assert found["engine vllm"].ok, found["engine vllm"]
+    assert "eagle3" in found["engine vllm"].found
+    assert found["engine transformers"].ok
+    assert found["app database"].ok
+
+
+def test_vllm_runs_with_a_yaml_file_flags_and_environment_from_a_second_table(datasets_study: list[Bundle]) -> None:
+    for bundle in datasets_study:
+        run, around = bundle.run, bundle.run.circumstances
+        assert around.engine_version is not None
+        assert around.engine_version.startswith("0.32.0")
+        assert around.environment["OMP_NUM_THREADS"] == "1"
+        effective = around.effective_config
+        assert [effective[name] for name in ("enforce_eager", "seed", "enable_prefix_caching")] == [
+            "True",
+            "7",
+            "False",
+        ]
+        assert "'max_num_seqs': 5" in effective["non_default_args"]
+        assert grown(run, "generation_tokens") == sum(request.completion_tokens or 0 for request in bundle.requests)
+
+
+def test_assisted_generation_is_measured_and_greedy_outputs_are_the_targets_own(assisted_study: list[Bundle]) -> None:
+    assert len(assisted_study) == 9
+    outputs: dict[str, dict[str, str]] = {"no draft": {}, "draft model k=5": {}, "n-gram k=5": {}}
+    for bundle in assisted_study:
+        run, arm, tokens = bundle.run, bundle.run.arm.name, bundle.run.workload.output_tokens
+        outputs[arm] |= {f"{run.workload.name} {one.prompt_id}": one.output_text for one in bundle.requests}
+        assert [request.completion_tokens for request in bundle.requests] == [tokens] * run.load.num_prompts
+        assert grown(run, "generation_tokens") == tokens * run.load.num_prompts
+        assert run.circumstances.engine_version == "5.19.0"
+        assert run.circumstances.effective_config["dtype"] == "float32"
+        if arm == "draft model k=5":
+            drafts = [request.spec_drafts for request in bundle.requests]
+            assert all(drafts)
+            assert grown(run, "num_drafts") == sum(filter(None, drafts))
+        rate = tokens * run.load.num_prompts / (run.duration_s or 0)
+        print(f"{arm} {run.workload.name}: {rate:.1f} tok/s, drafts {grown(run, 'num_drafts')}")
+    assert len(outputs["no draft"]) == 6
+    assert outputs["draft model k=5"] == outputs["no draft"]
+    assert outputs["n-gram k=5"] == outputs["no draft"]
