@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,12 @@ _SLOW = [HealthCheck.too_slow]
 settings.register_profile("drafthouse", deadline=None, suppress_health_check=_SLOW, max_examples=50, derandomize=True)
 settings.register_profile("explore", deadline=None, suppress_health_check=_SLOW, max_examples=1000)
 settings.load_profile("drafthouse")
+
+# Homes of tests lie in memory where there is room for them: every bundle and every commit is synced to its disk, and
+# half of the suite would wait for that.
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 6 * 2**30  # noqa: S108 - pytest makes a folder of its own there
+if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from benchmarks.presets import measure
 from jobs.engines.capabilities import Capabilities, capabilities
-from jobs.presets import preset
+from jobs.presets import load_preset
 from lab.study import Workload
 from tests.cli.homes import Home, new_home, up
 from tests.jobs.datasets.rows import write_rows
@@ -130,7 +130,7 @@ def datasets_study(real_home: homes.Home) -> list[Bundle]:
 @pytest.fixture(scope="package")
 def assisted_study(real_home: homes.Home) -> list[Bundle]:
     """A preset scaled down, as `python -m benchmarks presets` runs them all, and one longer workload beside its own."""
-    study = preset("assisted-generation", reference=True)
+    study = load_preset("assisted-generation", reference=True)
     longer = Workload(category="code", output_tokens=24)
     seconds = measure(real_home.settings, study.model_copy(update={"workloads": (*study.workloads, longer)}))
     print(f"{study.name}: {seconds:.1f} s")
