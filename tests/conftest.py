@@ -24,7 +24,7 @@ settings.load_profile("drafthouse")
 
 # Homes of tests lie in memory where there is room for them: every bundle and every commit is synced to its disk, and
 # half of the suite would wait for that.
-_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 6 * 2**30  # noqa: S108 - pytest makes a folder of its own there
+_MEMORY, _ROOM_BYTES = Path("/dev/shm"), 6 * 2**30
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from benchmarks.presets import measure
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.presets import load_preset
 from lab.study import Workload
+from tests.chromium import chromium
 from tests.cli.homes import Home, new_home, up
 from tests.jobs.datasets.rows import write_rows
 from tests.workers import homes
@@ -27,13 +28,6 @@ from tests.workers.engine_runtime.stand_ins import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
 from warehouse.settings import Settings
 
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
 #: A shared machine may stand still for a minute.
 PATIENCE_MS = 100_000
 expect.set_options(timeout=PATIENCE_MS)
@@ -143,13 +137,6 @@ def bundles_of(home: homes.Home, job_id: str) -> list[Bundle]:
     return [bundle for bundle in every if bundle.run.job_id == job_id]
 
 
-def chromium() -> str:
-    """The browser that `make test` has installed."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    assert found, "no chromium: run bin/install-chromium, as `make test` does"
-    return found
-
-
 @pytest.fixture(scope="package")
 def home(tmp_path_factory: pytest.TempPathFactory, asked: Asked) -> Iterator[Home]:
     """Everything up, with the reference models in place and the engines' answers known."""
@@ -163,10 +150,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, asked: Asked) -> Iterator[Hom
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Of a module, not of the session: its event loop runs in this thread, and other tests start their own there."""
-    with sync_playwright() as playwright:
-        it = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_FLAGS))
+    with chromium() as it:
         yield it
-        it.close()
 
 
 @pytest.fixture

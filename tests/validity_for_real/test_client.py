@@ -27,9 +27,9 @@ EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (
     ("late_sends", ("warning", "invalid"), "after its moment"),
 )
 BUSY = "client_busy"
-#: From this share on it is surely said; on a machine that gives its processors to others nobody can be so busy.
+#: From this share on it is surely said. On a machine that gives its processors to others nobody can be so busy.
 BUSY_SHARE = 0.75
-BUSY_S, FREE_S, TRIES = 0.2, 0.01, 3
+BUSY_S, FREE_S, TRIES = 0.2, 0.01, 6
 
 
 @contextlib.contextmanager
@@ -71,9 +71,10 @@ async def judged() -> tuple[Verdict, float]:
 
 @pytest.fixture(scope="module")
 def busy() -> tuple[Verdict, float]:
-    """Once more where the machine gave its processors to others, so that the client did not get to be busy."""
+    """Again where the machine gave its processors to others, so that the client did not get to be busy."""
     for _ in range(TRIES):
         verdict, share = asyncio.run(judged())
+        print(f"the client had {share:.0%} of a processor")
         if share > BUSY_SHARE:
             break
     return verdict, share
@@ -91,6 +92,6 @@ def test_a_client_that_is_kept_from_its_work_is_told_so(
 
 def test_a_client_that_uses_up_its_processor_is_told_so(busy: tuple[Verdict, float]) -> None:
     verdict, share = busy
-    told = [finding.sentence for finding in verdict.findings if finding.check == BUSY]
-    assert told or share <= BUSY_SHARE
-    assert all("The client itself was busy for" in sentence for sentence in told)
+    assert share > BUSY_SHARE, f"this machine never gave the client as much of a processor in {TRIES} tries"
+    (told,) = [finding.sentence for finding in verdict.findings if finding.check == BUSY]
+    assert "The client itself was busy for" in told

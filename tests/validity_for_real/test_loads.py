@@ -9,7 +9,7 @@ import pytest
 
 from lab.validity import Severity, Verdict
 from tests.validity_for_real.conftest import measured_once, prepared, serving
-from tests.workers.homes import new_home
+from tests.workers.homes import Home, new_home
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -17,26 +17,35 @@ CLOSED = {"label": "closed", "max_concurrency": 4, "num_prompts": 32}
 ARRIVING = {"label": "arriving", "max_concurrency": 2, "num_prompts": 24, "request_rate_rps": 60.0}
 STOPPED = {"label": "stopped", "max_concurrency": 2, "num_prompts": 32, "request_rate_rps": 60.0, "duration_s": 0.5}
 ARMS = ("none", "slows_down", "one_is_long")
+#: The verdict on each arm under each load.
+Told = dict[tuple[str, str], Verdict]
 EXPECTED: tuple[tuple[str, str, str, Severity, str], ...] = (
     ("slows_down", "closed", "drift_within_run", "warning", "tok/s"),
     ("one_is_long", "closed", "long_tail", "note", "fewer than half of the 4 streams"),
     ("none", "arriving", "waiting_in_client", "warning", "waited"),
     ("none", "stopped", "requests_not_sent", "warning", "never left the client"),
 )
-TRIES = 3
 
 
 @pytest.fixture(scope="module")
-def verdicts(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[dict[tuple[str, str], Verdict]]:
-    """By arm and load. Once more where this machine held something up: what has its reason in a check comes again."""
+def tries(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[list[Told]]:
+    """Once more where this machine held something up: what has its reason in a check comes again."""
     with new_home(tmp_path_factory.mktemp("loaded"), migrated) as home, serving(*ARMS) as port:
         dataset = prepared(home, [{"prompt": f"Prompt {number} of many. " * 9} for number in range(32)])
-        for _ in range(TRIES):
-            judged = measured_once(home, dataset, their_arms(port), [CLOSED, ARRIVING, STOPPED])
-            found = {(each.bundle.run.arm.name, each.bundle.run.load.name): each.verdict for each in judged}
-            if is_as_meant(found):
-                break
-        yield found
+        made = [_tried(home, dataset, port)]
+        if not_as_meant(made[0]):
+            made.append(_tried(home, dataset, port))
+        yield made
+
+
+@pytest.fixture(scope="module")
+def verdicts(tries: list[Told]) -> Told:
+    return tries[-1]
+
+
+def _tried(home: Home, dataset: str, port: int) -> Told:
+    judged = measured_once(home, dataset, their_arms(port), [CLOSED, ARRIVING, STOPPED])
+    return {(each.bundle.run.arm.name, each.bundle.run.load.name): each.verdict for each in judged}
 
 
 def their_arms(port: int) -> list[dict[str, Any]]:
@@ -45,20 +54,24 @@ def their_arms(port: int) -> list[dict[str, Any]]:
     return [arms[0] | {"baseline": True}, *arms[1:]]
 
 
-def is_as_meant(found: dict[tuple[str, str], Verdict]) -> bool:
-    said = all(severity_of(found[arm, load], check) == severity for arm, load, check, severity, _ in EXPECTED)
+def not_as_meant(found: Told) -> list[str]:
+    """The checks that say nothing of their trap, and those that speak of the healthy engine."""
+    silent = [check for arm, load, check, severity, _ in EXPECTED if severity_of(found[arm, load], check) != severity]
     healthy = {finding.check for finding in found["none", "closed"].findings}
-    return said and not healthy & {check for _, _, check, *_ in EXPECTED}
+    return [*silent, *(check for _, _, check, *_ in EXPECTED if check in healthy)]
 
 
 def severity_of(verdict: Verdict, check: str) -> Severity | None:
     return next((finding.severity for finding in verdict.findings if finding.check == check), None)
 
 
+def test_at_most_one_check_needed_a_second_try(tries: list[Told]) -> None:
+    print(f"not as meant, try by try: {[not_as_meant(told) for told in tries]}")
+    assert len(not_as_meant(tries[0])) <= 1
+
+
 @pytest.mark.parametrize("trap", EXPECTED, ids=[each[2] for each in EXPECTED])
-def test_a_load_that_falls_into_a_trap_is_told_so(
-    verdicts: dict[tuple[str, str], Verdict], trap: tuple[str, str, str, Severity, str]
-) -> None:
+def test_a_load_that_falls_into_a_trap_is_told_so(verdicts: Told, trap: tuple[str, str, str, Severity, str]) -> None:
     arm, load, check, severity, words = trap
     (found,) = [finding for finding in verdicts[arm, load].findings if finding.check == check]
     assert words in found.sentence
@@ -66,7 +79,5 @@ def test_a_load_that_falls_into_a_trap_is_told_so(
 
 
 @pytest.mark.parametrize("check", [each[2] for each in EXPECTED])
-def test_a_healthy_engine_under_a_closed_loop_is_told_none_of_it(
-    verdicts: dict[tuple[str, str], Verdict], check: str
-) -> None:
+def test_a_healthy_engine_under_a_closed_loop_is_told_none_of_it(verdicts: Told, check: str) -> None:
     assert severity_of(verdicts["none", "closed"], check) is None

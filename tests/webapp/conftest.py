@@ -1,27 +1,17 @@
 from __future__ import annotations
 
 import functools
-import http.client
-import os
-import signal
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import streamlit as st
-from playwright.sync_api import Browser, Page, sync_playwright
 from streamlit.components.v2 import manifest_scanner
 from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from jobs.presets import load_preset
 from lab.study import Study
-from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment, make_home
 from warehouse.settings import Settings
 from webapp.server import first_paint
@@ -70,76 +60,6 @@ def open_page(settings: Settings) -> OpenPage:
         return app
 
     return open_
-
-
-CHROMIUM = "/usr/bin/chromium"
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--no-first-run",
-)
-#: Until the page answers; imports alone take seconds on a busy machine.
-START_S = 180.0
-
-
-@dataclass(frozen=True)
-class Server:
-    """`python -m webapp` on a port and a home of its own."""
-
-    settings: Settings
-    url: str
-    process: subprocess.Popen[bytes]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    settings = make_home(tmp_path_factory.mktemp("served"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    extra = environment(settings) | {"DRAFTHOUSE_WEB_PORT": str(port)}
-    process = subprocess.Popen((sys.executable, "-m", "webapp"), cwd=REPOSITORY, env=os.environ | extra)
-    try:
-        wait_until_healthy(port, process)
-        yield Server(settings, f"http://127.0.0.1:{port}", process)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(120)
-
-
-def wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
-    """The port listens at once, and answers when the imports are through."""
-    deadline = time.monotonic() + START_S
-    while True:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=START_S)
-        try:
-            connection.request("GET", "/healthz")
-            assert connection.getresponse().status == 200
-        except ConnectionError:
-            assert process.poll() is None, "the page ended before it answered"
-            assert time.monotonic() < deadline, f"the page did not answer within {START_S:g} s"
-            time.sleep(0.1)  # between two looks at a condition with a deadline
-        else:
-            return
-        finally:
-            connection.close()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(100_000)
-    yield context.new_page()
-    context.close()
 
 
 @pytest.fixture

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import socket
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
-from tests.cli.homes import REPOSITORY
-from tests.webapp.conftest import CHROMIUM, CHROMIUM_FLAGS, wait_until_healthy
+from tests.chromium import chromium
+from tests.webapp.served import served
 from warehouse.settings import load_settings
 
 WIDTHS_PX = (1280, 1920)
@@ -86,21 +81,6 @@ def _settle(page: Page) -> None:
     page.wait_for_function(_NOTHING_WAITS)
 
 
-@contextmanager
-def served() -> Iterator[str]:
-    """The pages of the settings' home on a free port."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    extra = {"DRAFTHOUSE_WEB_PORT": str(port)}
-    process = subprocess.Popen((sys.executable, "-m", "webapp"), cwd=REPOSITORY, env=os.environ | extra)
-    try:
-        wait_until_healthy(port, process)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(120)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--to", type=Path, required=True, help="the folder for the pictures")
@@ -111,10 +91,8 @@ def main() -> int:
             f"there is nothing to see in {settings.home.absolute()} yet: run `make demo EXIT=1` first", file=sys.stderr
         )
         return 2
-    with served() as url, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(CHROMIUM_FLAGS))
+    with served({}) as url, chromium() as browser:
         complaints = take(browser, url, folder)
-        browser.close()
     print(f"{len(list(folder.glob('*.png')))} pictures in {folder}")
     for complaint in complaints:
         print(f"the browser says: {complaint}", file=sys.stderr)

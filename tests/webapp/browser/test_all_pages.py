@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from tests.lab.studies import study
 from tests.webapp import screenshots
-from tests.webapp.conftest import Server
+from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]

@@ -15,7 +15,7 @@ from playwright.sync_api import TimeoutError as NotInTimeError
 from jobs import leases, queue
 from jobs.table import Job
 from tests.lab.studies import study
-from tests.webapp.conftest import Server
+from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
 from warehouse.app_db.engine import app_engine
