@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.migrated import migrated_home
 from tests.workers.homes import Home, new_home, until
 from tests.workers.valkey import Broker
-from warehouse.migrate import migrate
-from warehouse.settings import Settings
 
 # No limit on the time of one example: the machine also runs engines, and pytest-timeout watches the whole test. The
 # same examples each time, so that a change is judged by itself; `--hypothesis-profile=explore` looks for new ones.
@@ -30,11 +29,9 @@ if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMOR
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def migrated() -> Path:
     """A home with databases made by the migrations; tests copy it."""
-    folder = tmp_path_factory.mktemp("migrated") / "home"
-    migrate(Settings(home=folder))
-    return folder
+    return migrated_home()
 
 
 @pytest.fixture

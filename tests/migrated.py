@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import filecmp
 import functools
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,15 +14,29 @@ from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 
+def scratch_folder() -> Path:
+    """Gone with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="drafthouse-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT")))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 @functools.cache
 def migrated_home() -> Path:
-    """Only to be copied. Gone with this process."""
-    folder = Path(tempfile.mkdtemp(prefix="drafthouse-migrated-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    migrate(Settings(home=folder / "home"))
-    return folder / "home"
+    """Only to be copied."""
+    home = scratch_folder() / "home"
+    migrate(Settings(home=home))
+    return home
 
 
 def copy_migrated(home: Path) -> None:
     """A home of its own, which must not be there yet."""
     shutil.copytree(migrated_home(), home)
+
+
+def is_new(home: Path) -> bool:
+    """Whether nothing was written since it was copied, and no database of it is open."""
+    names = ("app.sqlite", "warehouse.duckdb", "master.duckdb")
+    return not any(home.glob("*.sqlite-*")) and all(
+        filecmp.cmp(home / name, migrated_home() / name, shallow=False) for name in names
+    )

@@ -7,27 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 
-@pytest.fixture(scope="session")
-def migrated_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("template") / "home"
-    migrate(Settings(home=home))
-    return home
-
-
 @pytest.fixture(scope="module")
-def shared(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def shared(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A home of a module, which fills it once and only reads it then."""
     home = tmp_path_factory.mktemp("shared") / "home"
-    shutil.copytree(migrated_home, home)
+    shutil.copytree(migrated, home)
     return Settings(home=home)
 
 
 @pytest.fixture
-def settings(migrated_home: Path, tmp_path: Path) -> Settings:
+def settings(migrated: Path, tmp_path: Path) -> Settings:
     home = tmp_path / "home"
-    shutil.copytree(migrated_home, home)
+    shutil.copytree(migrated, home)
     return Settings(home=home, ingest_every_s=0.05)
