@@ -1,1 +1,1 @@
-"""Keeps what was measured: files, databases, questions."""
+"""Storage of measurements: bundles on disk, the app database, the DuckDB warehouse, and the queries that read them."""

@@ -1,4 +1,4 @@
-"""What one run leaves behind. Times within a run are seconds since its measured window began (monotonic clock)."""
+"""The records of one run. Times within a run are seconds since its measured window began (monotonic clock)."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: The version of the bundle format written by this Drafthouse. Raise it when a reader must change.
-#: 2: telemetry has the engine, the host and its GPUs in it; a run knows its identity.
-#: 3: a run knows where its window lies in the engine's log, a sample who else is on the GPUs, a request how long its
-#: prompt was when it left.
-#: 4: a request has the tokens of its output, where it was greedy and the engine tells them.
+#: The version of the bundle format that this Drafthouse writes. Raise it when readers must change.
+#: 2 added figures of the engine, the host and its GPUs to telemetry, and the identity to the run.
+#: 3 added the position of the window in the engine's log to the run, other processes on the GPUs to telemetry, and the
+#: length of the sent prompt to the request.
+#: 4 added the token ids of the output to the request.
 BUNDLE_FORMAT_VERSION = 4
 READABLE_FORMAT_VERSIONS = (1, 2, 3, 4)
 
@@ -157,7 +157,7 @@ class TelemetrySample:
 
 
 class ServerCounters(Frozen):
-    """Cumulative counters of a server at one moment; None where the engine does not count it."""
+    """Cumulative counters of a server at one moment; None if the engine does not count it."""
 
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
@@ -171,9 +171,9 @@ class ServerCounters(Frozen):
 
 
 class Circumstances(Frozen):
-    """Everything around a run that could have changed its numbers."""
+    """Everything about the environment of a run that could have changed its numbers."""
 
-    hardware: str  # the accelerator, or the processor where there is none
+    hardware: str  # the accelerator, or the processor if there is none
     host: str
     cpu_count: int
     memory_bytes: int
@@ -183,23 +183,23 @@ class Circumstances(Frozen):
     engine: str
     engine_version: str | None
     command: tuple[str, ...]
-    environment: dict[str, str] = Field(default_factory=dict)  # what the engine's profile set, not the whole of it
+    environment: dict[str, str] = Field(default_factory=dict)  # only the variables that the engine's profile set
     effective_config: dict[str, str] = Field(default_factory=dict)  # as the engine logged it
     target_path: str
-    target_digest: str | None = None  # SHA-256 over the weights, where the target is a folder
-    target_revision: str | None = None  # the hub's commit, where it is a hub name and the cache tells
+    target_digest: str | None = None  # SHA-256 of the weights, if the target is a folder
+    target_revision: str | None = None  # the hub's commit, if it is a hub name and the cache records it
     draft_path: str | None = None
-    draft_digest: str | None = None  # likewise of the draft model
+    draft_digest: str | None = None  # the same for the draft model
     draft_revision: str | None = None
     driver_version: str | None = None  # of the NVIDIA driver
     gpus: tuple[str, ...] = ()  # those the engine used, each `name (uuid)`
-    gpus_found_by: str | None = None  # how it is known that these are the engine's
-    settings: dict[str, JsonValue] = Field(default_factory=dict)  # the worker's, without addresses and secrets
+    gpus_found_by: str | None = None  # how the engine's GPUs were determined
+    settings: dict[str, JsonValue] = Field(default_factory=dict)  # of the worker, without addresses and secrets
     start_s: float | None = None  # from exec to the first answered request
 
 
 class ClientHealth(Frozen):
-    """How well the measuring client itself kept up."""
+    """Whether the measuring client kept up with the load."""
 
     loop_lag_p99_ms: float
     loop_lag_max_ms: float
@@ -208,17 +208,17 @@ class ClientHealth(Frozen):
 
 
 class Identity(Frozen):
-    """Digests of what was measured (lab.study.cell_ids): equal in two runs of any study that measured the same."""
+    """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
     cell_id: str
     arm_id: str
     workload_id: str
     load_id: str
-    dataset_digest: str | None = None  # SHA-256 of the dataset's file; None for one that is made and not read
+    dataset_digest: str | None = None  # SHA-256 of the dataset's file; None for a synthetic one
 
 
 class RunRecord(Frozen):
-    """`run.json`: one execution of a cell and its circumstances. The requests lie beside it."""
+    """`run.json`: one execution of a cell and its environment. The requests are in a file beside it."""
 
     format_version: int = BUNDLE_FORMAT_VERSION
     run_id: str
@@ -240,8 +240,8 @@ class RunRecord(Frozen):
     status: Literal["completed", "failed"]
     error: str | None = None
     started_at: str  # UTC, ISO 8601
-    duration_s: float | None = None  # of the measured window; None where there was none
-    warmup_requests: int = 0  # that were answered before the window
+    duration_s: float | None = None  # of the measured window; None if there was none
+    warmup_requests: int = 0  # answered before the window
     warmup_s: float | None = None
     idle_before_s: float | None = None  # from the end of the previous cell on this launch
     counters_before: ServerCounters | None = None
@@ -249,6 +249,6 @@ class RunRecord(Frozen):
     client: ClientHealth | None = None
     log_begin_bytes: int | None = None  # length of the engine's log when the measured window began
     log_end_bytes: int | None = None  # and when it ended
-    prompts_seed: int | None = None  # the study's seed: which prompts, in which order, at which moments
+    prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times
     identity: Identity | None = None
     circumstances: Circumstances

@@ -1,11 +1,11 @@
-"""Alembic's door to the app database; warehouse.app_db.engine opens the connection and brings the metadata."""
+"""Alembic's environment for the app database; warehouse.app_db.engine provides connection and metadata."""
 
 from __future__ import annotations
 
 from alembic import context
 
 settings = context.config.attributes
-# SQLite can roll DDL back as PostgreSQL can, because we begin every transaction ourselves.
+# SQLite can roll back DDL like PostgreSQL, because we begin every transaction ourselves.
 context.configure(connection=settings["connection"], target_metadata=settings["metadata"], transactional_ddl=True)
 with context.begin_transaction():
     context.run_migrations()

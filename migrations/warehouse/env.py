@@ -1,4 +1,4 @@
-"""Alembic's door to the warehouse (DuckDB); warehouse.ingest.master opens the connection and brings the metadata."""
+"""Alembic's environment for the warehouse (DuckDB); warehouse.ingest.master provides connection and metadata."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from alembic.ddl.impl import DefaultImpl
 
 
 class DuckDBImpl(DefaultImpl):
-    """Defining it registers it. The dialect registers its own only where Alembic was imported before it."""
+    """Registered by being defined. The dialect registers its own only if Alembic was imported first."""
 
     __dialect__ = "duckdb"
     transactional_ddl = True

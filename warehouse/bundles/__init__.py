@@ -1,1 +1,1 @@
-"""The bundle: the immutable folder a run leaves on disk, and its export and import."""
+"""Bundles, the immutable folders that hold runs on disk, and their export and restoration."""

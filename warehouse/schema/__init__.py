@@ -1,1 +1,1 @@
-"""The warehouse's tables, views and columns, each with its meaning, and its migrations."""
+"""The warehouse's tables, views and columns with their meaning, and the revisions of both databases."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
@@ -13,6 +15,7 @@ from tests.warehouse.asking import ask, contents
 from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, old_bundle, request, run_record, write_run
 from warehouse.app_db import schema
 from warehouse.app_db.engine import app_engine
+from warehouse.bundles.run_bundle import REQUESTS_FILE
 from warehouse.ingest.bundle_rows import add_bundle
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.service import ingest_all
@@ -100,7 +103,8 @@ def test_studies_and_jobs_are_mirrored_and_kept_up_to_date(settings: Settings) -
     assert ask(settings, "select name from studies") == [("small",)]
 
 
-def test_a_long_run_is_ingested_in_well_under_a_second(settings: Settings) -> None:
+def test_ingesting_a_long_run_costs_less_than_forty_times_reading_its_requests(settings: Settings) -> None:
+    """Both in processor time of this process, because seconds depend on the machine; it is about eleven times."""
     chunks = tuple(0.2 + 0.01 * number for number in range(200))
     requests = tuple(
         request(index=number, chunk_s=chunks, chunk_tokens=(2,) * 200, end_s=9.0, completion_tokens=400)
@@ -108,10 +112,18 @@ def test_a_long_run_is_ingested_in_well_under_a_second(settings: Settings) -> No
     )
     folder = write_run(settings.bundles, requests)
     with connect_master(settings.master_file) as connection:
-        started = time.process_time()
-        add_bundle(connection, settings.bundles, folder)
-        assert time.process_time() - started < 2.0  # processor time: 0.5 s on an idle machine
+        read_s = _processor_time_s(lambda: pq.read_table(folder / REQUESTS_FILE).to_pylist(), times=10)
+        ingest_s = _processor_time_s(lambda: add_bundle(connection, settings.bundles, folder), times=1)
+        assert ingest_s < 40 * read_s
         assert connection.execute("select sum(len(chunk_s)) from request_records").fetchone() == (200_000,)
+
+
+def _processor_time_s(work: Callable[[], object], times: int) -> float:
+    """Mean processor time of doing it once."""
+    started = time.process_time()
+    for _ in range(times):
+        work()
+    return (time.process_time() - started) / times
 
 
 def test_the_whole_record_can_be_had_from_the_json_columns(settings: Settings) -> None:

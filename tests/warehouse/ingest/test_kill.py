@@ -54,13 +54,13 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("mode", ["lines", "moments"])
-def test_killed_all_over_its_code_and_its_time(settings: Settings, mode: str) -> None:
+@pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("moments", TIMES // 2)])
+def test_killed_all_over_its_code_and_its_time(settings: Settings, mode: str, least_killed: int) -> None:
     program = [sys.executable, "-m", "tests.warehouse.ingest.killed_children", str(settings.home), mode, str(TIMES)]
     done = subprocess.run(
         program, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False, timeout=800
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0  # died before they were done; all but a few on a slow machine
-    assert_each_run_once(settings, runs=TIMES + 1, requests=2 * TIMES + 1)
+    assert int(done.stdout) >= least_killed
+    assert_each_run_once(settings, runs=TIMES + 3, requests=2 * TIMES + 3)
     assert not list(settings.home.glob("*.publishing"))
