@@ -35,7 +35,7 @@ _OF_COMPLETED = (
 )
 
 
-def assembled(
+def build_run(
     tool: str,
     document: Document,
     content: object,

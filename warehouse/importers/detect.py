@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from warehouse.importers.fields import Field
+from warehouse.importers.fields import Figure
 from warehouse.importers.formats import (
     aiperf,
+    aiperf_requests,
     genai_bench,
     guidellm,
     inference_perf,
@@ -27,18 +28,18 @@ class Format:
 
     title: str
     seen_versions: str  # whose files it was tested with
-    recognises: tuple[Recogniser, ...]
+    detect: tuple[Recogniser, ...]
     read: Callable[[Sequence[Document]], list[ImportedRun]]
-    fields: tuple[Field, ...]
-    also_read: Mapping[str, str]
+    fields: tuple[Figure, ...]
+    passthrough: Mapping[str, str]
 
 
 def _plain_vllm(value: object) -> bool:
-    return vllm_bench.recognises(value) and not vllm_bench.is_sweep(value)
+    return vllm_bench.detect(value) and not vllm_bench.is_sweep(value)
 
 
 def _vllm_sweep(value: object) -> bool:
-    return vllm_bench.recognises(value) and vllm_bench.is_sweep(value)
+    return vllm_bench.detect(value) and vllm_bench.is_sweep(value)
 
 
 FORMATS: dict[str, Format] = {
@@ -48,7 +49,7 @@ FORMATS: dict[str, Format] = {
         (_plain_vllm,),
         vllm_bench.read,
         vllm_bench.FIELDS,
-        vllm_bench.ALSO_READ,
+        vllm_bench.PASSTHROUGH,
     ),
     "vllm-bench-sweep": Format(
         "`vllm bench sweep`",
@@ -56,51 +57,51 @@ FORMATS: dict[str, Format] = {
         (_vllm_sweep,),
         vllm_bench.read,
         vllm_bench.FIELDS,
-        vllm_bench.ALSO_READ,
+        vllm_bench.PASSTHROUGH,
     ),
     "guidellm": Format(
         "GuideLLM, benchmarks.json",
         "0.8.1, report version 2",
-        (guidellm.recognises,),
+        (guidellm.detect,),
         guidellm.read,
         guidellm.FIELDS,
-        guidellm.ALSO_READ,
+        guidellm.PASSTHROUGH,
     ),
     "aiperf": Format(
         "AIPerf, profile_export_aiperf.json and profile_export.jsonl",
         "0.13.0, schema 1.4",
-        (aiperf.recognises, aiperf.is_request),
+        (aiperf.detect, aiperf_requests.detect),
         aiperf.read,
         aiperf.FIELDS,
-        aiperf.ALSO_READ,
+        aiperf.PASSTHROUGH,
     ),
     "sglang-bench-serving": Format(
         "SGLang `bench_serving`, JSONL",
         "0.5.23",
-        (sglang_bench.recognises,),
+        (sglang_bench.detect,),
         sglang_bench.read,
         sglang_bench.FIELDS,
-        sglang_bench.ALSO_READ,
+        sglang_bench.PASSTHROUGH,
     ),
     "genai-bench": Format(
         "genai-bench, with its experiment_metadata.json",
         "0.0.5",
-        (genai_bench.recognises, genai_bench.is_metadata),
+        (genai_bench.detect, genai_bench.is_metadata),
         genai_bench.read,
         genai_bench.FIELDS,
-        genai_bench.ALSO_READ,
+        genai_bench.PASSTHROUGH,
     ),
     "inference-perf": Format(
         "inference-perf, reports of stages and requests",
         "0.7.0",
-        (inference_perf.recognises, inference_perf_requests.recognises),
+        (inference_perf.detect, inference_perf_requests.detect),
         inference_perf.read,
         inference_perf.FIELDS,
-        inference_perf.ALSO_READ,
+        inference_perf.PASSTHROUGH,
     ),
 }
 
 
 def format_of(value: object) -> str | None:
     """The name of the format that this JSON value is of; None where it is none of them."""
-    return next((name for name, one in FORMATS.items() if any(is_it(value) for is_it in one.recognises)), None)
+    return next((name for name, one in FORMATS.items() if any(is_it(value) for is_it in one.detect)), None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from warehouse.importers.detect import FORMATS, Format
-from warehouse.importers.fields import Field
+from warehouse.importers.fields import Figure
 
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"
 DOCUMENT = Path(__file__).parents[2] / "docs" / "importing.md"
@@ -38,10 +38,10 @@ def _section(name: str, one: Format) -> Iterator[str]:
     yield "| field | became | remark |"
     yield "|---|---|---|"
     yield from map(_row, one.fields)
-    yield from (f"| `{field}` | {became} | |" for field, became in one.also_read.items())
+    yield from (f"| `{field}` | {became} | |" for field, became in one.passthrough.items())
 
 
-def _row(field: Field) -> str:
+def _row(field: Figure) -> str:
     becomes = f"`{field.becomes}`" if field.becomes else "left out"
     factor = f"× {field.factor:g}" if field.factor != 1.0 else ""
     remark = "; ".join(part for part in (factor, field.words) if part)

@@ -1,4 +1,4 @@
-"""A tool's figures declared once: what each became in Drafthouse, by which factor, or why it was left out.
+"""Figures of a tool, declared once: what each became in Drafthouse, by which factor, or why it was left out.
 
 docs/importing.md is written from these declarations.
 """
@@ -6,13 +6,16 @@ docs/importing.md is written from these declarations.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache, reduce
+from typing import Annotated, Any
 
-from lab.errors import ForeignFileError
+from pydantic import ValidationError, ValidatorFunctionWrapHandler, WrapValidator, create_model
+
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
-from warehouse.importers.json_node import Node
 from warehouse.importers.model import LeftOut
+from warehouse.importers.typed_json import Count, Number, Part, Record
 
 _COUNTED = {metric.name for metric in METRICS if metric.unit in ("requests", "tokens", "rounds")}
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
@@ -23,7 +26,7 @@ OTHER_PERCENTILE = "a percentile that Drafthouse has no column for"
 
 
 @dataclass(frozen=True)
-class Field:
+class Figure:
     """`path` in the file (dots between keys), the column it became (None: none) times `factor`, and what to know."""
 
     path: str
@@ -49,10 +52,11 @@ class Taken:
 
 def statistics_of(
     path: str, latency: str | None, words: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
-) -> tuple[Field, ...]:
+) -> tuple[Figure, ...]:
     """The fields of one latency: `path` has {} where the name of the statistic stands."""
     return tuple(
-        Field(path.format(one), None if latency is None else f"{latency}_{one}_ms", words, factor) for one in statistics
+        Figure(path.format(one), None if latency is None else f"{latency}_{one}_ms", words, factor)
+        for one in statistics
     )
 
 
@@ -60,35 +64,47 @@ def latency_columns(*latencies: str) -> list[str]:
     return [f"{latency}_{statistic}_ms" for latency in latencies for statistic in _STATISTICS]
 
 
-def take(node: Node, fields: Sequence[Field]) -> Taken:
-    """Read every declared field that the file has. Raises ForeignFileError for one that became a column and is not
-    the number it must be; what is left out anyway may be anything.
+def take(part: Part, fields: tuple[Figure, ...]) -> Taken:
+    """Read every declared field that the file has. Raises ForeignFileError if one that became a column is not the
+    number it must be; a field that is left out may hold anything.
     """
     taken = Taken()
+    figures: Any = part.parse(_model(fields), "its figures")
     for one in fields:
-        if (found := _read(node, one)) is None:
+        found = reduce(lambda inner, key: getattr(inner, key, None), one.path.split("."), figures)
+        if not isinstance(found, (int, float)):
             continue
         taken.printed[one.path] = found
         if one.becomes is None:
             taken.left_out.append(LeftOut(one.path, one.words))
         else:
-            taken.metrics[one.becomes] = _converted(one, found)
+            taken.metrics[one.becomes] = found if one.factor == 1.0 else found * one.factor
     return taken
 
 
-def _read(node: Node, one: Field) -> float | None:
+@cache
+def _model(fields: tuple[Figure, ...]) -> type[Record]:
+    """A model with an attribute for each step of the declared paths."""
+    branches: dict[str, list[Figure]] = {}
+    for one in fields:
+        step, _, rest = one.path.partition(".")
+        branches.setdefault(step, []).append(replace(one, path=rest))
+    types: dict[str, Any] = {step: (_type(tuple(inner)), None) for step, inner in branches.items()}
+    model: type[Record] = create_model("Figures", __base__=Record, **types)
+    return model
+
+
+def _type(fields: tuple[Figure, ...]) -> Any:
+    """The type of one step; whatever does not fit is None if nothing under it became a column."""
+    counted = fields[0].becomes in _COUNTED
+    inner: Any = _model(fields) if fields[0].path else Count if counted else Number
+    if any(one.becomes for one in fields):
+        return inner | None
+    return Annotated[inner | None, WrapValidator(_none_if_invalid)]
+
+
+def _none_if_invalid(value: object, validate: ValidatorFunctionWrapHandler) -> object:
     try:
-        if (at := node.at(one.path)) is None:
-            return None
-        inner, key = at
-        return inner.count(key) if one.becomes in _COUNTED else inner.number(key)
-    except ForeignFileError:
-        if one.becomes is None:
-            return None
-        raise
-
-
-def _converted(one: Field, found: float) -> float | int:
-    if one.becomes in _COUNTED:
-        return int(found)
-    return found if one.factor == 1.0 else found * one.factor
+        return validate(value)
+    except ValidationError:
+        return None

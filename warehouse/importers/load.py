@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from lab.errors import ForeignFileError
 from warehouse.importers.detect import FORMATS, format_of
-from warehouse.importers.files import ForeignFile, printable, read_paths
+from warehouse.importers.files import ForeignFile, printable
 from warehouse.importers.json_reader import Document, documents
 from warehouse.importers.model import ImportedRun
 
@@ -25,17 +24,12 @@ class Imported:
     skipped: tuple[str, ...]
 
 
-def import_paths(paths: Sequence[Path], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
-    """Every run in these files and folders. Raises ForeignFileError; nothing is imported then."""
-    return import_files(read_paths(paths), tool, labels)
-
-
 def import_files(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> Imported:
-    """The same of files that were read or uploaded. `tool` is a key of FORMATS, for a user who wants to insist.
-    `labels` are the user's own, for every run; they stand before those of the file.
+    """Every run in the files. Raises ForeignFileError, and imports nothing then.
 
-    A file that was named must be a result; one that lay in a folder is skipped where it is none. Files of one folder
-    may tell about the same run.
+    `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
+    A file that the user named must be a result; one found in a folder is skipped if it is not. Files of one folder may
+    describe the same run.
     """
     if tool != AUTO and tool not in FORMATS:
         raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")

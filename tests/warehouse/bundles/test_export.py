@@ -19,7 +19,8 @@ from tests.warehouse.runs import counters, failed_request, request, run_record, 
 from warehouse.bundles.export import MANIFEST, export
 from warehouse.bundles.restore import restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
-from warehouse.importers.load import import_paths as read_foreign
+from warehouse.importers.files import read_paths
+from warehouse.importers.load import import_files
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
@@ -116,7 +117,7 @@ def test_vllms_json_read_again_gives_the_same_figures(filled: Settings, tmp_path
     names = "requests_completed, requests_failed, prompt_tokens, completion_tokens, output_tok_per_s, ttft_mean_ms"
     names += ", tpot_p90_ms, icl_p99_ms, num_drafts, acceptance_length"
     stored = ask(filled, f"select {names} from results where job_id = 'job-1' order by run_id")
-    for run, row in zip(read_foreign([path]).runs, stored, strict=True):
+    for run, row in zip(import_files(read_paths([path])).runs, stored, strict=True):
         assert [run.metrics[name] for name in names.split(", ")] == [
             None if value is None else pytest.approx(value) for value in row
         ]

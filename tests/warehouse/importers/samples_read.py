@@ -6,19 +6,20 @@ from functools import cache
 from pathlib import Path
 
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers.load import Imported, import_paths
+from warehouse.importers.files import read_paths
+from warehouse.importers.load import Imported, import_files
 from warehouse.importers.model import ImportedRun
 
 
 @cache
 def folder(name: str) -> Imported:
-    return import_paths([SAMPLES / name])
+    return import_files(read_paths([SAMPLES / name]))
 
 
 @cache
 def file(name: str) -> Imported:
     """The file alone, without what lies beside it."""
-    return import_paths([SAMPLES / name])
+    return import_files(read_paths([SAMPLES / name]))
 
 
 def run(name: str) -> ImportedRun:

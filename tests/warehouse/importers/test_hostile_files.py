@@ -14,8 +14,8 @@ from lab.errors import ForeignFileError
 from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers import files as reading
 from warehouse.importers import json_reader
-from warehouse.importers.files import ForeignFile
-from warehouse.importers.load import import_files, import_paths
+from warehouse.importers.files import ForeignFile, read_paths
+from warehouse.importers.load import import_files
 
 _GOOD = (SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes()
 
@@ -75,7 +75,7 @@ def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str)
         ({"total_output_tokens": 10**30}, "total_output_tokens: a number between 0 and"),
         ({"ttfts": {"a": 1}}, "ttfts: a list is expected here, not an object"),
         ({"ttfts": [0.1]}, "itls: it has 8 values where ttfts has 1: the file is damaged"),
-        ({"itls": [[0.1, "x"]] * 8}, "itls.0[1]: a number is expected here, not a text"),
+        ({"itls": [[0.1, "x"]] * 8}, "itls[0][1]: a number is expected here, not a text"),
         ({"output_lens": [32.5] * 8}, "output_lens[0]: a whole number is expected here, not 32.5"),
         ({"ttfts": [-0.1] * 8}, "ttfts[0]: a number between 0 and"),
         ({"model_id": "a\nb"}, "model_id: a name of one line"),
@@ -108,7 +108,7 @@ def test_a_damaged_result_in_a_folder_is_not_passed_over(tmp_path: Path) -> None
     (tmp_path / "good.json").write_bytes(_GOOD)
     (tmp_path / "bad.json").write_bytes(_GOOD[:-5])
     with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
-        import_paths([tmp_path])
+        import_files(read_paths([tmp_path]))
 
 
 def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> No
     with large.open("wb") as opened:
         opened.truncate(2**30)
     with pytest.raises(ForeignFileError, match="1024 MiB is more than the 128 MiB that are read of one file"):
-        import_paths([large])
+        import_files(read_paths([large]))
 
 
 def test_an_upload_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_several_files_together_are_bounded_too(tmp_path: Path, monkeypatch: pyt
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_bytes(_GOOD)
     with pytest.raises(ForeignFileError, match="import fewer at a time"):
-        import_paths([tmp_path])
+        import_files(read_paths([tmp_path]))
 
 
 def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +146,9 @@ def test_a_name_like_a_path_or_with_control_characters_is_only_shown() -> None:
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for name in (Path("/dev/zero"), tmp_path / "missing.json"):
         with pytest.raises(ForeignFileError):
-            import_paths([name])
+            import_files(read_paths([name]))
     with pytest.raises(ForeignFileError, match="no file to import"):
-        import_paths([tmp_path])
+        import_files(read_paths([tmp_path]))
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_bytes(_GOOD)
     (tmp_path / "results" / "link.json").symlink_to(tmp_path / "secret.json")
     with pytest.raises(ForeignFileError, match="no file to import"):
-        import_paths([tmp_path / "results"])
+        import_files(read_paths([tmp_path / "results"]))
 
 
 def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:

@@ -11,8 +11,8 @@ import pytest
 from lab.errors import ForeignFileError
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import SAMPLES
-from warehouse.importers.files import ForeignFile
-from warehouse.importers.load import Imported, import_files, import_paths
+from warehouse.importers.files import ForeignFile, read_paths
+from warehouse.importers.load import Imported, import_files
 from warehouse.importers.model import ImportedRun
 
 
@@ -203,7 +203,7 @@ def test_a_figure_that_the_files_own_requests_contradict_is_doubted() -> None:
 def test_a_format_is_told_by_content_and_not_by_name(tmp_path: Path) -> None:
     hidden = tmp_path / "holiday.jpg"
     hidden.write_bytes((SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes())
-    (run,) = import_paths([hidden]).runs
+    (run,) = import_files(read_paths([hidden])).runs
     assert run.tool == "vllm-bench-serve"
 
 

@@ -7,16 +7,17 @@ server's, so throughput and TPOT may differ from what AIPerf printed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from typing import Any, Literal
 
 from lab.metrics.measure import Value
 from warehouse.importers import recompute
-from warehouse.importers.build import assembled
-from warehouse.importers.fields import STD, Field, Taken, latency_columns, statistics_of, take
+from warehouse.importers.build import build_run
+from warehouse.importers.fields import STD, Figure, Taken, latency_columns, statistics_of, take
 from warehouse.importers.formats import aiperf_requests
-from warehouse.importers.json_node import Node, top
+from warehouse.importers.formats.aiperf_requests import RequestLines
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRun, LeftOut, Scalar
+from warehouse.importers.typed_json import Count, Flag, Name, Number, Part, Record, whole
 
 _TOOL = "aiperf"
 #: Versions of the summary's schema that were seen; a higher number may mean something else by the same name.
@@ -32,36 +33,36 @@ _LATENCIES = {
 }
 _MOST_DRAFTED = 64
 _QUANTILES = ("p50", "p90", "p95", "p99")
-FIELDS: tuple[Field, ...] = (
-    Field("request_count.avg", "requests_completed"),
-    Field("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0"),
-    Field("benchmark_duration.avg", "duration_s"),
-    Field("total_usage_prompt_tokens.avg", "prompt_tokens"),
-    Field("total_usage_completion_tokens.avg", "completion_tokens"),
-    Field("request_throughput.avg", "request_per_s"),
-    Field("goodput.avg", "goodput_request_per_s"),
-    Field("total_spec_decode_steps.avg", "num_drafts"),
-    Field("total_draft_tokens.avg", "num_draft_tokens"),
-    Field("total_accepted_draft_tokens.avg", "num_accepted_tokens"),
-    Field("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "percent made a fraction", 0.01),
-    Field("spec_decode_token_weighted_acceptance_length.avg", "acceptance_length", "the bonus token counts, as here"),
-    Field("spec_decode_draft_acceptance_rate.avg", None, _OF_REQUESTS),
-    Field("spec_decode_acceptance_length.avg", None, _OF_REQUESTS),
-    Field("output_token_throughput.avg", None, _RETOKENISED),
-    Field("total_token_throughput.avg", None, _RETOKENISED),
-    Field("total_osl.avg", None, _RETOKENISED),
-    Field("total_isl.avg", None, _RETOKENISED),
-    Field("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
-    Field("effective_concurrency.avg", None, "requests in flight on average, which is no limit"),
-    *(Field(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
+FIELDS: tuple[Figure, ...] = (
+    Figure("request_count.avg", "requests_completed"),
+    Figure("error_request_count.avg", "requests_failed", "0 where request_error_rate is 0"),
+    Figure("benchmark_duration.avg", "duration_s"),
+    Figure("total_usage_prompt_tokens.avg", "prompt_tokens"),
+    Figure("total_usage_completion_tokens.avg", "completion_tokens"),
+    Figure("request_throughput.avg", "request_per_s"),
+    Figure("goodput.avg", "goodput_request_per_s"),
+    Figure("total_spec_decode_steps.avg", "num_drafts"),
+    Figure("total_draft_tokens.avg", "num_draft_tokens"),
+    Figure("total_accepted_draft_tokens.avg", "num_accepted_tokens"),
+    Figure("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "percent made a fraction", 0.01),
+    Figure("spec_decode_token_weighted_acceptance_length.avg", "acceptance_length", "the bonus token counts, as here"),
+    Figure("spec_decode_draft_acceptance_rate.avg", None, _OF_REQUESTS),
+    Figure("spec_decode_acceptance_length.avg", None, _OF_REQUESTS),
+    Figure("output_token_throughput.avg", None, _RETOKENISED),
+    Figure("total_token_throughput.avg", None, _RETOKENISED),
+    Figure("total_osl.avg", None, _RETOKENISED),
+    Figure("total_isl.avg", None, _RETOKENISED),
+    Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
+    Figure("effective_concurrency.avg", None, "requests in flight on average, which is no limit"),
+    *(Figure(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
     *(
         one
         for name, (ours, words) in _LATENCIES.items()
         for one in statistics_of(f"{name}.{{}}", ours, words, statistics=_QUANTILES)
     ),
-    *(Field(f"{name}.std", None, STD) for name in _LATENCIES),
+    *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
-ALSO_READ: dict[str, str] = {
+PASSTHROUGH: dict[str, str] = {
     "aiperf_version": "the tool's version",
     "input_config.models": "target",
     "input_config.endpoint": "endpoint; ignore_eos and temperature of its extra inputs",
@@ -75,96 +76,149 @@ ALSO_READ: dict[str, str] = {
 }
 
 
-def recognises(value: object) -> bool:
+def detect(value: object) -> bool:
     """Its files of server metrics begin alike, but have their figures under one key."""
     keys = ("aiperf_version", "schema_version", "input_config")
     return isinstance(value, dict) and all(key in value for key in keys) and "metrics" not in value
 
 
-def is_request(value: object) -> bool:
-    return aiperf_requests.recognises(value)
+class _Version(Record):
+    schema_version: Name = None
+
+
+class _Single(Record):
+    avg: Number | None = None
+
+
+class _Latency(_Single):
+    unit: Literal["ms"]
+
+
+class _ExtraInputs(Record):
+    ignore_eos: Flag | None = None
+    temperature: Number | None = None
+
+
+class _Endpoint(Record):
+    type: Name = None
+    extra: _ExtraInputs = _ExtraInputs()
+
+
+class _Model(Record):
+    name: Name = None
+
+
+class _Models(Record):
+    items: tuple[_Model, ...] = ()
+
+
+class _Phase(Record):
+    kind: Name = None
+    concurrency: Count | None = None
+    requests: Count | None = None
+    rate: Number | None = None
+
+
+class _Lengths(Record):
+    mean: Number | None = None
+    stddev: Any = None
+
+
+class _Dataset(Record):
+    osl: _Lengths | None = None
+
+
+class _InputConfig(Record):
+    endpoint: _Endpoint = _Endpoint()
+    models: _Models = _Models()
+    phases: tuple[_Phase, ...] = ()
+    datasets: tuple[_Dataset, ...] = ()
+
+
+class _Summary(Record):
+    aiperf_version: Name = None
+    request_count: _Single
+    benchmark_duration: _Single
+    request_error_rate: _Single = _Single()
+    total_osl: _Single = _Single()
+    total_spec_decode_steps: _Single = _Single()
+    total_draft_tokens: _Single = _Single()
+    pooled_spec_decode_acceptance_histogram: dict[str, Count | None] | None = None
+    time_to_first_token: _Latency | None = None
+    inter_token_latency: _Latency | None = None
+    inter_chunk_latency: _Latency | None = None
+    request_latency: _Latency | None = None
+    input_config: _InputConfig = _InputConfig()
 
 
 def read(documents: Sequence[Document]) -> list[ImportedRun]:
     """One run for each summary, with the lines of requests that fit it; one for lines that fit none."""
-    lines: dict[str, list[Document]] = {}
+    groups: dict[str, list[Document]] = {}
     for document in documents:
-        if is_request(document.value):
-            lines.setdefault(document.file.name, []).append(document)
-    runs = [_run(document, lines) for document in documents if recognises(document.value)]
+        if aiperf_requests.detect(document.value):
+            groups.setdefault(document.file.name, []).append(document)
+    lines = {name: aiperf_requests.request_lines(group) for name, group in groups.items()}
+    runs = [_run(whole(document), lines) for document in documents if detect(document.value)]
     return runs + [aiperf_requests.run(left) for left in lines.values()]
 
 
-def _run(document: Document, lines: dict[str, list[Document]]) -> ImportedRun:
-    node = top(document)
-    found = node.name("schema_version")
+def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
+    """The run of a summary; the lines that fit it are removed from `lines`."""
+    found = part.parse(_Version, "a summary of AIPerf").schema_version
     if found not in SUPPORTED:
-        raise node.error("schema_version", f"found {found}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
-    if not node.has("request_count", "benchmark_duration"):
-        raise node.error("request_count", "this or benchmark_duration is missing in a summary of AIPerf")
-    for name in _LATENCIES:
-        inner = node.node(name)
-        if inner is not None and inner.content.get("unit") != "ms":
-            raise inner.error("unit", "ms is expected here")
-    taken = take(node, FIELDS)
-    _complete(node, taken)
+        raise part.error("schema_version", f"found {found}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
+    summary, taken = part.parse(_Summary, "a summary of AIPerf"), take(part, FIELDS)
+    _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
-    group = lines.pop(fitting) if fitting is not None else []
-    if not group:
+    group = lines.pop(fitting) if fitting is not None else None
+    if group is None:
         taken.left_out.append(LeftOut("requests", "no profile_export.jsonl of this run was imported with it"))
-    run = assembled(
+    return build_run(
         _TOOL,
-        document,
-        node.content,
+        part.document,
+        part.content,
         taken,
-        columns=_columns(node) | aiperf_requests.columns(group),
+        columns=_columns(summary.input_config) | (aiperf_requests.columns(group) if group else {}),
         requests=aiperf_requests.requests(group) if group else None,
-        tool_version=node.name("aiperf_version"),
-        labels=node.labels(("benchmark_id", "start_time")),
+        tool_version=summary.aiperf_version,
+        labels=part.labels(("benchmark_id", "start_time")),
+        companions=[group.source] if group else (),
     )
-    return replace(run, companions=(group[0].file.source,)) if group else run
 
 
-def _complete(node: Node, taken: Taken) -> None:
-    """What needs more than one figure of the file."""
-    if "requests_failed" not in taken.metrics and _single(node, "request_error_rate") == 0:
+def _complete(part: Part, summary: _Summary, taken: Taken) -> None:
+    """Add what follows from several figures of the file, and drop what contradicts the server."""
+    if "requests_failed" not in taken.metrics and summary.request_error_rate.avg == 0:
         taken.metrics["requests_failed"] = 0
-    taken.metrics |= _positions(node)
-    server, own = taken.metrics.get("completion_tokens"), _single(node, "total_osl")
+    taken.metrics |= _positions(part, summary)
+    server, own = taken.metrics.get("completion_tokens"), summary.total_osl.avg
     if server is None or own != server:
         why = "AIPerf divided by its own count of tokens"
         shown = f"{why}, {own:g}; the server counted {server}" if own is not None and server is not None else why
         taken.drop(latency_columns("tpot"), shown)
 
 
-def _single(node: Node, name: str) -> float | None:
-    inner = node.node(name)
-    return inner.number("avg") if inner else None
-
-
-def _positions(node: Node) -> dict[str, Value]:
-    inner = node.node("pooled_spec_decode_acceptance_histogram")
-    if inner is None:
-        return {}
+def _positions(part: Part, summary: _Summary) -> dict[str, Value]:
     rounds: dict[int, int] = {}
-    for key in inner.content:
+    name = "pooled_spec_decode_acceptance_histogram"
+    for key, count in (summary.pooled_spec_decode_acceptance_histogram or {}).items():
         if not (key.isascii() and key.isdigit() and len(key) < 4):
-            raise inner.error(key, "a number of accepted tokens is expected here")
-        rounds[int(key)] = inner.count(key) or 0
-    if rounds and (drafted := _drafted_a_round(node)) is not None:
-        rounds.setdefault(drafted, 0)  # how many tokens were drafted, also where none of the last was ever accepted
+            raise part.document.error((*part.at, name, key), "a number of accepted tokens is expected here")
+        rounds[int(key)] = count or 0
+    if rounds and (drafted := _drafted_per_round(summary)) is not None:
+        rounds.setdefault(drafted, 0)  # positions that were drafted but never accepted
     return recompute.positions(rounds)
 
 
-def _drafted_a_round(node: Node) -> int | None:
-    """Tokens drafted in each round; None where that is no whole number, because rounds differed."""
-    rounds, drafted = _single(node, "total_spec_decode_steps"), _single(node, "total_draft_tokens")
+def _drafted_per_round(summary: _Summary) -> int | None:
+    """Tokens drafted in each round; None if rounds differed, so that it is no whole number."""
+    rounds, drafted = summary.total_spec_decode_steps.avg, summary.total_draft_tokens.avg
     if not rounds or drafted is None or drafted % rounds or drafted > rounds * _MOST_DRAFTED:
         return None
     return int(drafted / rounds)
 
 
-def _fits(taken: Taken, group: Sequence[Document]) -> bool:
+def _fits(taken: Taken, group: RequestLines) -> bool:
     """Whether these are the summary's own requests: as many, with the same mean time to the first token."""
     found: Mapping[str, Value] = recompute.of_requests(aiperf_requests.requests(group))
     same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
@@ -175,30 +229,25 @@ def _fits(taken: Taken, group: Sequence[Document]) -> bool:
     )
 
 
-def _columns(node: Node) -> dict[str, Scalar]:
-    config = node.node("input_config") or node
-    endpoint, models = config.node("endpoint"), config.node("models")
-    names = models.nodes("items") if models else []
-    phases = [phase for phase in config.nodes("phases") if phase.name("kind") == "profiling"]
-    phase = phases[0] if len(phases) == 1 else None
-    extra = endpoint.node("extra") if endpoint else None
-    kind = endpoint.name("type") if endpoint else None
+def _columns(config: _InputConfig) -> dict[str, Scalar]:
+    endpoint, names = config.endpoint, config.models.items
+    phases = [phase for phase in config.phases if phase.kind == "profiling"]
+    phase = phases[0] if len(phases) == 1 else _Phase()
     return {
-        "target": names[0].name("name") if len(names) == 1 else None,
-        "endpoint": kind if kind in ("completions", "chat") else None,
-        "ignore_eos": extra.flag("ignore_eos") if extra else None,
-        "temperature": extra.number("temperature") if extra else None,
-        "concurrency": phase.count("concurrency") if phase else None,
-        "num_prompts": phase.count("requests") if phase else None,
-        "request_rate_rps": phase.number("rate") if phase else None,
-        "requested_output_tokens": _asked(config),
+        "target": names[0].name if len(names) == 1 else None,
+        "endpoint": endpoint.type if endpoint.type in ("completions", "chat") else None,
+        "ignore_eos": endpoint.extra.ignore_eos,
+        "temperature": endpoint.extra.temperature,
+        "concurrency": phase.concurrency,
+        "num_prompts": phase.requests,
+        "request_rate_rps": phase.rate,
+        "requested_output_tokens": _output_tokens(config.datasets),
     }
 
 
-def _asked(config: Node) -> int | None:
-    datasets = config.nodes("datasets")
-    lengths = datasets[0].node("osl") if len(datasets) == 1 else None
-    if lengths is None or lengths.content.get("stddev"):
+def _output_tokens(datasets: Sequence[_Dataset]) -> int | None:
+    """What every request asked for, if it was the same for all."""
+    lengths = datasets[0].osl if len(datasets) == 1 else None
+    if lengths is None or lengths.stddev or lengths.mean is None or not lengths.mean.is_integer():
         return None
-    mean = lengths.number("mean")
-    return int(mean) if mean is not None and mean.is_integer() else None
+    return int(lengths.mean)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Annotated, Any
 
-from warehouse.importers.build import assembled
-from warehouse.importers.fields import OTHER_PERCENTILE, STD, Field, statistics_of, take
-from warehouse.importers.json_node import Node, top
+from pydantic import Field, model_validator
+
+from warehouse.importers.build import build_run
+from warehouse.importers.fields import OTHER_PERCENTILE, STD, Figure, statistics_of, take
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.typed_json import Count, Flag, Name, Number, Part, Record, Text, parse, whole
 
 _TOOL = "genai-bench"
 _UNITS_MS = {"s": 1000.0, "ms": 1.0}
@@ -19,34 +21,34 @@ _SUCCESS = (None, 200)
 _FIXED_LENGTHS = re.compile(r"D\((\d{1,7}),(\d{1,7})\)")
 
 
-def _fields(factor: float) -> tuple[Field, ...]:
+def _figures(factor: float) -> tuple[Figure, ...]:
     aggregated = "aggregated_metrics."
     stats = f"{aggregated}stats."
     return (
-        Field(f"{aggregated}num_completed_requests", "requests_completed"),
-        Field(f"{aggregated}num_error_requests", "requests_failed"),
-        Field(f"{aggregated}run_duration", "duration_s", "always seconds"),
-        Field(f"{stats}num_input_tokens.sum", "prompt_tokens"),
-        Field(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, where it sends one"),
-        Field(f"{aggregated}requests_per_second", "request_per_s"),
-        Field(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
-        Field(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
-        Field(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
+        Figure(f"{aggregated}num_completed_requests", "requests_completed"),
+        Figure(f"{aggregated}num_error_requests", "requests_failed"),
+        Figure(f"{aggregated}run_duration", "duration_s", "always seconds"),
+        Figure(f"{stats}num_input_tokens.sum", "prompt_tokens"),
+        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, where it sends one"),
+        Figure(f"{aggregated}requests_per_second", "request_per_s"),
+        Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
+        Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
+        Figure(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
         *(
             one
             for name, ours in _LATENCIES.items()
             for one in statistics_of(f"{stats}{name}.{{}}", ours, "in the file's time unit", factor)
         ),
-        *(Field(f"{stats}{name}.stddev", None, STD) for name in _LATENCIES),
-        *(Field(f"{stats}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75)),
-        Field(f"{stats}output_latency.mean", None, "no column; e2e - ttft"),
-        Field(f"{stats}output_inference_speed.mean", None, "no column; about 1000 / tpot"),
-        Field(f"{stats}output_throughput.mean", None, "a mean over requests, not of the run"),
+        *(Figure(f"{stats}{name}.stddev", None, STD) for name in _LATENCIES),
+        *(Figure(f"{stats}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75)),
+        Figure(f"{stats}output_latency.mean", None, "no column; e2e - ttft"),
+        Figure(f"{stats}output_inference_speed.mean", None, "no column; about 1000 / tpot"),
+        Figure(f"{stats}output_throughput.mean", None, "a mean over requests, not of the run"),
     )
 
 
-FIELDS: tuple[Field, ...] = _fields(1000.0)
-ALSO_READ: dict[str, str] = {
+FIELDS: tuple[Figure, ...] = _figures(1000.0)
+PASSTHROUGH: dict[str, str] = {
     "_time_unit": "unit of all latencies; else metrics_time_unit of experiment_metadata.json; without it refused",
     "aggregated_metrics.num_concurrency": "concurrency",
     "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, where it is D(input,output)",
@@ -59,7 +61,7 @@ ALSO_READ: dict[str, str] = {
 }
 
 
-def recognises(value: object) -> bool:
+def detect(value: object) -> bool:
     return isinstance(value, dict) and "aggregated_metrics" in value and "individual_request_metrics" in value
 
 
@@ -68,81 +70,119 @@ def is_metadata(value: object) -> bool:
     return isinstance(value, dict) and all(key in value for key in keys)
 
 
+class _Aggregated(Record):
+    run_duration: Number
+    num_completed_requests: Count
+    stats: dict[str, Any]
+    num_requests: Count | None = None
+    scenario: Name = None
+    iteration_type: Name = None
+    num_concurrency: Count | None = None
+
+
+class _Request(Record):
+    error_code: Any = None
+    error_message: Text | None = None
+    num_input_tokens: Count | None = None
+    num_output_tokens: Count | None = None
+    ttft: Number | None = None
+    tpot: Number | None = None
+    e2e_latency: Number | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _failed_has_no_figures(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("error_code") not in _SUCCESS:
+            return {key: value[key] for key in ("error_code", "error_message") if key in value}
+        return value
+
+
+class _Run(Record):
+    time_unit: Name = Field(None, alias="_time_unit")
+    aggregated_metrics: _Aggregated
+    individual_request_metrics: Annotated[tuple[_Request, ...], Field(fail_fast=True)] = ()
+
+
+class _ExtraParameters(Record):
+    ignore_eos: Flag | None = None
+    temperature: Number | None = None
+
+
+class _Metadata(Record):
+    benchmark_version: Name = None
+    metrics_time_unit: Name = None
+    model: Name = None
+    server_engine: Name = None
+    server_version: Name = None
+    additional_request_params: _ExtraParameters = _ExtraParameters()
+
+
 def read(documents: Sequence[Document]) -> list[ImportedRun]:
     """The runs of one folder, with what its metadata file says of all of them."""
-    described = [top(document) for document in documents if is_metadata(document.value)]
+    described = [whole(document) for document in documents if is_metadata(document.value)]
     if len(described) > 1:
         raise described[1].error("benchmark_version", "a second metadata file for one folder: import them one by one")
-    return [
-        _run(top(document), described[0] if described else None) for document in documents if recognises(document.value)
-    ]
+    beside = described[0] if described else None
+    return [_run(whole(document), beside) for document in documents if detect(document.value)]
 
 
-def _run(node: Node, metadata: Node | None) -> ImportedRun:
-    aggregated = node.node("aggregated_metrics")
-    if aggregated is None or not aggregated.has("run_duration", "num_completed_requests", "stats"):
-        raise node.error("aggregated_metrics", "run_duration, num_completed_requests or stats is missing here")
-    factor = _ms_in_unit(node, metadata)
-    taken = take(node, _fields(factor))
-    requests = _requests(node, factor)
-    if len(requests) != aggregated.count("num_requests"):
+def _run(part: Part, beside: Part | None) -> ImportedRun:
+    run = part.parse(_Run, "a result of genai-bench")
+    metadata = beside.parse(_Metadata, "genai-bench's metadata") if beside else _Metadata()
+    factor, total = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit), run.aggregated_metrics.num_requests
+    taken = take(part, _figures(factor))
+    requests = [_request(index, one, factor) for index, one in enumerate(run.individual_request_metrics)]
+    if len(requests) != total:
         taken.left_out.append(LeftOut("requests", f"the file has {len(requests)} of its requests"))
-    run = assembled(
+    aggregated = Part(part.document, parse(dict[str, object], part.document, part.content["aggregated_metrics"], ""))
+    return build_run(
         _TOOL,
-        node.document,
-        node.content,
+        part.document,
+        part.content,
         taken,
-        columns=_columns(aggregated) | (_described(metadata) if metadata else {}),
-        requests=requests if len(requests) == aggregated.count("num_requests") else None,
-        tool_version=metadata.name("benchmark_version") if metadata else None,
+        columns=_columns(run.aggregated_metrics) | (_described(metadata) if beside else {}),
+        requests=requests if len(requests) == total else None,
+        tool_version=metadata.benchmark_version,
         labels=aggregated.labels(("scenario", "iteration_type", "batch_size")),
+        companions=[beside.document.file.source] if beside else (),
     )
-    return replace(run, companions=(metadata.document.file.source,)) if metadata else run
 
 
-def _ms_in_unit(node: Node, metadata: Node | None) -> float:
-    unit = node.name("_time_unit") or (metadata.name("metrics_time_unit") if metadata else None)
+def _ms_in_unit(part: Part, unit: str | None) -> float:
     if unit not in _UNITS_MS:
         why = f"the time unit is {unit}; supported are s and ms"
-        raise node.error("_time_unit", why if unit else "no time unit: import experiment_metadata.json with it")
+        raise part.error("_time_unit", why if unit else "no time unit: import experiment_metadata.json with it")
     return _UNITS_MS[unit]
 
 
-def _columns(aggregated: Node) -> dict[str, Scalar]:
-    lengths = _FIXED_LENGTHS.fullmatch(aggregated.name("scenario") or "")
-    is_closed_loop = aggregated.name("iteration_type") == "num_concurrency"
+def _columns(aggregated: _Aggregated) -> dict[str, Scalar]:
+    lengths = _FIXED_LENGTHS.fullmatch(aggregated.scenario or "")
     return {
-        "concurrency": aggregated.count("num_concurrency") if is_closed_loop else None,
+        "concurrency": aggregated.num_concurrency if aggregated.iteration_type == "num_concurrency" else None,
         "input_tokens": int(lengths[1]) if lengths else None,
         "requested_output_tokens": int(lengths[2]) if lengths else None,
     }
 
 
-def _described(metadata: Node) -> dict[str, Scalar]:
-    extra, engine = metadata.node("additional_request_params"), metadata.name("server_engine")
+def _described(metadata: _Metadata) -> dict[str, Scalar]:
     return {
-        "target": metadata.name("model"),
-        "engine": engine.lower() if engine else None,
-        "engine_version": metadata.name("server_version"),
-        "ignore_eos": extra.flag("ignore_eos") if extra else None,
-        "temperature": extra.number("temperature") if extra else None,
+        "target": metadata.model,
+        "engine": metadata.server_engine.lower() if metadata.server_engine else None,
+        "engine_version": metadata.server_version,
+        "ignore_eos": metadata.additional_request_params.ignore_eos,
+        "temperature": metadata.additional_request_params.temperature,
     }
 
 
-def _requests(node: Node, factor: float) -> list[ImportedRequest]:
-    return [_request(index, one, factor) for index, one in enumerate(node.nodes("individual_request_metrics"))]
-
-
-def _request(index: int, one: Node, factor: float) -> ImportedRequest:
-    if one.content.get("error_code") not in _SUCCESS:
-        return ImportedRequest(index, one.text("error_message") or f"error {one.content['error_code']}")
-    tokens = one.count("num_output_tokens")
-    ttft, tpot, e2e = (one.number(name) for name in ("ttft", "tpot", "e2e_latency"))
+def _request(index: int, one: _Request, factor: float) -> ImportedRequest:
+    if one.error_code not in _SUCCESS:
+        return ImportedRequest(index, one.error_message or f"error {one.error_code}")
+    tokens = one.num_output_tokens
     return ImportedRequest(
         index,
-        ttft_ms=None if ttft is None else ttft * factor,
-        tpot_ms=None if tpot is None or tokens is None or tokens < 2 else tpot * factor,
-        e2e_ms=None if e2e is None else e2e * factor,
-        prompt_tokens=one.count("num_input_tokens"),
+        ttft_ms=None if one.ttft is None else one.ttft * factor,
+        tpot_ms=None if one.tpot is None or tokens is None or tokens < 2 else one.tpot * factor,
+        e2e_ms=None if one.e2e_latency is None else one.e2e_latency * factor,
+        prompt_tokens=one.num_input_tokens,
         completion_tokens=tokens,
     )

@@ -5,16 +5,16 @@ run where no stage lies beside it. per_request_lifecycle_metrics.json has the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from lab.metrics.measure import Value
 from warehouse.importers import recompute
-from warehouse.importers.build import assembled
-from warehouse.importers.fields import OTHER_PERCENTILE, Field, Taken, latency_columns, statistics_of, take
+from warehouse.importers.build import build_run
+from warehouse.importers.fields import OTHER_PERCENTILE, Figure, Taken, latency_columns, statistics_of, take
 from warehouse.importers.formats import inference_perf_requests as per_request
-from warehouse.importers.json_node import Node, top
+from warehouse.importers.formats.inference_perf_requests import Request
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut
+from warehouse.importers.typed_json import Count, Number, Part, Record, whole
 
 _TOOL = "inference-perf"
 _LATENCY = "successes.latency."
@@ -25,31 +25,31 @@ _LATENCIES = {
     "request_latency": ("e2e", ""),
 }
 _MEDIAN = "successes.latency.{}.median"
-FIELDS: tuple[Field, ...] = (
-    Field("successes.count", "requests_completed"),
-    Field("failures.count", "requests_failed"),
-    Field("benchmark_time_seconds", "duration_s"),
-    Field("successes.prompt_tokens.total", "prompt_tokens", "the server's, if none fell back to the client's count"),
-    Field("successes.output_tokens.total", "completion_tokens", "likewise"),
-    Field("successes.throughput.requests_per_sec", "request_per_s"),
-    Field("successes.throughput.output_tokens_per_sec", None, "of the client's own count; that of the server is taken"),
-    Field("successes.throughput.total_tokens_per_sec", None, "likewise"),
+FIELDS: tuple[Figure, ...] = (
+    Figure("successes.count", "requests_completed"),
+    Figure("failures.count", "requests_failed"),
+    Figure("benchmark_time_seconds", "duration_s"),
+    Figure("successes.prompt_tokens.total", "prompt_tokens", "the server's, if none fell back to the client's count"),
+    Figure("successes.output_tokens.total", "completion_tokens", "likewise"),
+    Figure("successes.throughput.requests_per_sec", "request_per_s"),
+    Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
+    Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
     *(
         one
         for name, (ours, words) in _LATENCIES.items()
         for one in statistics_of(f"{_LATENCY}{name}.{{}}", ours, words, 1000.0, ("mean", "p90", "p95", "p99"))
     ),
-    *(Field(_MEDIAN.format(name), f"{ours}_p50_ms", words, 1000.0) for name, (ours, words) in _LATENCIES.items()),
-    *(Field(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
-    Field(
+    *(Figure(_MEDIAN.format(name), f"{ours}_p50_ms", words, 1000.0) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
+    Figure(
         f"{_LATENCY}inter_token_latency.mean",
         None,
         "gaps between chunks, with a 0 for each further token that the client saw in one: neither icl nor itl",
     ),
-    Field(f"{_LATENCY}normalized_time_per_output_token.mean", None, "the time to the first token is in it"),
-    Field("load_summary.achieved_rate", None, "the rate at which requests were sent, not asked for"),
+    Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "the time to the first token is in it"),
+    Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not asked for"),
 )
-ALSO_READ: dict[str, str] = {
+PASSTHROUGH: dict[str, str] = {
     "load_summary.concurrency": "concurrency; requested_rate is request_rate_rps where there is none",
     "load_summary.count": "num_prompts",
     "successes.token_count_mismatches": "0 keeps the tool's time_per_output_token",
@@ -64,7 +64,7 @@ ALSO_READ: dict[str, str] = {
 }
 
 
-def recognises(value: object) -> bool:
+def detect(value: object) -> bool:
     if not isinstance(value, dict) or not all(isinstance(value.get(k), dict) for k in ("successes", "failures")):
         return False
     return isinstance(value.get("load_summary"), dict)
@@ -72,72 +72,94 @@ def recognises(value: object) -> bool:
 
 def is_stage(value: object) -> bool:
     """The summary of all stages has neither what was asked for nor what was achieved."""
-    return isinstance(value, dict) and recognises(value) and "achieved_rate" in value["load_summary"]
+    return isinstance(value, dict) and detect(value) and "achieved_rate" in value["load_summary"]
+
+
+class _Fallbacks(Record):
+    prompt: Number | None = None
+    output: Number | None = None
+
+
+class _Successes(Record):
+    count: Count | None = None
+    token_count_mismatches: Number | None = None
+    client_fallback_requests: _Fallbacks = _Fallbacks()
+
+
+class _Failures(Record):
+    count: Count | None = None
+
+
+class _LoadSummary(Record):
+    count: Count | None = None
+    concurrency: Count | None = None
+    requested_rate: Number | None = None
+
+
+class _Report(Record):
+    successes: _Successes
+    failures: _Failures
+    load_summary: _LoadSummary
+    benchmark_time_seconds: Number
+
+    @property
+    def sent(self) -> int:
+        return (self.successes.count or 0) + (self.failures.count or 0)
 
 
 def read(documents: Sequence[Document]) -> list[ImportedRun]:
     """The runs of one folder: its stages, or its summary where it has none, or else only its requests."""
     stages = [document for document in documents if is_stage(document.value)]
-    others = [document for document in documents if recognises(document.value) and document not in stages]
+    others = [document for document in documents if detect(document.value) and document not in stages]
     reports = sorted(stages, key=lambda document: document.file.name) or others
-    listed = [document for document in documents if per_request.recognises(document.value)]
+    listed = [document for document in documents if per_request.detect(document.value)]
     if not reports:
         return [per_request.run(document) for document in listed]
     if len(listed) > 1:
         raise listed[1].error((), "a second file of requests for one folder: import them one by one")
-    return _runs(reports, listed[0] if listed else None)
+    return _runs([whole(document) for document in reports], listed[0] if listed else None)
 
 
-def _runs(reports: Sequence[Document], listed: Document | None) -> list[ImportedRun]:
+def _runs(parts: Sequence[Part], listed: Document | None) -> list[ImportedRun]:
     records = per_request.in_order(listed) if listed else []
-    counts = [_sent(top(document)) for document in reports]
+    reports = [part.parse(_Report, "a report of inference-perf") for part in parts]
+    is_complete = sum(report.sent for report in reports) == len(records)
     runs, start = [], 0
-    for document, count in zip(reports, counts, strict=True):
-        part = records[start : start + count] if sum(counts) == len(records) else []
-        runs.append(_run(top(document), part, listed))
-        start += count
+    for part, report in zip(parts, reports, strict=True):
+        runs.append(_run(part, report, records[start : start + report.sent] if is_complete else [], listed))
+        start += report.sent
     return runs
 
 
-def _sent(report: Node) -> int:
-    parts = (report.node("successes"), report.node("failures"))
-    return sum(part.count("count") or 0 for part in parts if part is not None)
-
-
-def _run(report: Node, records: Sequence[Node], listed: Document | None) -> ImportedRun:
-    load = report.node("load_summary")
-    if load is None or not report.has("benchmark_time_seconds"):
-        raise report.error("benchmark_time_seconds", "this is missing in a report of inference-perf")
-    taken = take(report, FIELDS)
-    _drop_client_counts(report, taken)
+def _run(part: Part, report: _Report, records: Sequence[Request], listed: Document | None) -> ImportedRun:
+    load, taken = report.load_summary, take(part, FIELDS)
+    _drop_client_counts(report.successes, taken)
     requests = _fitting(taken, per_request.requests(records) if records else [])
     if requests is None:
         why = "no requests that fit this stage" if listed else "no per_request_lifecycle_metrics.json with it"
         taken.left_out.append(LeftOut("requests", why))
-    concurrency = load.count("concurrency")
-    run = assembled(
+    return build_run(
         _TOOL,
-        report.document,
-        report.content,
+        part.document,
+        part.content,
         taken,
         columns={
-            "concurrency": concurrency,
-            "request_rate_rps": load.number("requested_rate") if concurrency is None else None,
-            "num_prompts": load.count("count"),
+            "concurrency": load.concurrency,
+            "request_rate_rps": load.requested_rate if load.concurrency is None else None,
+            "num_prompts": load.count,
             "target": per_request.model(records) if requests is not None else None,
         },
         requests=requests,
+        companions=[listed.file.source] if listed and requests is not None else (),
     )
-    return replace(run, companions=(listed.file.source,)) if listed and requests is not None else run
 
 
-def _drop_client_counts(report: Node, taken: Taken) -> None:
-    successes = report.node("successes") or report
-    if successes.number("token_count_mismatches") != 0:
+def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
+    if successes.token_count_mismatches != 0:
         taken.drop(latency_columns("tpot"), "divided by the client's own count of tokens, which is not the server's")
-    fallback = successes.node("client_fallback_requests")
-    for key, name in (("prompt", "prompt_tokens"), ("output", "completion_tokens")):
-        if fallback is None or fallback.number(key) != 0:
+    fallbacks = successes.client_fallback_requests
+    for count, name in ((fallbacks.prompt, "prompt_tokens"), (fallbacks.output, "completion_tokens")):
+        if count != 0:
             taken.drop([name], "the client counted some of them itself, because the server did not")
 
 

@@ -3,40 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from warehouse.importers.json_node import Node
+from pydantic import Field
+
 from warehouse.importers.model import ImportedRequest
-
-#: Beside ttfts and itls, which every detailed file has.
-ARRAYS = ("input_lens", "output_lens", "latencies", "start_times", "generated_texts", "errors")
+from warehouse.importers.typed_json import Anything, Counts, Numbers, Part, Record, known
 
 
-def read(node: Node) -> list[ImportedRequest] | None:
-    ttfts, itls = node.numbers("ttfts"), node.items("itls")
-    if ttfts is None or itls is None:
+class RequestArrays(Record):
+    """The arrays that both clients write; each has one value per request."""
+
+    ttfts: Numbers | None = None
+    itls: Annotated[list[Numbers | None], Field(fail_fast=True)] | None = None
+    input_lens: Counts | None = None
+    output_lens: Counts | None = None
+    errors: Anything | None = None
+    generated_texts: Anything | None = None
+
+
+class TimedArrays(RequestArrays):
+    """The arrays of vLLM's client, which records when each request was sent and answered."""
+
+    latencies: Numbers | None = None
+    start_times: Numbers | None = None
+
+
+def read(part: Part, arrays: TimedArrays) -> list[ImportedRequest] | None:
+    """The requests of vLLM's client; None if the file has none. Raises ForeignFileError for arrays of other lengths."""
+    if arrays.ttfts is None or arrays.itls is None:
         return None
-    count = len(ttfts)
-    arrays = {"itls": itls} | {key: items for key in ARRAYS if (items := node.items(key)) is not None}
-    for key, items in arrays.items():
-        if len(items) != count:
-            raise node.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
-    inputs, outputs = (node.counts(key) or [None] * count for key in ("input_lens", "output_lens"))
-    latencies, starts = node.numbers("latencies") or [None] * count, known(node.numbers("start_times"))
+    refuse_other_lengths(part, arrays, TimedArrays)
+    count = len(arrays.ttfts)
+    inputs, outputs = arrays.input_lens or [None] * count, arrays.output_lens or [None] * count
+    latencies, starts = arrays.latencies or [None] * count, known(arrays.start_times)
     first_s = min(starts, default=0.0)
-    errors, texts = node.items("errors"), node.items("generated_texts")
+    texts = arrays.generated_texts
     return [
         request(
             index,
-            error=_error(errors, index, ttfts[index], outputs[index]),
+            error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
             sent_s=starts[index] - first_s if len(starts) == count else None,
-            ttft_s=ttfts[index],
-            gaps_s=gaps(node, "itls", index),
+            ttft_s=arrays.ttfts[index],
+            gaps_s=tuple(known(arrays.itls[index])),
             latency_s=latencies[index],
             lengths=(inputs[index], outputs[index]),
             text=texts[index] if texts else None,
         )
         for index in range(count)
     ]
+
+
+def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
+    """Raise ForeignFileError if an array that `kind` declares has not as many values as `ttfts`."""
+    count = len(arrays.ttfts or ())
+    for key in kind.model_fields:
+        items = getattr(arrays, key)
+        if items is not None and len(items) != count:
+            raise part.error(key, f"it has {len(items)} values where ttfts has {count}: the file is damaged")
 
 
 def request(
@@ -50,7 +74,7 @@ def request(
     lengths: tuple[int | None, int | None],
     text: object,
 ) -> ImportedRequest:
-    """One request from its place in every array. Of a failed one nothing but its error and its prompt is known."""
+    """One request from its place in every array. Of a failed one only its error and its prompt are known."""
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
@@ -68,21 +92,8 @@ def request(
     )
 
 
-def gaps(node: Node, key: str, index: int) -> tuple[float, ...]:
-    """One request's list in a list of lists."""
-    items = node.items(key) or ()
-    inner = Node(node.document, {str(index): items[index]}, (*node.path, key))
-    return tuple(known(inner.numbers(str(index))))
-
-
 def _error(errors: Sequence[object] | None, index: int, ttft_s: float | None, tokens: float | None) -> str | None:
-    """None for a request that completed. Where the file has no errors, one without a token and a wait has failed."""
+    """None for a completed request. In a file without errors, one with neither a token nor a wait has failed."""
     if errors is not None:
         return str(errors[index]) if errors[index] else None
     return None if ttft_s or tokens else "neither a token nor a wait is recorded"
-
-
-def known(values: Sequence[float | None] | None) -> list[float]:
-    """The values, or nothing where one is unknown."""
-    found = [value for value in values or () if value is not None]
-    return found if len(found) == len(values or ()) else []

@@ -5,41 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from warehouse.importers.build import assembled
-from warehouse.importers.fields import CHUNK_RATE, STD, Field, latency_columns, statistics_of, take
-from warehouse.importers.formats.request_arrays import gaps, request
-from warehouse.importers.formats.vllm_bench import request_rate
-from warehouse.importers.json_node import Node, top
+from warehouse.importers.build import build_run
+from warehouse.importers.fields import CHUNK_RATE, STD, Figure, latency_columns, statistics_of, take
+from warehouse.importers.formats.request_arrays import RequestArrays, refuse_other_lengths, request
+from warehouse.importers.formats.vllm_bench import RequestRate
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut
+from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, known, whole
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
 _GAP = "gaps between chunks; left out for SGLang's own endpoint, where versions differ in dividing them over tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2e_latency": ("e2e", "")}
 _TOOL = "sglang-bench-serving"
-FIELDS: tuple[Field, ...] = (
-    Field("completed", "requests_completed"),
-    Field("duration", "duration_s"),
-    Field("total_input_tokens", "prompt_tokens"),
-    Field("total_output_tokens", "completion_tokens", "the server's usage, or what was asked for where it sends none"),
-    Field("total_output_tokens_retokenized", None, "counted from the text again: tokens are the server's to count"),
-    Field("request_throughput", "request_per_s"),
-    Field("output_throughput", "output_tok_per_s"),
-    Field("total_throughput", "total_tok_per_s"),
-    Field("input_throughput", None, "no column; prompt_tokens / duration_s"),
-    Field("accept_length", None, "cumulative since the server started, and other runs are in it"),
-    Field("concurrency", None, "requests in flight on average, which is no limit; max_concurrency is"),
-    Field("max_output_tokens_per_s", None, CHUNK_RATE),
-    Field("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
+FIELDS: tuple[Figure, ...] = (
+    Figure("completed", "requests_completed"),
+    Figure("duration", "duration_s"),
+    Figure("total_input_tokens", "prompt_tokens"),
+    Figure("total_output_tokens", "completion_tokens", "the server's usage, or what was asked for where it sends none"),
+    Figure("total_output_tokens_retokenized", None, "counted from the text again: tokens are the server's to count"),
+    Figure("request_throughput", "request_per_s"),
+    Figure("output_throughput", "output_tok_per_s"),
+    Figure("total_throughput", "total_tok_per_s"),
+    Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
+    Figure("accept_length", None, "cumulative since the server started, and other runs are in it"),
+    Figure("concurrency", None, "requests in flight on average, which is no limit; max_concurrency is"),
+    Figure("max_output_tokens_per_s", None, CHUNK_RATE),
+    Figure("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
     *(
         one
         for name, (ours, words) in _LATENCIES.items()
         for one in statistics_of(f"{{}}_{name}_ms", ours, words, statistics=_STATISTICS)
     ),
-    *(Field(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
-    *(Field(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
 )
-ALSO_READ: dict[str, str] = {
+PASSTHROUGH: dict[str, str] = {
     "dataset_name": "dataset",
     "request_rate": "request_rate_rps; Infinity is a closed loop",
     "max_concurrency": "concurrency",
@@ -54,7 +54,7 @@ _DIVIDES_MAYBE = ("sglang", "sglang-native")
 _NEEDED = ("backend", "completed", "duration", "total_output_tokens", "output_throughput", "mean_e2e_latency_ms")
 
 
-def recognises(value: object) -> bool:
+def detect(value: object) -> bool:
     return isinstance(value, dict) and all(key in value for key in (*_NEEDED, "total_output_tokens_retokenized"))
 
 
@@ -62,53 +62,59 @@ def read(documents: Sequence[Document]) -> list[ImportedRun]:
     return [_run(document) for document in documents]
 
 
+class _Run(RequestArrays):
+    backend: OneLine
+    completed: Count
+    duration: Number
+    total_output_tokens: Count
+    output_throughput: Number
+    mean_e2e_latency_ms: Number
+    dataset_name: Name = None
+    max_concurrency: Count | None = None
+    request_rate: RequestRate = None
+    random_input_len: Count | None = None
+    random_output_len: Count | None = None
+
+
 def _run(document: Document) -> ImportedRun:
-    node = top(document)
-    for key in _NEEDED:
-        if not node.has(key):
-            raise node.error(key, "this is missing in a result of SGLang's bench_serving")
-    taken = take(node, FIELDS)
-    requests = _requests(node)
+    part = whole(document)
+    run = part.parse(_Run, "a result of SGLang's bench_serving")
+    taken, requests = take(part, FIELDS), _requests(part, run)
     if requests is None:
         taken.left_out.append(LeftOut("requests", "the run was saved without --output-details"))
-    elif node.name("backend") in _DIVIDES_MAYBE:
+    elif run.backend in _DIVIDES_MAYBE:
         requests = [_divided(one) for one in requests]
-    if node.name("backend") in _DIVIDES_MAYBE:
+    if run.backend in _DIVIDES_MAYBE:
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
-    return assembled(
+    return build_run(
         _TOOL,
         document,
-        node.content,
+        part.content,
         taken,
-        columns=_columns(node),
+        columns=_columns(run),
         requests=requests,
         place=f"line {document.line}" if document.line > 1 else "",
-        labels=node.labels(("tag", "backend")),
+        labels=part.labels(("tag", "backend")),
     )
 
 
-def _columns(node: Node) -> dict[str, str | int | float | None]:
-    dataset = node.name("dataset_name")
-    random = dataset is not None and dataset.startswith("random")
+def _columns(run: _Run) -> dict[str, Scalar]:
+    random = run.dataset_name is not None and run.dataset_name.startswith("random")
     return {
-        "dataset": dataset,
-        "concurrency": node.count("max_concurrency"),
-        "request_rate_rps": request_rate(node),
-        "input_tokens": node.count("random_input_len") if random else None,
-        "requested_output_tokens": node.count("random_output_len") if random else None,
+        "dataset": run.dataset_name,
+        "concurrency": run.max_concurrency,
+        "request_rate_rps": run.request_rate,
+        "input_tokens": run.random_input_len if random else None,
+        "requested_output_tokens": run.random_output_len if random else None,
     }
 
 
-def _requests(node: Node) -> list[ImportedRequest] | None:
-    ttfts, itls, errors = node.numbers("ttfts"), node.items("itls"), node.items("errors")
-    inputs, outputs = node.counts("input_lens"), node.counts("output_lens")
+def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
+    ttfts, itls, errors, inputs, outputs = run.ttfts, run.itls, run.errors, run.input_lens, run.output_lens
     if ttfts is None or itls is None or errors is None or inputs is None or outputs is None:
         return None
-    texts = node.items("generated_texts")
-    arrays = {"itls": itls, "errors": errors, "input_lens": inputs, "output_lens": outputs, "generated_texts": texts}
-    for key, items in arrays.items():
-        if items is not None and len(items) != len(ttfts):
-            raise node.error(key, f"it has {len(items)} values where ttfts has {len(ttfts)}: the file is damaged")
+    refuse_other_lengths(part, run, RequestArrays)
+    texts = run.generated_texts
     return [
         _without_end(
             request(
@@ -116,7 +122,7 @@ def _requests(node: Node) -> list[ImportedRequest] | None:
                 error=str(errors[index]) if errors[index] else None,
                 sent_s=None,
                 ttft_s=ttfts[index],
-                gaps_s=gaps(node, "itls", index),
+                gaps_s=tuple(known(itls[index])),
                 latency_s=None,
                 lengths=(inputs[index], outputs[index]),
                 text=texts[index] if texts else None,

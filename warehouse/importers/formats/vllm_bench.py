@@ -5,43 +5,48 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Annotated
 
-from warehouse.importers.build import assembled
-from warehouse.importers.fields import CHUNK_RATE, OTHER_PERCENTILE, STD, Field, Taken, statistics_of, take
+from pydantic import BeforeValidator, Field
+
+from warehouse.importers.build import build_run
+from warehouse.importers.fields import CHUNK_RATE, OTHER_PERCENTILE, STD, Figure, Taken, statistics_of, take
 from warehouse.importers.formats import request_arrays
-from warehouse.importers.formats.request_arrays import known
-from warehouse.importers.json_node import Node
+from warehouse.importers.formats.request_arrays import TimedArrays
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRun, LeftOut, Scalar
+from warehouse.importers.typed_json import Count, Name, Number, Numbers, OneLine, Part, Record, each, known, whole
 
 _GAP = "gaps between chunks, under whatever name: with speculation a chunk holds several tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
-FIELDS: tuple[Field, ...] = (
-    Field("completed", "requests_completed"),
-    Field("failed", "requests_failed"),
-    Field("duration", "duration_s"),
-    Field("total_input_tokens", "prompt_tokens"),
-    Field("total_output_tokens", "completion_tokens", "the server's usage, where the server sends it"),
-    Field("request_throughput", "request_per_s"),
-    Field("output_throughput", "output_tok_per_s"),
-    Field("total_token_throughput", "total_tok_per_s"),
-    Field("request_goodput", "goodput_request_per_s", "of the bounds given to --goodput, which the file does not name"),
-    Field("spec_decode_num_drafts", "num_drafts"),
-    Field("spec_decode_draft_tokens", "num_draft_tokens"),
-    Field("spec_decode_accepted_tokens", "num_accepted_tokens"),
-    Field("spec_decode_acceptance_rate", "acceptance_rate", "percent made a fraction", 0.01),
-    Field("spec_decode_acceptance_length", "acceptance_length", "the bonus token counts, as here"),
-    Field("max_output_tokens_per_s", None, CHUNK_RATE),
-    Field("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
-    Field("rtfx", None, "a factor for audio"),
+FIELDS: tuple[Figure, ...] = (
+    Figure("completed", "requests_completed"),
+    Figure("failed", "requests_failed"),
+    Figure("duration", "duration_s"),
+    Figure("total_input_tokens", "prompt_tokens"),
+    Figure("total_output_tokens", "completion_tokens", "the server's usage, where the server sends it"),
+    Figure("request_throughput", "request_per_s"),
+    Figure("output_throughput", "output_tok_per_s"),
+    Figure("total_token_throughput", "total_tok_per_s"),
+    Figure(
+        "request_goodput", "goodput_request_per_s", "under the bounds given to --goodput, which the file does not name"
+    ),
+    Figure("spec_decode_num_drafts", "num_drafts"),
+    Figure("spec_decode_draft_tokens", "num_draft_tokens"),
+    Figure("spec_decode_accepted_tokens", "num_accepted_tokens"),
+    Figure("spec_decode_acceptance_rate", "acceptance_rate", "percent made a fraction", 0.01),
+    Figure("spec_decode_acceptance_length", "acceptance_length", "the bonus token counts, as here"),
+    Figure("max_output_tokens_per_s", None, CHUNK_RATE),
+    Figure("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
+    Figure("rtfx", None, "a factor for audio"),
     *(one for name, (ours, words) in _LATENCIES.items() for one in statistics_of(f"{{}}_{name}_ms", ours, words)),
-    *(Field(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
-    *(Field(f"std_{name}_ms", None, STD) for name in _LATENCIES),
-    *(Field(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
+    *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
+    *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
+    *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
 )
 #: What is read without being one number.
-ALSO_READ: dict[str, str] = {
+PASSTHROUGH: dict[str, str] = {
     "model_id": "target",
     "request_rate": 'request_rate_rps; "inf" is a closed loop',
     "burstiness": "burstiness",
@@ -58,7 +63,7 @@ ALSO_READ: dict[str, str] = {
 }
 _NOT_LABELS = {
     *(one.path for one in FIELDS),
-    *(*request_arrays.ARRAYS, "ttfts", "itls", "queue_times"),
+    *(*TimedArrays.model_fields, "queue_times"),
     *("model_id", "request_rate", "burstiness", "max_concurrency", "num_prompts", "run_number", "speculative_config"),
     "spec_decode_per_position_acceptance_rates",
 }
@@ -66,9 +71,9 @@ _ENDPOINTS = {"openai": "completions", "vllm": "completions", "openai-chat": "ch
 _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "request_throughput", "output_throughput")
 
 
-def recognises(value: object) -> bool:
+def detect(value: object) -> bool:
     if isinstance(value, list):  # a sweep's summary.json
-        return bool(value) and all(isinstance(one, dict) and recognises(one) for one in value)
+        return bool(value) and all(isinstance(one, dict) and detect(one) for one in value)
     return isinstance(value, dict) and all(key in value for key in (*_NEEDED, "total_token_throughput"))
 
 
@@ -81,81 +86,90 @@ def read(documents: Sequence[Document]) -> list[ImportedRun]:
     return [run for document in documents for run in _runs(document)]
 
 
+class _Speculation(Record):
+    method: Name = None
+    draft_model: Name = Field(None, alias="model")
+    num_speculative_tokens: Count | None = None
+
+
+def _config(value: object) -> object:
+    """A sweep's parameter, as an object or as the text of one; anything else tells nothing."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None
+
+
+def _none_if_all_at_once(value: object) -> object:
+    return None if value in ("inf", float("inf")) else value
+
+
+#: Requests per second; None for "inf", Infinity and null alike: all requests were sent at once.
+RequestRate = Annotated[Number | None, BeforeValidator(_none_if_all_at_once)]
+
+
+class _Run(TimedArrays):
+    model_id: OneLine
+    completed: Count
+    duration: Number
+    total_input_tokens: Count
+    request_throughput: Number
+    output_throughput: Number
+    num_prompts: Count | None = None
+    max_concurrency: Count | None = None
+    request_rate: RequestRate = None
+    burstiness: Number | None = None
+    endpoint_type: Name = None
+    run_number: Count | None = None
+    speculative_config: Annotated[_Speculation | None, BeforeValidator(_config)] = None
+    spec_decode_per_position_acceptance_rates: Numbers | None = None
+
+
 def _runs(document: Document) -> list[ImportedRun]:
     if isinstance(document.value, list):
-        return [
-            _run(Node(document, value, (place,)), f"[{place}]")
-            for place, value in enumerate(document.value)
-            if isinstance(value, dict)
-        ]
-    value = document.value if isinstance(document.value, dict) else {}
-    return [_run(Node(document, value), f"line {document.line}" if document.line > 1 else "")]
+        return [_run(part, f"[{part.at[0]}]") for part in each(document, document.value)]
+    return [_run(whole(document), f"line {document.line}" if document.line > 1 else "")]
 
 
-def _run(node: Node, place: str) -> ImportedRun:
-    for key in _NEEDED:
-        if not node.has(key):
-            raise node.error(key, "this is missing in a result of vllm bench serve")
-    taken = take(node, FIELDS)
-    if rates := known(node.numbers("spec_decode_per_position_acceptance_rates")):
+def _run(part: Part, place: str) -> ImportedRun:
+    run = part.parse(_Run, "a result of vllm bench serve")
+    taken = take(part, FIELDS)
+    if rates := known(run.spec_decode_per_position_acceptance_rates):
         taken.metrics["acceptance_per_position"] = tuple(rates)
-    requests = request_arrays.read(node)
+    requests = request_arrays.read(part, run)
     if requests is None:
         taken.left_out.append(LeftOut("requests", "the run was saved without --save-detailed"))
-        _count_failed(node, taken)
-    return assembled(
-        "vllm-bench-sweep" if is_sweep(node.content) else "vllm-bench-serve",
-        node.document,
-        node.content,
+        _count_failed(run, taken)
+    return build_run(
+        "vllm-bench-sweep" if is_sweep(part.content) else "vllm-bench-serve",
+        part.document,
+        part.content,
         taken,
-        columns=_columns(node, len(rates) or None),
+        columns=_columns(run, len(rates) or None),
         requests=requests,
         place=place,
-        labels=node.labels([key for key in node.content if key not in _NOT_LABELS]),
+        labels=part.labels([key for key in part.content if key not in _NOT_LABELS]),
     )
 
 
-def _count_failed(node: Node, taken: Taken) -> None:
-    """Versions before there was `failed`: what was sent and did not complete."""
-    sent, done = node.count("num_prompts"), node.count("completed")
-    if "requests_failed" not in taken.metrics and sent is not None and done is not None and sent >= done:
-        taken.metrics["requests_failed"] = sent - done
+def _count_failed(run: _Run, taken: Taken) -> None:
+    """Older versions write no `failed`: count what was sent and did not complete."""
+    if "requests_failed" not in taken.metrics and run.num_prompts is not None and run.num_prompts >= run.completed:
+        taken.metrics["requests_failed"] = run.num_prompts - run.completed
 
 
-def _columns(node: Node, positions: int | None) -> dict[str, Scalar]:
+def _columns(run: _Run, positions: int | None) -> dict[str, Scalar]:
+    speculation = {} if run.speculative_config is None else dict(run.speculative_config)
     return {
-        "target": node.name("model_id"),
-        "num_prompts": node.count("num_prompts"),
-        "concurrency": node.count("max_concurrency"),
-        "request_rate_rps": request_rate(node),
-        "burstiness": node.number("burstiness"),
-        "endpoint": _ENDPOINTS.get(node.name("endpoint_type") or ""),
-        "repeat": node.count("run_number"),
+        "target": run.model_id or None,
+        "num_prompts": run.num_prompts,
+        "concurrency": run.max_concurrency,
+        "request_rate_rps": run.request_rate,
+        "burstiness": run.burstiness,
+        "endpoint": _ENDPOINTS.get(run.endpoint_type or ""),
+        "repeat": run.run_number,
         "num_speculative_tokens": positions,
-        **_speculation(node),
+        **{name: value for name, value in speculation.items() if value is not None},
     }
-
-
-def request_rate(node: Node) -> float | None:
-    """Requests per second; None for "inf", Infinity and null alike: everything was asked for at once."""
-    value = node.content.get("request_rate")
-    return None if value in ("inf", float("inf"), None) else node.number("request_rate")
-
-
-def _speculation(node: Node) -> Mapping[str, Scalar]:
-    """As a sweep's parameters tell it, as an object or as the text of one; nothing else in the file does."""
-    given = node.content.get("speculative_config")
-    if isinstance(given, str):
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            return {}
-    if not isinstance(given, dict):
-        return {}
-    config = Node(node.document, given, (*node.path, "speculative_config"))
-    found = {
-        "method": config.name("method"),
-        "draft_model": config.name("model"),
-        "num_speculative_tokens": config.count("num_speculative_tokens"),
-    }
-    return {name: value for name, value in found.items() if value is not None}
