@@ -27,6 +27,6 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     assert home.ask("cancel", job_id).returncode == 0
     moved = home.ask("priority", job_id, "7")
     assert moved.returncode == 2
-    assert moved.stderr == f"drafthouse: job {job_id} is cancelled: only a job that waits has a place in the queue\n"
+    assert moved.stderr == f"drafthouse: job {job_id} is cancelled: only a queued job can be moved\n"
     assert home.ask("retry", job_id, "--all").stdout == f"{job_id} is queued again\n"
     assert home.ask("retry", job_id).returncode == 2

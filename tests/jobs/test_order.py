@@ -196,7 +196,7 @@ def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -
     with pytest.raises(StudyError) as refused:
         submit_for(home, "B200")
     assert refused.value.problems == [
-        ("hardware", "no worker has 'B200': there are 2 x NVIDIA H200. Leave it out for any")
+        ("hardware", "no worker has 'B200'; workers have 2 x NVIDIA H200. Leave hardware out to allow any")
     ]
     assert queue.jobs(home.database) == []
     submit_for(home, "h200")

@@ -213,7 +213,7 @@ def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_f
     assert "engines.toml has absent, endpoint, vllm" in problems["arms[1].engine"]
     assert "sets this itself" in problems["arms[2].flags.port"]
     assert "is no flag" in problems["arms[2].flags.--x"]
-    assert "no-model is no model" in problems["arms[2].speculation.model"]
+    assert "no-model does not hold a model" in problems["arms[2].speculation.model"]
     assert "64" in problems["workloads[0]"]
     assert queue.jobs(home.database) == []
 

@@ -63,13 +63,13 @@ def test_any_bytes_are_rows_or_a_sentence(content: bytes) -> None:
     ("line", "told"),
     [
         ('{"prompt": "half', "line 2: this is not valid JSON"),
-        ("[1]", "line 2: a row is an object like"),
+        ("[1]", "line 2: a row must be an object like"),
         ('{"text": "a"}', "line 2: the row has no prompt"),
         ('{"prompt": "a", "messages": [{"role": "user", "content": "b"}]}', "line 2: the row has both"),
         ('{"messages": []}', "line 2: messages"),
         ('{"messages": [{"role": "robot", "content": "b"}]}', r"line 2: messages\.0\.role"),
-        ('{"prompt": 7}', "line 2: prompt must be text that is not empty, got '7'"),
-        ('{"prompt": "  "}', "line 2: prompt must be text that is not empty"),
+        ('{"prompt": 7}', "line 2: prompt must be non-empty text, got '7'"),
+        ('{"prompt": "  "}', "line 2: prompt must be non-empty text"),
         ('{"prompt": "a", "category": 3}', "line 2: category must be text"),
         ('{"prompt": "a", "output_tokens": 0}', "line 2: output_tokens"),
         ('{"prompt": "a", "output_tokens": 2.5}', "line 2: output_tokens"),
@@ -105,5 +105,5 @@ def test_a_dataset_in_another_encoding_says_so(tmp_path: Path) -> None:
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="dataset own has no row that can be used"):
+    with pytest.raises(UserError, match="dataset own has no usable row"):
         read_text("\n\n")

@@ -118,7 +118,7 @@ def test_a_category_of_a_dataset_without_any_says_so(settings: Settings, tmp_pat
 
 def test_settings_that_the_dataset_does_not_have_are_refused(settings: Settings) -> None:
     for workload, words in (
-        (Workload(input_tokens=5), "input_tokens only suit random and prefix_repetition, not reference"),
+        (Workload(input_tokens=5), "input_tokens only apply to random and prefix_repetition, not reference"),
         (Workload(dataset="random"), "dataset random needs input_tokens"),
         (Workload(dataset="random", input_tokens=5, num_prefixes=2), "belong to dataset prefix_repetition"),
     ):
@@ -139,7 +139,7 @@ def test_reference_prompts_that_are_not_prepared_name_the_command(tmp_path: Path
 
 
 def test_a_dataset_that_is_not_there_says_what_to_name(settings: Settings, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no such file; name a JSONL file, or one of `drafthouse datasets`"):
+    with pytest.raises(UserError, match="there is no such file; use a JSONL file, or one of `drafthouse datasets`"):
         check_workload(settings, Workload(dataset="nowhere.jsonl"), 1)
     with pytest.raises(UserError, match="cannot be read"):
         check_workload(settings, Workload(dataset=str(tmp_path)), 1)
@@ -168,7 +168,7 @@ def test_a_target_without_a_tokenizer_is_refused_where_lengths_are_counted(setti
         with pytest.raises(UserError, match=r"has no tokenizer\.json"):
             check_workload(settings, Workload(dataset=dataset), 1, target=str(tmp_path / "model"))
     (tmp_path / "model" / "tokenizer.json").write_text("{}")
-    with pytest.raises(UserError, match="is no tokenizer that can be read"):
+    with pytest.raises(UserError, match="is not a readable tokenizer"):
         check_workload(settings, Workload(dataset="random_s"), 1, target=str(tmp_path / "model"))
 
 

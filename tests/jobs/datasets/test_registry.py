@@ -78,7 +78,7 @@ def test_a_name_of_drafthouses_own_cannot_be_taken(settings: Settings, tmp_path:
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x.jsonl"])
 def test_a_name_that_is_no_name_is_refused(settings: Settings, tmp_path: Path, name: str) -> None:
-    with pytest.raises(UserError, match="is no name for a dataset"):
+    with pytest.raises(UserError, match="is not a valid name for a dataset"):
         add_dataset(settings, name, own_file(tmp_path))
 
 

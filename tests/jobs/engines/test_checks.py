@@ -71,7 +71,7 @@ def test_a_method_it_does_not_have_is_answered_with_those_it_has() -> None:
 def test_more_gpus_than_there_are_are_refused() -> None:
     found = problems(flags={"tensor_parallel_size": 4})["arms[0].flags"]
     assert found == (
-        "tensor_parallel_size 4 needs 4 GPUs, and the host has 2 (NVIDIA H200, NVIDIA H200): ask for 2 at most"
+        "tensor_parallel_size 4 needs 4 GPUs, but the host has 2 (NVIDIA H200, NVIDIA H200): use 2 at most"
     )
     on_cpu = HAS.model_copy(update={"gpus": ()})
     assert "the host has none" in problems(on_cpu, engine_flags={"tensor-parallel-size": 2})["arms[0].flags"]
@@ -86,7 +86,7 @@ def test_a_flag_that_would_win_over_the_configuration_file_unseen_is_refused() -
 def test_the_configuration_file_may_not_set_what_drafthouse_sets() -> None:
     found = problems(config={"speculative-config": {"method": "ngram"}, "port": 1, "max_modellen": 1})
     assert "set speculation in the arm" in found["arms[0].config.speculative-config"]
-    assert "a free one is picked" in found["arms[0].config.port"]
+    assert "Drafthouse picks a free port" in found["arms[0].config.port"]
     assert "did you mean max_model_len" in found["arms[0].config.max_modellen"]
 
 

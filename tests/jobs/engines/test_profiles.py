@@ -47,7 +47,7 @@ def test_on_a_cpu_the_engine_gets_every_processor_but_the_first(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("engines", "words"),
     [
-        (None, "is not there"),
+        (None, "does not exist"),
         ("[vllm", "cannot be read"),
         ("vllm = 1", "vllm: Input should be"),
         ('[vllm]\nkind = "vllm"\ncommand = []', "vllm.command"),

@@ -145,7 +145,7 @@ def test_an_address_that_becomes_forbidden_after_submission_is_refused_by_the_wo
     Worker(home.settings).work()
     job = home.job(job_id)
     assert job.state == "failed"
-    assert "169.254.169.254 is not connected to" in (job.error or "")
+    assert "169.254.169.254 is refused" in (job.error or "")
 
 
 def test_nothing_can_be_set_on_a_server_that_runs_already(home: Home) -> None:

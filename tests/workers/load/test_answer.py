@@ -85,9 +85,9 @@ def test_two_values_in_one_event_are_an_error() -> None:
 
 
 def test_a_wrong_type_is_an_error_that_shows_it() -> None:
-    assert "['a'] is no text" in (answered(token(["a"], 1)).problem() or "")
-    assert "{'type': 'stop'} is no text" in (answered(token("a", 1, {"type": "stop"})).problem() or "")
-    assert "'7' is no number of tokens" in (
+    assert "['a'] is not text" in (answered(token(["a"], 1)).problem() or "")
+    assert "{'type': 'stop'} is not text" in (answered(token("a", 1, {"type": "stop"})).problem() or "")
+    assert "'7' is not a number of tokens" in (
         answered({"choices": [], "usage": {"completion_tokens": "7", "prompt_tokens": 1}}).problem() or ""
     )
 

@@ -179,7 +179,7 @@ def test_any_other_trouble_with_a_gpu_is_said_once(caplog: pytest.LogCaptureFixt
 
     assert (nvml._value(lost), nvml._value(lost)) == (None, None)
     assert [record.getMessage() for record in caplog.records] == [
-        "a figure of a GPU cannot be read: NVML says GPU is lost"
+        "a value of a GPU cannot be read: NVML reports GPU is lost"
     ]
 
 

@@ -18,7 +18,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "top_k = 5 is not supported by this server: leave it out": (400, {"top_k": 5}),
     "n = 2 is not supported by this server: leave it out": (400, {"n": 2}),
     "prompt: it has no tokens": (400, {"prompt": ""}),
-    "prompt: it must be one text or one list of token ids": (400, {"prompt": ["a", "b"]}),
+    "prompt: must be one text or one list of token ids": (400, {"prompt": ["a", "b"]}),
     "prompt: there is no token 2048, the vocabulary ends at 2047": (400, {"prompt": [1, 2048]}),
     "prompt: there is no token -1, the vocabulary ends at 2047": (400, {"prompt": [-1]}),
     "min_tokens 5 is more than max_tokens 4": (400, {"min_tokens": 5, "max_tokens": 4}),

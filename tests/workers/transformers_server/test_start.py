@@ -42,9 +42,9 @@ def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         refused = {
-            "lacks weights, among them model.layers.4.": run("--model", make_broken(tmp_path)),
+            "lacks weights, for example model.layers.4.": run("--model", make_broken(tmp_path)),
             f"cannot listen on 127.0.0.1:{port}": run("--model", TARGET, "--port", port),
-            "say how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
+            "set how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
         }
         said = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
     for sentence, process in refused.items():
