@@ -17,7 +17,8 @@ from benchmarks.processes import counted, own_home, vllm_environment, vllm_progr
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
 from jobs.datasets.loader import load_prompts
-from jobs.engines.models import check_model, model_path
+from jobs.engines.models import check_model
+from jobs.engines.vllm import speculative_config
 from jobs.queue import job, submit
 from lab.errors import EngineError
 from lab.study import Arm, Load, Speculation, Study, Workload
@@ -94,19 +95,17 @@ def _sweep_arguments(settings: Settings, folder: Path) -> list[str]:
     loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in STUDY.loads]
     return [
         *("--serve-cmd", shlex.join(serve.words), "--bench-cmd", shlex.join(bench)),
-        *("--serve-params", _write(folder / "arms.json", [_arm_parameters(settings, arm) for arm in STUDY.arms])),
+        *("--serve-params", _write(folder / "arms.json", [arm_parameters(settings, arm) for arm in STUDY.arms])),
         *("--bench-params", _write(folder / "loads.json", loads)),
         *("--num-runs", str(STUDY.repeats), "--output-dir", str(folder)),
     ]
 
 
-def _arm_parameters(settings: Settings, arm: Arm) -> dict[str, object]:
-    """An arm as the rival's sweep takes it: flags to add to the command of the plain server."""
+def arm_parameters(settings: Settings, arm: Arm) -> dict[str, object]:
+    """Return an arm for the rival's sweep: flags to add to the command of the plain server."""
     if arm.speculation is None:
         return {"_benchmark_name": arm.name}
-    config = arm.speculation.model_dump(exclude_none=True)
-    config["model"] = model_path(settings, config["model"])
-    return {"_benchmark_name": arm.name, "speculative-config": config}
+    return {"_benchmark_name": arm.name, "speculative-config": speculative_config(settings, arm.speculation)}
 
 
 def _write(path: Path, records: list[dict[str, object]] | list[dict[str, int]]) -> str:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from jobs.engines.flags import config_file, dashed, merged, negatable
 from jobs.engines.models import model_path
 from lab.study import Arm, FlagValue, Speculation, Study
@@ -39,13 +41,17 @@ def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
 
 
 def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...]:
-    """The prompt lookup's bounds are left to vLLM unless the study sets them. The per-request figures are refused by
-    vLLM without speculation, so they are asked for here.
-    """
+    """Ask for the per-request figures here, because vLLM refuses that flag without speculation."""
+    config = json.dumps(speculative_config(settings, speculation))
+    return ("--speculative-config", config, "--per-request-spec-decode-metrics", "summary")
+
+
+def speculative_config(settings: Settings, speculation: Speculation) -> dict[str, JsonValue]:
+    """Return the value of --speculative-config, in which `options` are keys like the others and override them."""
     config = speculation.model_dump(exclude_none=True, exclude={"options"}) | speculation.options
     if speculation.model is not None:
         config["model"] = model_path(settings, speculation.model)
-    return ("--speculative-config", json.dumps(config), "--per-request-spec-decode-metrics", "summary")
+    return config
 
 
 def effective_config(log: Path) -> dict[str, str]:

@@ -9,11 +9,13 @@ import pytest
 
 from benchmarks.our_client import figures, measured
 from benchmarks.rival import write_dataset
+from benchmarks.sweep import STUDY, arm_parameters
 from benchmarks.table import Row, show
 from lab.errors import EngineError
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.builders import prompts
 from tests.workers.load.openai_server import serve
+from warehouse.settings import Settings
 
 
 def test_the_ratio_is_the_median_of_the_pairs() -> None:
@@ -52,3 +54,11 @@ async def test_figures_of_failed_requests_are_refused(tmp_path: Path) -> None:
         result = await measured(server.base_url, "dies", str(dataset), output_tokens=9, concurrency=1)
     with pytest.raises(EngineError, match="2 requests failed: the connection broke"):
         figures(result)
+
+
+def test_the_rival_gets_the_speculation_of_an_arm_as_vllm_takes_it() -> None:
+    plain, draft = (arm_parameters(Settings(), arm) for arm in STUDY.arms)
+    assert plain == {"_benchmark_name": "plain"}
+    config = draft["speculative-config"]
+    assert isinstance(config, dict)
+    assert set(config) == {"method", "model", "num_speculative_tokens"}  # a key `options` would be refused

@@ -33,7 +33,7 @@ def job(number: int, *, priority: int = 0, hardware: str | None = None, **change
         "finished_at": None,
         "worker": None,
         "lease_expires_at": None,
-        "tries": 0,
+        "attempt": 0,
         "progress": None,
         "error": None,
         "cancel_requested": False,

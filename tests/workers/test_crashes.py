@@ -34,6 +34,10 @@ def ended(home: Home, job_id: str) -> bool:
     return home.job(job_id).state in FINISHED
 
 
+def worker_log(home: Home) -> str:
+    return (home.folder / "worker.log").read_text()
+
+
 def assert_every_run_once(home: Home, count: int) -> None:
     runs = home.runs()
     assert Counter(run.cell_key for run in runs).most_common(1)[0][1] == 1
@@ -95,7 +99,7 @@ def test_engine_and_guard_killed_with_the_worker_leave_nothing_that_the_next_wor
     queue.cancel(home.database, job_id)
 
 
-def test_a_worker_told_to_stop_gives_its_job_back_at_once_and_leaves_no_engine(woken_home: Home) -> None:
+def test_a_terminated_worker_gives_its_job_back_at_once_and_leaves_no_engine(woken_home: Home) -> None:
     home = woken_home
     job_id = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
     with celery_worker(home) as worker:
@@ -120,7 +124,7 @@ def test_a_cancelled_job_is_gone_though_its_engine_starts_or_answers_for_minutes
         took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
         print(f"cancelled within {took_s:.2f} s while {phase}")
         assert home.engine_processes() == []
-    assert took_s < 60  # the figure is printed; an engine that was waited for would take 300 s
+    assert took_s < 10  # within 2 s on a quiet machine; tests share theirs, and an awaited engine would take 300 s
 
 
 def test_two_workers_share_a_queue_and_run_no_job_twice(woken_home: Home) -> None:
@@ -142,12 +146,14 @@ def test_a_broker_gone_while_a_job_runs_does_not_disturb_it_and_later_jobs_run_w
         broker.stop()
         second = home.submit(loads=MANY_LOADS[:1])
         until(lambda: ended(home, first), "the first job ends")
+        until(lambda: "the broker is away" in worker_log(home), "the worker notices the second job and the outage")
+        assert home.job(second).state == "queued"
         broker.start()
         until(lambda: ended(home, second), "the second job ends")
     assert [home.job(job_id).state for job_id in (first, second)] == ["done", "done"]
     assert home.event_kinds(first) == ["submitted", "claimed", "done"]
-    log = (home.folder / "worker.log").read_text()
-    assert log.count("the broker is away") <= 1
+    assert worker_log(home).count("the broker is away") == 1  # not once per attempt
+    assert worker_log(home).count("the broker is back") == 1
 
 
 def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
@@ -189,4 +195,4 @@ def test_a_worker_with_a_database_of_another_revision_says_so_and_ends(woken_hom
     with celery_worker(woken_home) as worker:
         until(lambda: worker.poll() is not None, "the worker ends")
     assert worker.returncode != 0
-    assert "drafthouse migrate" in (woken_home.folder / "worker.log").read_text()
+    assert "drafthouse migrate" in worker_log(woken_home)
