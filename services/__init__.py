@@ -1,1 +1,1 @@
-"""Starts, watches and stops the processes that make up Drafthouse on one machine."""
+"""The processes of Drafthouse on one machine: start, watch, check and stop them."""

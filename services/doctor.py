@@ -1,13 +1,13 @@
-"""`drafthouse doctor`: what is installed, what runs, and what to do about what is missing."""
+"""The report of `drafthouse doctor`: what is installed, what runs, and how to fix what is missing."""
 
 from __future__ import annotations
 
 import platform
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 
 from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
@@ -24,7 +24,7 @@ _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. `remedy` is what to do where `ok` is False."""
+    """One line of the report. `remedy` says what to do if `ok` is False."""
 
     what: str
     ok: bool
@@ -33,17 +33,26 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """Look at everything; never raises for something that is missing."""
-    looks: tuple[Callable[[Settings], Finding], ...] = (_python, _gpu, _home, _app_database, _warehouse, _models)
-    return [*(look(settings) for look in looks), *_engines(settings), _broker(settings), _services(settings)]
+    """Check everything. Whatever is missing becomes a finding, never an exception."""
+    return [
+        _python(),
+        _gpu(),
+        _home(settings.home),
+        _app_database(settings.app_database_url),
+        _warehouse(settings.warehouse_file),
+        _models(settings.models_dir),
+        *_engines(settings),
+        _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
+        _services(settings),
+    ]
 
 
-def _python(_: Settings) -> Finding:
+def _python() -> Finding:
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
     return Finding("python", ok=True, found=f"Python {platform.python_version()}; {packages}")
 
 
-def _gpu(_: Settings) -> Finding:
+def _gpu() -> Finding:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return Finding("gpu", ok=True, found="no NVIDIA GPU: engines run on the CPU, and GPU columns stay empty")
@@ -54,70 +63,71 @@ def _gpu(_: Settings) -> Finding:
     return Finding("gpu", ok=True, found="; ".join(answer.stdout.strip().splitlines()))
 
 
-def _home(settings: Settings) -> Finding:
-    if not settings.home.exists():
-        return Finding("home", ok=False, found=f"{settings.home} does not exist", remedy="drafthouse migrate")
-    free_gib = shutil.disk_usage(settings.home).free / 2**30
+def _home(home: Path) -> Finding:
+    if not home.exists():
+        return Finding("home", ok=False, found=f"{home} does not exist", remedy="drafthouse migrate")
+    free_gib = shutil.disk_usage(home).free / 2**30
     enough = free_gib > 1
     remedy = "" if enough else "free some space: a study needs about a gigabyte"
-    return Finding("home", enough, f"{settings.home.absolute()}, {free_gib:.0f} GiB free", remedy)
+    return Finding("home", enough, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
 
 
-def _app_database(settings: Settings) -> Finding:
+def _app_database(url: str) -> Finding:
     try:
-        app_engine(settings.app_database_url).dispose()
+        app_engine(url).dispose()
     except UserError as error:
         return Finding("app database", ok=False, found=str(error), remedy="drafthouse migrate")
-    return Finding("app database", ok=True, found=settings.app_database_url.split("@")[-1])
+    return Finding("app database", ok=True, found=url.rsplit("@", maxsplit=1)[-1])
 
 
-def _warehouse(settings: Settings) -> Finding:
+def _warehouse(file: Path) -> Finding:
     try:
-        open_warehouse(settings.warehouse_file).close()
+        open_warehouse(file).close()
     except UserError as error:
         return Finding("warehouse", ok=False, found=str(error), remedy="drafthouse up, or drafthouse rebuild")
-    size_mib = settings.warehouse_file.stat().st_size / 2**20
-    return Finding("warehouse", ok=True, found=f"{settings.warehouse_file} ({size_mib:.1f} MiB)")
+    size_mib = file.stat().st_size / 2**20
+    return Finding("warehouse", ok=True, found=f"{file} ({size_mib:.1f} MiB)")
 
 
-def _models(settings: Settings) -> Finding:
-    missing = [name for name in _REFERENCE_FOLDERS if not (settings.models_dir / name).exists()]
+def _models(folder: Path) -> Finding:
+    missing = [name for name in _REFERENCE_FOLDERS if not (folder / name).exists()]
     if missing:
         return Finding("reference models", ok=False, found=f"{', '.join(missing)} missing", remedy="make models")
-    return Finding("reference models", ok=True, found=str(settings.models_dir))
+    return Finding("reference models", ok=True, found=str(folder))
 
 
 def _engines(settings: Settings) -> list[Finding]:
-    """Every table of engines.toml; what runs elsewhere already is not there to be looked at."""
+    """One finding for each table of engines.toml, except servers that run elsewhere."""
     try:
         profiles = read_profiles(settings)
     except UserError as error:
-        return [Finding("engines", ok=False, found=str(error), remedy=f"mend {settings.engines_file}")]
+        return [Finding("engines", ok=False, found=str(error), remedy=f"correct {settings.engines_file}")]
     return [_engine(settings, name) for name in profiles if name != ENDPOINT]
 
 
 def _engine(settings: Settings, name: str) -> Finding:
-    """Asks the engine itself, which takes some seconds the first time."""
+    """Run the engine to ask for its version and flags; takes seconds the first time, and is cached."""
     try:
         can = capabilities(settings, name)
     except UserError as error:
         found, _, remedy = str(error).partition(": ")
         return Finding(f"engine {name}", ok=False, found=found, remedy=remedy)
-    flags = "flags not known, so not checked" if can.flags is None else f"{len(can.flags)} flags"
+    flags = "flags unknown, so not checked" if can.flags is None else f"{len(can.flags)} flags"
     found = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
     return Finding(f"engine {name}", ok=True, found=found)
 
 
-def _broker(settings: Settings) -> Finding:
-    url = settings.broker_url
-    if url is None and settings.broker_file.exists():
-        url = settings.broker_file.read_text(encoding="utf-8").strip()
+def _embedded_broker_url(file: Path) -> str | None:
+    return file.read_text(encoding="utf-8").strip() if file.exists() else None
+
+
+def _broker(url: str | None) -> Finding:
     if url is None or not valkey.answers(url):
         return Finding("broker", ok=False, found="no answer", remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
     return Finding("broker", ok=True, found=url.split("@")[-1])
 
 
 def _services(settings: Settings) -> Finding:
-    if is_up(settings) and page_answers(settings):
+    if is_up(settings.home) and page_answers(settings):
         return Finding("services", ok=True, found=f"up at {page_url(settings)}")
     return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")

@@ -1,4 +1,4 @@
-"""One supervised process: started in its own group, restarted when it dies, stopped with all its children."""
+"""One supervised process: started in its own process group, restarted if it dies, stopped with its children."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pathlib import Path
 
 _PR_SET_PDEATHSIG = 1
 _RESTART_PAUSE_S = (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-#: A process that lived this long was healthy: its next restart is quick again.
+#: After this uptime a process counts as healthy, and its next restart has no extra delay.
 _HEALTHY_AFTER_S = 60.0
 
 
 @dataclass
 class Process:
-    """A service of `drafthouse up`. Its output goes to `log`."""
+    """A service of `drafthouse up`. `log` receives its output."""
 
     name: str
     command: tuple[str, ...]
@@ -47,7 +47,7 @@ class Process:
         self._started_s, self._restart_at_s = time.monotonic(), None
 
     def tend(self) -> None:
-        """Start it again if it died: at once the first time, then ever more slowly."""
+        """Restart the process if it died, with increasing pauses. Call this a few times a second."""
         if self._child is None or self._child.poll() is None:
             return
         now_s = time.monotonic()
@@ -61,7 +61,7 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """None while it runs."""
+        """The exit status, or None while the process runs."""
         return None if self._child is None else self._child.poll()
 
     @property
@@ -69,12 +69,12 @@ class Process:
         return None if self._child is None else self._child.pid
 
     def terminate(self) -> None:
-        """Ask it to stop; `wait_stopped` insists."""
+        """Send TERM to the process group. `wait_stopped` kills it if that is not enough."""
         if self._child is not None and self._child.poll() is None:
             self._signal(signal.SIGTERM)
 
     def wait_stopped(self) -> None:
-        """Wait until it has stopped, and kill its group when it takes too long."""
+        """Wait `stop_s` for the process to stop, then kill its group."""
         if self._child is None:
             return
         try:
@@ -84,8 +84,8 @@ class Process:
             self._child.wait()
         self._child = None
 
-    def last_words(self, lines: int = 12) -> str:
-        """The end of its log, for the message that it did not start."""
+    def log_tail(self, lines: int = 12) -> str:
+        """The end of the log, for the error that the process did not start."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:]) if self.log.exists() else ""
 
     def _signal(self, number: signal.Signals) -> None:
@@ -95,5 +95,5 @@ class Process:
 
 
 def _die_with_parent() -> None:
-    """Runs in the child: a `kill -9` of `drafthouse up` must not leave services that hold its ports."""
+    """Runs in the child: killing `drafthouse up` with -9 must not leave services that hold its ports."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Ctrl-C and TERM end a block in an orderly way, so that what it started is stopped."""
+"""Turn Ctrl-C and TERM into an orderly end of a block, so that it stops what it started."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class StoppedError(BaseException):
-    """Raised where the program stands when it is told to stop; no `except Exception` may hold it up."""
+    """Raised in the main thread by INT or TERM. Not an Exception, so that no handler of those swallows it."""
 
 
 def _stop(number: int, _: FrameType | None) -> None:
@@ -20,7 +20,7 @@ def _stop(number: int, _: FrameType | None) -> None:
 
 @contextlib.contextmanager
 def stopped_by_signal() -> Iterator[None]:
-    """Inside the block INT and TERM stop it; being told to stop is an ordinary end, with exit status 0."""
+    """End the block on INT or TERM. That is a normal end: the exit status stays 0."""
     before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield

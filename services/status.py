@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import urllib.request
+from pathlib import Path
 
 from warehouse.settings import Settings
 
 
-def is_up(settings: Settings) -> bool:
+def is_up(home: Path) -> bool:
     """Whether a `drafthouse up` holds this home's lock."""
-    lock = settings.home / "up.lock"
+    lock = home / "up.lock"
     if not lock.exists():
         return False
     with lock.open() as file:

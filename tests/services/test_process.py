@@ -65,8 +65,8 @@ def test_a_service_that_was_killed_is_started_again(tmp_path: Path) -> None:
 def test_stopping_a_service_stops_what_it_started(tmp_path: Path) -> None:
     it = process(tmp_path, PARENT_AND_CHILD)
     it.start()
-    eventually(lambda: it.last_words() != "")
-    child = psutil.Process(int(it.last_words()))
+    eventually(lambda: it.log_tail() != "")
+    child = psutil.Process(int(it.log_tail()))
     stopped(it)
     eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
 
@@ -78,7 +78,7 @@ def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
         stop_s=0.2,
     )
     it.start()
-    eventually(lambda: it.last_words() == "deaf")
+    eventually(lambda: it.log_tail() == "deaf")
     pid = it.pid
     assert pid is not None
     stopped(it)
@@ -88,8 +88,8 @@ def test_a_service_that_ignores_term_is_killed(tmp_path: Path) -> None:
 def test_a_service_ends_when_its_supervisor_is_killed(tmp_path: Path) -> None:
     supervisor = process(tmp_path, SUPERVISOR.format(log=str(tmp_path / "inner.log")))
     supervisor.start()
-    eventually(lambda: supervisor.last_words() != "")
-    inner = psutil.Process(int(supervisor.last_words()))
+    eventually(lambda: supervisor.log_tail() != "")
+    inner = psutil.Process(int(supervisor.log_tail()))
     assert supervisor.pid is not None
     psutil.Process(supervisor.pid).send_signal(signal.SIGKILL)
     eventually(lambda: not inner.is_running() or inner.status() == psutil.STATUS_ZOMBIE)

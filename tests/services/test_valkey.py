@@ -24,7 +24,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def broker(settings: Settings) -> Iterator[Process]:
-    it = Process("valkey", valkey.prepare(settings), settings.logs_dir / "valkey.log", lambda: True)
+    it = Process("valkey", valkey.prepare(settings.broker_file), settings.logs_dir / "valkey.log", lambda: True)
     it.start()
     eventually(lambda: valkey.answers(url(settings)))
     yield it
@@ -64,13 +64,13 @@ def test_what_it_was_told_survives_kill_9(settings: Settings, broker: Process) -
 
 
 def test_it_keeps_its_address_from_one_start_to_the_next(settings: Settings) -> None:
-    valkey.prepare(settings)
+    valkey.prepare(settings.broker_file)
     first = url(settings)
-    valkey.prepare(settings)
+    valkey.prepare(settings.broker_file)
     assert url(settings) == first
 
 
 def test_it_moves_when_its_port_was_taken_meanwhile(settings: Settings, broker: Process) -> None:
     before = url(settings)
-    valkey.prepare(settings)
+    valkey.prepare(settings.broker_file)
     assert url(settings) != before
