@@ -57,9 +57,9 @@ def with_imports(filled: Settings) -> Settings:
 
 
 @pytest.fixture
-def other(tmp_path: Path, migrated_home: Path) -> Settings:
+def other(tmp_path: Path, migrated: Path) -> Settings:
     """Another Drafthouse."""
-    shutil.copytree(migrated_home, tmp_path / "other")
+    shutil.copytree(migrated, tmp_path / "other")
     return Settings(home=tmp_path / "other")
 
 

@@ -31,10 +31,10 @@ _STARTS = """
 
 
 @pytest.fixture(scope="module")
-def measured(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def measured(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Only read. Each of two repeats starts each arm's engine once, for two loads."""
     home = tmp_path_factory.mktemp("costs") / "home"
-    shutil.copytree(migrated_home, home)
+    shutil.copytree(migrated, home)
     settings = Settings(home=home)
     for repeat in range(2):
         for place, (arm, rounds) in enumerate({"plain": None, "drafted": ROUNDS}.items()):

@@ -68,9 +68,9 @@ def write_all(settings: Settings) -> None:
 
 
 @pytest.fixture(scope="module")
-def sliced(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
+def sliced(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[duckdb.DuckDBPyConnection]:
     settings = Settings(home=tmp_path_factory.mktemp("sliced") / "home")
-    shutil.copytree(migrated_home, settings.home)
+    shutil.copytree(migrated, settings.home)
     engine = app_engine(settings.app_database_url)
     price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
     price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}))

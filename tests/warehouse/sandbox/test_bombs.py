@@ -27,9 +27,9 @@ _DEEP = "memory exhausted|Max expression depth|ran out of memory|ask for plainer
 
 
 @pytest.fixture(scope="module")
-def walled(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Walled:
+def walled(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Walled:
     home = tmp_path_factory.mktemp("walled") / "home"
-    shutil.copytree(migrated_home, home)
+    shutil.copytree(migrated, home)
     return Walled(Settings(home=home, sql_memory_mib=64, sql_timeout_s=300))
 
 

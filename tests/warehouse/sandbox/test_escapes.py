@@ -26,9 +26,9 @@ _SELECT_ONLY = "Expected a single SELECT statement"
 
 
 @pytest.fixture(scope="module")
-def walled(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Walled:
+def walled(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Walled:
     home = tmp_path_factory.mktemp("walled") / "home"
-    shutil.copytree(migrated_home, home)
+    shutil.copytree(migrated, home)
     return Walled(Settings(home=home, sql_memory_mib=128, sql_timeout_s=300))
 
 

@@ -15,10 +15,10 @@ from warehouse.settings import Settings
 
 
 @pytest.fixture(scope="module")
-def limited(migrated_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def limited(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """A home with one run, short of memory."""
     settings = Settings(home=tmp_path_factory.mktemp("asked") / "home", sql_memory_mib=256, sql_timeout_s=300)
-    shutil.copytree(migrated_home, settings.home)
+    shutil.copytree(migrated, settings.home)
     write_run(settings.bundles)
     ingest_all(settings)
     return settings

@@ -17,7 +17,7 @@ import aiohttp
 from tests.cli.homes import REPOSITORY
 
 ENGINE_PYTHON = Path(os.environ.get("DRAFTHOUSE_ENGINES_DIR", REPOSITORY / ".engines")) / "vllm" / "bin" / "python"
-SCRIPT = REPOSITORY / "workers" / "engines" / "transformers_server"
+SCRIPT = REPOSITORY / "workers" / "transformers_server"
 TARGET = REPOSITORY / "models" / "target"
 MODEL = "tiny"
 K = 3
