@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,9 @@ from streamlit.util import calc_hash
 
 from jobs.presets import load_preset
 from lab.study import Study
+from tests.lab.studies import DRAFT, study
 from tests.webapp.homes import environment, make_home
+from tests.webapp.measured import measure_study
 from warehouse.settings import Settings
 from webapp.server import first_paint
 from webapp.shared import published_data
@@ -23,6 +27,10 @@ DEFAULT_PAGE = "home"
 
 OpenPage = Callable[..., AppTest]
 
+NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
+THREE_ARMS = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "n-gram", "speculation": NGRAM}]
+SLO = {"ttft_ms": 1000, "tpot_ms": 30}
+
 # Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
 manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.scan_component_manifests)
 
@@ -31,11 +39,38 @@ manifest_scanner.scan_component_manifests = functools.cache(manifest_scanner.sca
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     """A home of this test's own, and the environment that leads the pages to it."""
     made = make_home(tmp_path)
-    for name, value in environment(made).items():
+    with using_home(made, monkeypatch):
+        yield made
+
+
+@contextmanager
+def using_home(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lead the pages to this home, without anything cached from another one."""
+    for name, value in environment(settings).items():
         monkeypatch.setenv(name, value)
     forget_everything()
-    yield made
+    yield
     forget_everything()
+
+
+@dataclass(frozen=True)
+class MeasuredHome:
+    """A home with three published studies, by the ids of their jobs."""
+
+    settings: Settings
+    baseline_only: str
+    one_repeat: str  # the baseline and one arm
+    three_arms: str  # the newest: three repeats, with an SLO; its hardware has no price
+
+
+@pytest.fixture(scope="session")
+def measured_home(tmp_path_factory: pytest.TempPathFactory) -> MeasuredHome:
+    """Shared by all tests of a process that add nothing to its warehouse."""
+    settings = make_home(tmp_path_factory.mktemp("measured"))
+    baseline_only = measure_study(settings, study(name="baseline only", arms=[{"name": "no draft"}]))
+    one_repeat = measure_study(settings, study(name="one repeat"))
+    three_arms = measure_study(settings, study(name="three arms", arms=THREE_ARMS, repeats=3, slo=SLO))
+    return MeasuredHome(settings, baseline_only, one_repeat, three_arms)
 
 
 def forget_everything() -> None:

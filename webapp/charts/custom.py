@@ -1,4 +1,4 @@
-"""A chart that the reader puts together from columns of an answer. Pure."""
+"""Charts of any table, built from the columns that a reader chooses."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from webapp.charts.theme import ArmStyle, colour_scale
 
 Mark = Literal["line", "bar", "point", "area"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
-#: More marks than a browser draws at ease.
+#: A browser draws more marks than this only slowly.
 MOST_ROWS = 10_000
 _HEIGHT = 380
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """Which columns of an answer a chart is made of."""
+class ChartSpec:
+    """The mark of a chart, and the columns it shows."""
 
     mark: Mark
     x: str
@@ -34,14 +34,14 @@ class Drawn:
         return tuple(column for column in (self.x, self.y, self.colour) if column is not None)
 
 
-def chart(frame: pd.DataFrame, drawn: Drawn, styles: Sequence[ArmStyle] = ()) -> alt.Chart:
-    """Of the first MOST_ROWS rows; every column of a mark stands in its tooltip. Raises KeyError for a missing one.
+def chart(frame: pd.DataFrame, spec: ChartSpec, styles: Sequence[ArmStyle] = ()) -> alt.Chart:
+    """Draw the first MOST_ROWS rows; the tooltip shows every column used. Raises KeyError for a missing column.
 
-    `styles`: of the arms that the colour tells apart, so that they look as on other pages.
+    `styles`: the styles of the arms that the colour stands for, so that they look as on other pages.
     """
-    x, y, colour = drawn.x, drawn.y, drawn.colour
-    used = list(dict.fromkeys(drawn.columns))
-    # Names of columns may have dots and brackets, which Vega-Lite would take for paths.
+    x, y, colour = spec.x, spec.y, spec.colour
+    used = list(dict.fromkeys(spec.columns))
+    # Column names may contain dots and brackets, which Vega-Lite would read as paths.
     rows = frame[used].head(MOST_ROWS).set_axis([f"c{place}" for place in range(len(used))], axis=1)
     field = {column: f"c{place}" for place, column in enumerate(used)}
     kinds = {column: _kind(frame[column]) for column in used}
@@ -59,12 +59,12 @@ def chart(frame: pd.DataFrame, drawn: Drawn, styles: Sequence[ArmStyle] = ()) ->
         "bar": base.mark_bar(),
         "point": base.mark_point(filled=True, size=60),
         "area": base.mark_area(opacity=0.6),
-    }[drawn.mark].encode(**encoded)
+    }[spec.mark].encode(**encoded)
     return made
 
 
 def drawable(frame: pd.DataFrame) -> list[str]:
-    """Columns with one plain value a row; lists and structs have no place on an axis."""
+    """The columns with one plain value per row; lists and structs cannot be drawn on an axis."""
     return [str(name) for name in frame.columns if not frame[name].map(lambda value: isinstance(value, _NESTED)).any()]
 
 

@@ -2,43 +2,112 @@
 
 from __future__ import annotations
 
-from tests.lab.studies import study
-from tests.webapp.conftest import OpenPage
-from tests.webapp.measured import measure_study
-from tests.webapp.pages.test_compare import THREE, charts, words
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+
+from lab.advice import advise
+from lab.errors import UserError
+from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
+from tests.webapp.page_text import words
 from warehouse.settings import Settings
+from webapp.pages.advice import figures, sections, tables
+from webapp.pages.advice.data import StudyAdvice, study_advice
+from webapp.shared.text import times
 
 
-def test_each_place_has_a_verdict_its_evidence_and_how_sure_that_is(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study(arms=THREE, repeats=3))
-    app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
-    labels = " ".join(expander.label for expander in app.expander)
-    assert "**enable: draft with k \\= 3**" in labels or "**enable: draft with k = 3**" in labels
-    shown = words(app)
+@pytest.fixture
+def settings(measured_home: MeasuredHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    with using_home(measured_home.settings, monkeypatch):
+        yield measured_home.settings
+
+
+@pytest.fixture
+def advice(settings: Settings, measured_home: MeasuredHome) -> StudyAdvice:
+    assert settings == measured_home.settings
+    return study_advice(measured_home.three_arms, None)
+
+
+def test_each_cell_has_a_verdict_with_the_speed_up_of_its_own_arm(advice: StudyAdvice) -> None:
+    rows = tables.verdicts(advice.advice, advice.measured)
+    assert rows["pattern"].tolist() == ["c1-n4", "c4-n8"]
+    low_load = rows.iloc[0]
+    assert (low_load["action"], low_load["arm"], low_load["k"]) == ("enable", "draft", 3)
+    assert low_load["low"] <= low_load["speedup"] <= low_load["high"]
+    assert low_load["speedup"] == pytest.approx(1.41, abs=0.01)
+    assert set(tables.with_signs(rows)["action"]) <= set(tables.SIGNS.values())
+    title = sections.verdict_title(advice.advice[0]).replace("\\", "")
+    assert title.endswith("c1-n4 :gray[(concurrency 1)] **enable: draft with k = 3**")
+
+
+def test_the_cards_count_the_verdicts_and_name_the_best_speed_up(advice: StudyAdvice) -> None:
+    cards = sections.cards(advice)
+    assert sum(int(card.value) for card in cards[:3]) == len(advice.advice)
+    assert {card.detail for card in cards[:3]} == {"of 2 workloads and loads"}
+    best = tables.verdicts(advice.advice, advice.measured)["speedup"].iloc[0]
+    assert (cards[3].label, cards[3].value) == ("Best established speed-up", times(best))
+    assert sections.cards(StudyAdvice((), tuple(advise((), ())), ()))[0].value == "0"
+
+
+def test_each_reason_names_its_basis_and_links_to_its_runs(advice: StudyAdvice) -> None:
+    lines = [sections.reason_line(line, "job") for line in advice.advice[0].because]
+    shown = "\n".join(lines).replace("\\", "")
     assert ":green-badge[measured] draft (k = 3) is faster than the baseline" in shown
     assert ":gray-badge[rule of thumb] concurrency 1, under 10: a strong candidate" in shown
-    assert f"(run?job={job_id}&run=" in shown
-    runs = next(frame.value for frame in app.dataframe if "implied_draft_cost" in frame.value)
+    assert f"[1](run?job=job&run={advice.advice[0].because[0].run_ids[0]})" in shown
+
+
+def test_the_checklist_has_each_rule_once_with_the_cells_it_applies_to(advice: StudyAdvice) -> None:
+    rules = tables.checklist(advice.advice)
+    assert rules["rule"].is_unique
+    assert (rules["cells"] >= 1).all()
+    assert set(rules["cells"].diff().dropna() <= 0) == {True}
+
+
+def test_each_run_stands_beside_its_prediction_at_the_draft_cost_of_the_page(
+    settings: Settings, measured_home: MeasuredHome, advice: StudyAdvice
+) -> None:
+    runs = tables.runs(advice.runs)
     assert len(runs) == 2 * 2 * 3
+    known = runs[runs["predicted_speedup"].notna() & runs["speedup"].notna()]
+    assert 0 < len(known) < len(runs)  # the draft costs nothing that could be measured at its lowest concurrency
+    at_cost = tables.runs(study_advice(measured_home.three_arms, 0.2).runs)
+    assert set(at_cost["draft_cost"]) == {0.2}
+    pairs = tables.pairs(runs, "predicted_speedup", "speedup")
+    assert pairs["predicted"].tolist() == known["predicted_speedup"].tolist()
+    assert pairs["measured"].tolist() == known["speedup"].tolist()
+    assert isinstance(tables.runs([]), pd.DataFrame)
+
+
+@pytest.mark.parametrize("text", ["cheap", "-1", "nan", "inf"])
+def test_a_draft_cost_that_is_not_a_number_from_zero_on_is_refused(text: str) -> None:
+    with pytest.raises(UserError, match="is not a valid draft cost: enter a number >= 0"):
+        figures.draft_cost({"draft_cost": (text,)})
+    assert figures.draft_cost({"draft_cost": ("0.25",)}) == 0.25
+    assert figures.draft_cost({}) is None
+
+
+def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPage, measured_home: MeasuredHome) -> None:
+    job_id = measured_home.three_arms
+    app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
+    assert "**enable: draft with k = 3**" in " ".join(each.label for each in app.expander).replace("\\", "")
+    runs = next(frame.value for frame in app.dataframe if "implied_draft_cost" in frame.value)
     assert runs["run_id"].str.startswith(f"run?job={job_id}").all()
-    assert charts(app) == 2
-
-    told = open_page("advice", job=job_id, draft_cost="0.2", advice_tab="Predicted and measured")
-    runs = next(frame.value for frame in told.dataframe if "implied_draft_cost" in frame.value)
-    assert set(runs["draft_cost"]) == {0.2}
-    assert set(runs["draft_cost_from"]) == {"as told"}
-    assert "a draft cost of 'cheap' is none" in words(open_page("advice", job=job_id, draft_cost="cheap"))
+    assert len(app.get("vega_lite_chart")) == 2
+    refused = words(open_page("advice", job=job_id, draft_cost="cheap"))
+    assert "'cheap' is not a valid draft cost: enter a number >= 0" in refused
 
 
-def test_what_is_open_is_filled_into_the_submit_page(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study(name="open"))
-    assert "2 verdicts are open" in words(open_page("advice", job=job_id))
-    app = open_page("submit", from_job=job_id, decide="true")
-    assert next(field.value for field in app.text_input if field.label == "Name") == "open"
+def test_what_is_open_is_filled_into_the_submit_page(open_page: OpenPage, measured_home: MeasuredHome) -> None:
+    assert "2 verdicts are open" in words(open_page("advice", job=measured_home.one_repeat))
+    app = open_page("submit", from_job=measured_home.one_repeat, decide="true")
+    assert next(field.value for field in app.text_input if field.label == "Name") == "one repeat"
     assert next(field.value for field in app.number_input if field.label == "Repeats") == 3
 
 
-def test_where_no_arm_speculates_the_page_says_what_to_begin_with(open_page: OpenPage, settings: Settings) -> None:
-    job_id = measure_study(settings, study(arms=[{"name": "no draft"}]))
-    shown = words(open_page("advice", job=job_id))
-    assert "No arm of this study speculates: measure one with 3 drafted tokens" in shown
+def test_where_no_arm_speculates_the_page_says_what_to_begin_with(
+    open_page: OpenPage, measured_home: MeasuredHome
+) -> None:
+    shown = words(open_page("advice", job=measured_home.baseline_only))
+    assert "No arm of this study speculates. Measure one with 3 drafted tokens" in shown

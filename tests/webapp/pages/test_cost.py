@@ -3,22 +3,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime
+from pathlib import Path
 
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from lab.cost import Price
 from lab.errors import UserError
 from tests.lab.studies import study
+from tests.warehouse.importers.test_store import SAMPLES
 from tests.warehouse.queries.test_slo_costs import COST
-from tests.webapp.conftest import OpenPage, forget_everything
-from tests.webapp.homes import environment, make_home
+from tests.webapp.conftest import OpenPage, using_home
+from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study
+from tests.webapp.page_text import ran, words
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
+from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.paired_runs import CellKey
 from warehouse.settings import Settings
@@ -40,16 +43,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 @pytest.fixture
 def settings(measured: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
     """One home for all of this module's pages."""
-    for name, value in environment(measured).items():
-        monkeypatch.setenv(name, value)
-    forget_everything()
-    yield measured
-    forget_everything()
-
-
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
-    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+    with using_home(measured, monkeypatch):
+        yield measured
 
 
 def entries(settings: Settings) -> list[Entry]:
@@ -90,7 +85,39 @@ def test_a_price_is_written_for_this_view_or_added_to_the_book_and_that_undone(
     assert "The price was added again, as entry 2" in words(app)
 
 
-def test_a_priced_study_shows_costs_savings_and_who_keeps_the_slo(open_page: OpenPage, settings: Settings) -> None:
+def test_the_price_form_of_an_imported_study_starts_without_what_the_import_does_not_know(
+    open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported = make_home(tmp_path)
+    import_paths(imported, [SAMPLES / "vllm-bench" / "spec-code-c4.json"])
+    ingest_all(imported)
+    with using_home(imported, monkeypatch):
+        app = open_page("cost")
+        app.session_state["price-form"] = True
+        ran(app.run())
+        assert app.text_input(key="price-hardware").value == ""
+
+
+TODAY = datetime.now(UTC).date()
+
+
+@pytest.mark.parametrize(
+    ("hardware", "submitted_at", "likely"),
+    [
+        ("H200, H100", pd.Timestamp("2026-11-21 04:00", tz="UTC"), ("H200", date(2026, 11, 21))),
+        (float("nan"), pd.Timestamp("2026-11-21 04:00", tz="UTC"), ("", date(2026, 11, 21))),
+        (None, pd.NaT, ("", TODAY)),
+    ],
+)
+def test_a_new_price_is_likely_of_the_newest_studys_hardware_and_day_where_they_are_known(
+    hardware: object, submitted_at: object, likely: tuple[str, date]
+) -> None:
+    studies = pd.DataFrame({"hardware": [hardware, "older"], "submitted_at": [submitted_at, pd.NaT]})
+    assert selection.likely_entry(studies) == likely
+    assert selection.likely_entry(pd.DataFrame()) == ("", TODAY)
+
+
+def test_a_priced_study_shows_costs_savings_and_who_meets_the_slo(open_page: OpenPage, settings: Settings) -> None:
     app = open_page("cost", price="7.2", utilisation="50")
     shown = words(app)
     assert re.search(r"A working hour costs 14.4 USD \(.*\), at 50% utilisation\.", shown)
@@ -108,8 +135,6 @@ def test_a_priced_study_shows_costs_savings_and_who_keeps_the_slo(open_page: Ope
     assert list(best["arm"]) == ["draft"]
     assert len(app.get("vega_lite_chart")) == 2
 
-
-def test_what_is_no_number_is_said_beside_its_field(open_page: OpenPage) -> None:
     shown = words(open_page("cost", price="cheap", utilisation="150"))
     assert "'cheap' is not a valid price: enter USD per hour, above 0, like 3.50" in shown
     assert "'150' is not a valid utilisation" in shown
@@ -142,7 +167,7 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
     assert found.per_hour == pytest.approx(1.0)
 
 
-def test_the_least_cost_is_not_told_of_two_currencies_nor_energy_of_none() -> None:
+def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> None:
     both = [COST, replace(COST, arm="b", currency="EUR", per_million_output_tokens=1.0)]
     assert cards.lowest_cost_card(both).value == "–"
     assert cards.lowest_cost_card([COST]).value == "3.00 USD"

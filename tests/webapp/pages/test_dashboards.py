@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
-from tests.lab.studies import study
-from tests.webapp.conftest import OpenPage
-from tests.webapp.measured import START, measure_study
+from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
+from tests.webapp.homes import make_home
+from tests.webapp.measured import START
+from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.pins import PinnedFigure
-from warehouse.ingest.service import ingest_all
+from warehouse.app_db.pins import Pinned
 from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
-from webapp.charts.custom import Drawn
-from webapp.pages.dashboards import render_pins
-from webapp.pages.sql.state import Question
+from webapp.charts.custom import ChartSpec
+from webapp.pages.dashboards import pin_dialog, render_pins
 from webapp.shared import published_data
 
 HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
+
+
+@pytest.fixture
+def settings(measured_home: MeasuredHome, monkeypatch: pytest.MonkeyPatch) -> Iterator[Settings]:
+    with using_home(measured_home.settings, monkeypatch):
+        yield measured_home.settings
 
 
 @pytest.fixture
@@ -35,82 +40,48 @@ def engine(settings: Settings) -> Iterator[sa.Engine]:
     made.dispose()
 
 
-def words(app: AppTest) -> str:
-    kinds = ("title", "subheader", "markdown", "caption", "warning", "info", "error", "success")
-    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
-
-
 def press(app: AppTest, key: str) -> AppTest:
-    app.button(key=key).click().run()
-    assert not app.exception, app.exception
-    return app
+    return ran(app.button(key=key).click().run())
 
 
-def query(engine: sa.Engine, sql: str, drawn: Drawn | None = None) -> dict[str, tuple[str, ...]]:
-    return {"query": (saved_views.save(engine, "sql", asdict(Question(sql, drawn))),)}
+def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[str, tuple[str, ...]]:
+    state = {"sql": sql, "drawn": None if chart is None else asdict(chart)}
+    return {"query": (saved_views.keep(engine, "sql", state),)}
 
 
-def test_without_a_dashboard_the_page_says_how_to_begin(open_page: OpenPage, settings: Settings) -> None:
-    ingest_all(settings)
-    app = open_page("dashboards")
-    assert "No dashboards yet" in words(app)
-    app.text_input(key="dashboards-new-name").set_value(HOSTILE)
-    next(button for button in app.button if button.label == "Create").click().run()
-    assert HOSTILE in words(app)
-    assert "Nothing is pinned here yet" in words(app)
+def test_every_page_with_a_button_to_pin_can_be_drawn_on_a_dashboard() -> None:
+    assert set(render_pins.FIGURES) == pin_dialog.PAGES
 
 
-def test_a_link_to_no_dashboard_or_to_a_removed_one_says_so(
-    open_page: OpenPage, settings: Settings, engine: sa.Engine
+def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
+    engine: sa.Engine, measured_home: MeasuredHome
 ) -> None:
-    ingest_all(settings)
-    assert "names the dashboard 0123456789ab, which does not exist" in words(
-        open_page("dashboards", dashboard="0123456789ab")
-    )
-    board = dashboards.create(engine, "gone")
-    dashboards.remove(engine, board)
-    app = open_page("dashboards", dashboard=board)
-    assert "This dashboard was removed on" in words(app)
-    next(button for button in app.button if button.label == "Restore it").click().run()
-    assert "Nothing is pinned here yet" in words(app)
+    job = {"job": (measured_home.three_arms,)}
+    gone, because = "This figure cannot be shown", "This figure cannot be drawn: "
+    wanted = [
+        (Pinned("results", {"job": ("20200101-000000-0000",)}, "speedup"), gone),
+        (Pinned("results", job | {"metric": ("no such",)}, "speedup"), gone),
+        (Pinned("sql", {"query": ("0123456789ab",)}, "table"), f"{because}the query 0123456789ab does not exist"),
+        (Pinned("sql", query(engine, "select no_such from results"), "table"), because),
+        (Pinned("elsewhere", {}, "x"), "This version of Drafthouse has no page 'elsewhere'."),
+        (Pinned("results", job, "speedup"), ""),
+        (Pinned("sql", query(engine, "select 1 as a", ChartSpec("bar", "a", "b")), "chart"), ""),
+    ]
+    board = dashboards.create(engine, "what cannot be drawn")
+    for pinned, _ in wanted:
+        pins.add(engine, board, pinned, "")
+    cards = render_pins.render(pins.listed(engine, board), "light", "http://here/dashboards")
+    for card, (_, problem) in zip(cards, wanted, strict=True):
+        assert card.problem.startswith(problem)
+        assert (card.figure is None) == bool(problem)
+    assert cards[0].about.link == "http://here/results?job=20200101-000000-0000"
+    assert cards[-1].about.note == "the chart uses b, which the answer does not contain"
 
 
-def test_figures_of_pages_and_of_queries_stand_there_in_order_with_captions_and_what_is_gone_says_so(
-    open_page: OpenPage, settings: Settings, engine: sa.Engine
-) -> None:
-    job_id = measure_study(settings, study())
-    board = dashboards.create(engine, HOSTILE)
-    asked = query(
-        engine,
-        "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
-        Drawn("bar", "arm", "runs"),
-    )
-    pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "speedup"), HOSTILE)
-    pins.add(engine, board, PinnedFigure("sql", asked, "chart"), "")
-    pins.add(engine, board, PinnedFigure("sql", asked, "table"), "")
-    pins.add(engine, board, PinnedFigure("results", {"job": ("20200101-000000-0000",)}, "speedup"), "")
-    pins.add(engine, board, PinnedFigure("results", {"job": (job_id,), "metric": ("no such",)}, "speedup"), "")
-    pins.add(engine, board, PinnedFigure("sql", {"query": ("0123456789ab",)}, "table"), "")
-    pins.add(engine, board, PinnedFigure("sql", query(engine, "select no_such from results"), "table"), "")
-    pins.add(engine, board, PinnedFigure("sql", query(engine, "select 1 as a", Drawn("bar", "a", "b")), "chart"), "")
-    pins.add(engine, board, PinnedFigure("elsewhere", {}, "x"), "")
-    app = open_page("dashboards", dashboard=board)
-    shown = words(app)
-    assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
-    assert HOSTILE in shown
-    assert len(app.get("vega_lite_chart")) == 2
-    assert len(app.dataframe) == 2
-    assert shown.count("This figure cannot be shown") == 2
-    assert "the query 0123456789ab is not here (any more)" in shown
-    assert 'Referenced column "no_such" not found' in shown
-    assert "the chart asks for b, which the answer has not (any more)" in shown
-    assert "has no page 'elsewhere'" in shown
-
-
-def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine: sa.Engine) -> None:
-    job_id = measure_study(settings, study())
+def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured_home: MeasuredHome) -> None:
+    job_id = measured_home.three_arms
     board = dashboards.create(engine, "then and now")
-    counted = query(engine, "select count(*) as runs from runs")
+    counted = query(engine, f"select count(*) as runs from runs where job_id = '{job_id}'")
     between = START + timedelta(seconds=59)
     for moment in (None, between):
         pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "")
@@ -120,7 +91,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine:
     )
     assert now is not None
     assert then is not None
-    assert (now.rows["runs"][0], then.rows["runs"][0]) == (4, 2)
+    assert (now.rows["runs"][0], then.rows["runs"][0]) == (18, 2)
     assert now_drawn is not None
     assert then_drawn is not None
     assert {style.arm for style in then_drawn.styles} == {"no draft"}
@@ -129,44 +100,63 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(settings: Settings, engine:
         assert published_data.published_at() == between
 
 
-def test_cards_are_moved_captioned_removed_and_brought_back(
-    open_page: OpenPage, settings: Settings, engine: sa.Engine
+def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be_restored(
+    open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_id = measure_study(settings, study())
-    board = dashboards.create(engine, "to change")
-    first, second = (
-        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, figure), "")
-        for figure in ("speedup", "acceptance")
+    empty = make_home(tmp_path)
+    with using_home(empty, monkeypatch):
+        assert "names the dashboard 0123456789ab, which does not exist" in words(
+            open_page("dashboards", dashboard="0123456789ab")
+        )
+        app = open_page("dashboards")
+        assert "No dashboards yet" in words(app)
+        app.text_input(key="dashboards-new-name").set_value(HOSTILE)
+        click(app, "Create")
+        assert HOSTILE in words(app)
+        assert "Nothing is pinned here yet" in words(app)
+        engine = app_engine(empty.app_database_url)
+        (board,) = dashboards.listed(engine)
+        dashboards.remove(engine, board.dashboard_id)
+        engine.dispose()
+        app = open_page("dashboards", dashboard=board.dashboard_id)
+        assert "This dashboard was removed on" in words(app)
+        assert "Nothing is pinned here yet" in words(click(app, "Restore it"))
+
+
+def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back(
+    open_page: OpenPage, engine: sa.Engine, measured_home: MeasuredHome
+) -> None:
+    board = dashboards.create(engine, HOSTILE)
+    arms = query(
+        engine,
+        "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
+        ChartSpec("bar", "arm", "runs"),
     )
+    first = pins.add(engine, board, Pinned("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE)
+    second = pins.add(engine, board, Pinned("sql", arms, "table"), "")
+    pins.add(engine, board, Pinned("sql", arms, "chart"), "")
     app = open_page("dashboards", dashboard=board)
+    shown = words(app)
+    assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
+    assert shown.count(HOSTILE) == 2  # the name and a caption
+    assert (len(app.get("vega_lite_chart")), len(app.dataframe)) == (2, 1)
     app.toggle(key="dashboards-edit").set_value(True).run()
     assert app.button(key=f"up-{first}").disabled
     press(app, f"down-{first}")
-    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
+    assert [pin.pin_id for pin in pins.listed(engine, board)][:2] == [second, first]
     app.text_area(key=f"caption-{first}").set_value("why it matters").run()
     app.radio(key=f"as-of-{first}").set_value("This moment").run()
     press(app, f"save-{first}")
-    (_, changed) = pins.pins_on(engine, board)
+    changed = pins.listed(engine, board)[1]
     assert changed.caption == "why it matters"
     assert changed.shown.as_of is not None
     press(app, f"remove-{first}")
-    assert "was removed" in words(app)
-    assert len(pins.pins_on(engine, board)) == 1
+    assert "The pin “Speed-up by load” was removed." in words(app)
+    assert len(pins.listed(engine, board)) == 2
     press(app, "dashboards-undo")
-    assert [pin.pin_id for pin in pins.pins_on(engine, board)] == [second, first]
-    name = app.text_input(key=f"dashboards-name-{board}")
+    assert [pin.pin_id for pin in pins.listed(engine, board)][:2] == [second, first]
     dashboards.create(engine, "taken")
-    name.set_value("taken").run()
-    assert "a dashboard named 'taken' exists already" in words(app)
-
-
-def test_a_caption_that_is_changed_while_somebody_removes_the_pin_is_refused_with_a_sentence(
-    open_page: OpenPage, settings: Settings, engine: sa.Engine
-) -> None:
-    job_id = measure_study(settings, study())
-    board = dashboards.create(engine, "shared")
-    pin = pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "speedup"), "")
-    app = open_page("dashboards", dashboard=board)
-    app.toggle(key="dashboards-edit").set_value(True).run()
-    pins.remove(engine, pin)
-    assert "this pin was removed meanwhile" in words(press(app, f"save-{pin}"))
+    app.text_input(key=f"dashboards-name-{board}").set_value("taken").run()
+    assert "there is a dashboard 'taken' already" in words(app)
+    pins.remove(engine, first)  # by somebody else, meanwhile
+    assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))

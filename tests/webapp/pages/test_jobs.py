@@ -1,28 +1,143 @@
+"""The Jobs page: progress, the queue and its controls, workers, the history, and one job in detail."""
+
 from __future__ import annotations
 
-import json
-import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from jobs import queue
+from jobs.engines.capabilities import Capabilities
 from jobs.table import Job
+from jobs.worker_registry import AWAY_AFTER_S, WorkerSeen
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import failed_job, finish, running_job, tell_worker
+from tests.webapp.homes import failed_job, finish, progress, running_job, tell_worker
+from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
+from webapp.pages.jobs import detail, sections, workers
+from webapp.pages.jobs.queue_controls import in_queue_order, queue_sentence
+
+NOW = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
+HOSTILE = "<script>alert(1)</script> $x$ :smile: *b* [a](http://b)"
+VLLM = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=(), flags=None, gpus=())
+ENDPOINT = Capabilities(engine="endpoint", kind="endpoint", version=None, methods=(), flags=None, gpus=())
 
 
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
-    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
+def job(number: int = 1, **changes: Any) -> Job:
+    values: dict[str, Any] = {
+        "job_id": f"job-{number}",
+        "study_id": "s",
+        "name": "small",
+        "study": study(hardware=changes.get("hardware")),
+        "state": "queued",
+        "priority": 0,
+        "submitted_at": NOW + timedelta(seconds=number),
+        "started_at": None,
+        "finished_at": None,
+        "worker": None,
+        "lease_expires_at": None,
+        "tries": 0,
+        "progress": None,
+        "error": None,
+        "cancel_requested": False,
+    }
+    return Job(**(values | changes))
 
 
-def click(app: AppTest, label: str) -> AppTest:
-    next(found for found in app.button if found.label == label).click().run()
-    assert not app.exception
-    return app
+def worker(name: str = "host-1", **changes: Any) -> WorkerSeen:
+    values: dict[str, Any] = {
+        "worker": name,
+        "host": "host",
+        "hardware": "AMD EPYC (2 cores)",
+        "gpus": 0,
+        "engines": (VLLM, ENDPOINT),
+        "started_at": NOW,
+        "last_seen": NOW,
+        "job_id": None,
+    }
+    return WorkerSeen(**(values | changes))
+
+
+AWAY = worker("host-2", last_seen=NOW - timedelta(seconds=AWAY_AFTER_S + 1), job_id="job-0")
+
+
+def test_the_progress_of_a_running_job_counts_finished_runs_and_the_part_of_the_current_one() -> None:
+    half = progress(runs_done=1, runs_total=4, requests_done=4, requests_total=8)
+    assert sections.share_done(half) == pytest.approx(1.5 / 4)
+    assert sections.share_done(progress(runs_done=4, runs_total=4)) == 1.0
+    assert sections.share_done(progress(runs_done=0, runs_total=0, requests_total=0)) == 0.0
+    assert sections.progress_sentence(half) == "measuring: draft, reference/code/16, c4-n8, repeat 1: 4 of 8 requests"
+
+
+def test_the_figures_of_a_running_job_have_units_and_name_failed_runs() -> None:
+    assert sections.progress_figures(progress(runs_failed=2)) == [
+        ("Output throughput", "112 tok/s", "current run"),
+        ("TTFT", "41.7 ms", "current run"),
+        ("Runs", "1 of 4", "2 runs failed"),
+        ("Time left, estimated", "3 min 20 s", ""),
+    ]
+    assert sections.progress_figures(progress())[2] == ("Runs", "1 of 4", "none failed")
+
+
+def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> None:
+    jobs = [job(1), job(2), job(3, priority=5), job(4, state="running"), job(5, state="done")]
+    assert [each.job_id for each in in_queue_order(jobs)] == ["job-3", "job-1", "job-2"]
+
+
+@pytest.mark.parametrize(
+    ("each", "position", "left_s", "workers_seen", "sentence"),
+    [
+        (job(), 1, 200, [worker()], "Next in the queue; starts in about 3 min 20 s (04:15 UTC)."),
+        (job(priority=5), 3, 0.5, [worker()], "2 studies ahead in the queue; starting now · priority 5."),
+        (
+            *(job(), 2, None, [AWAY]),
+            "1 study ahead in the queue; no worker is online: start one with `drafthouse up` or `drafthouse worker`.",
+        ),
+        (
+            *(job(hardware="H200"), 1, None, [worker(), AWAY]),
+            "Next in the queue; it requires H200, but the workers online have AMD EPYC \\(2 cores\\).",
+        ),
+    ],
+)
+def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
+    each: Job, position: int, left_s: float | None, workers_seen: list[WorkerSeen], sentence: str
+) -> None:
+    start = None if left_s is None else NOW + timedelta(seconds=left_s)
+    assert queue_sentence(each, position, start, workers_seen, NOW) == sentence
+
+
+def test_workers_are_listed_with_their_state_hardware_and_own_engines() -> None:
+    listed = workers.table([worker(gpus=2, job_id="job-1"), worker("host-3", engines=None), AWAY], NOW)
+    assert listed["state"].tolist() == [["working"], ["free"], ["away"]]
+    assert listed["gpus"].tolist() == ["2", "none", "none"]
+    assert listed["engines"].tolist() == ["vllm 0.32.0", "not reported yet", "vllm 0.32.0"]
+    assert listed["job_id"].tolist() == ["job-1", "–", "–"]
+
+
+def test_the_history_has_each_jobs_duration_runs_and_the_first_line_of_its_error() -> None:
+    ended = {"started_at": NOW, "finished_at": NOW + timedelta(seconds=200)}
+    failed = job(1, state="failed", progress=progress(runs_done=4, runs_failed=2), error="exit code 1\nmore", **ended)
+    rows = sections.history([job(2), failed])
+    assert rows["duration"].tolist() == ["–", "3 min 20 s"]
+    assert rows["runs"].tolist() == ["–", "4 of 4, 2 failed"]
+    assert rows["error"].fillna("").tolist() == ["", "exit code 1"]
+
+
+def test_a_job_can_be_retried_unless_all_its_runs_completed() -> None:
+    assert detail.can_retry(job(state="failed"))
+    assert detail.can_retry(job(state="done", progress=progress(runs_failed=1)))
+    assert not detail.can_retry(job(state="done", progress=progress()))
+
+
+def test_an_empty_queue_says_so_and_leads_to_the_form(open_page: OpenPage) -> None:
+    app = open_page("jobs")
+    assert "No jobs yet" in words(app)
+    assert [button.label for button in app.button] == ["Submit a study"]
 
 
 def stored(settings: Settings, job_id: str) -> Job:
@@ -33,150 +148,64 @@ def stored(settings: Settings, job_id: str) -> Job:
         engine.dispose()
 
 
-def test_an_empty_queue_says_so_and_leads_to_the_form(open_page: OpenPage) -> None:
-    app = open_page("jobs")
-    assert "No jobs yet" in words(app)
-    assert [button.label for button in app.button] == ["Submit a study"]
-
-
-def test_a_running_job_shows_its_phase_its_figures_and_the_time_left(open_page: OpenPage, settings: Settings) -> None:
-    running_job(settings, study())
-    app = open_page("jobs")
-    (bar,) = app.progress
-    assert bar.text.replace("\\", "") == "measuring: draft, reference/code/16, c4-n8, repeat 1: 4 of 8 requests"
-    assert bar.value == 37  # (1 run + half of the next) of 4
-    for figure in ("112 tok/s", "41.7 ms", "1 of 4", "3 min 20 s"):
-        assert figure in words(app)
-
-
-def test_a_queued_job_says_how_many_are_before_it(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study(name="first"))
-    queue.submit(settings, study(name="second"))
-    queue.submit(settings, study(name="urgent"), priority=5)
-    shown = words(open_page("jobs"))
-    assert [shown.index(f"**{name}**") for name in ("urgent", "first", "second")] == sorted(
-        shown.index(f"**{name}**") for name in ("urgent", "first", "second")
-    )
-    assert "2 studies before it" in shown
-
-
-def places(app: AppTest, *names: str) -> list[str]:
-    """The names in the order in which the page shows them."""
+def shown_order(app: AppTest, *names: str) -> list[str]:
     shown = words(app)
     return sorted(names, key=lambda name: shown.index(f"**{name}**"))
 
 
-def test_a_queued_job_is_moved_up_and_down(open_page: OpenPage, settings: Settings) -> None:
-    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second", "third")}
-    app = open_page("jobs")
-    assert app.button(key=f"up-{ids['first']}").disabled
-    assert app.button(key=f"down-{ids['third']}").disabled
-    app.button(key=f"up-{ids['third']}").click().run()
-    assert places(app, *ids) == ["first", "third", "second"]
-    app.button(key=f"down-{ids['first']}").click().run()
-    assert places(app, *ids) == ["third", "first", "second"]
-
-
-def test_a_queued_job_is_given_another_priority(open_page: OpenPage, settings: Settings) -> None:
-    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second")}
-    app = open_page("jobs")
-    app.number_input(key=f"priority-{ids['second']}-0").set_value(5)
-    app.button(key=f"set-priority-{ids['second']}").click().run()
-    assert stored(settings, ids["second"]).priority == 5
-    assert places(app, *ids) == ["second", "first"]
-    assert "priority 5" in words(app)
-
-
-def test_a_queued_job_says_about_when_it_starts(open_page: OpenPage, settings: Settings) -> None:
-    running_job(settings, study(name="running"), remaining_s=200.0)
-    tell_worker(settings)
-    queue.submit(settings, study(name="next"))
-    assert re.search(r"Next in the queue; starts in about 3 min \d\d s \(\d\d:\d\d UTC\)", words(open_page("jobs")))
-
-
-def test_a_job_that_no_worker_may_take_says_why(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study(name="on an H200", hardware="H200"))
-    assert "no worker is there: `drafthouse up`" in words(open_page("jobs"))
-    tell_worker(settings, hardware="AMD EPYC (2 cores)")
-    assert "it asks for H200, and the workers that are there have AMD EPYC (2 cores)" in words(open_page("jobs"))
-
-
-def test_the_workers_are_listed_with_their_hardware_and_engines(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study())
-    tell_worker(settings, "host-1", hardware="2 x NVIDIA H200", gpus=2)
-    app = open_page("jobs")
-    (listed,) = [frame.value for frame in app.dataframe if "engines" in frame.value]
-    told = [listed[column][0] for column in ("hardware", "gpus", "engines")]
-    assert told == ["2 x NVIDIA H200", "2", "vllm 0.32.0"]
-    assert "No worker has an NVIDIA GPU" not in words(app)
-
-
-def test_workers_without_a_gpu_are_told_as_such(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study())
-    tell_worker(settings)
-    assert "No worker has an NVIDIA GPU" in words(open_page("jobs"))
-
-
-def test_a_finished_job_can_be_measured_again_from_the_first_run(open_page: OpenPage, settings: Settings) -> None:
-    job_id = running_job(settings, study(), runs_done=4)
-    finish(settings, job_id, "done")
-    app = open_page("jobs", job=job_id)
-    assert "Retry" not in [button.label for button in app.button]
-    click(app, "Run all again")
-    assert stored(settings, job_id).state == "queued"
-    assert stored(settings, job_id).reuse_from_attempt == 1
-
-
-def test_cancelling_asks_once_more_and_then_asks_the_worker_to_stop(open_page: OpenPage, settings: Settings) -> None:
-    job_id = running_job(settings, study())
-    app = click(open_page("jobs"), "Cancel the study")
-    assert stored(settings, job_id).cancel_requested
-    assert "Cancel the study" not in [button.label for button in app.button]
-
-
-def test_a_failed_job_shows_the_engines_own_words_and_can_be_retried(open_page: OpenPage, settings: Settings) -> None:
-    error = "EngineError: exit code 1\nValueError: <b>architecture</b> $x$"
-    job_id = failed_job(settings, study(), error)
-    app = open_page("jobs")
-    assert error in [code.value for code in app.code]
-    click(app, "Retry")
-    assert stored(settings, job_id).state == "queued"
-    assert stored(settings, job_id).attempt == 1
-
-
-def test_a_link_to_a_job_opens_that_job(open_page: OpenPage, settings: Settings) -> None:
-    older = queue.submit(settings, study(name="older"))
-    queue.submit(settings, study(name="newer"))
-    app = open_page("jobs", job=older)
-    assert app.selectbox(key="job").value == f"older · {older}"
-    assert not app.warning
-
-
-def test_a_link_to_a_job_that_is_gone_says_so_and_shows_the_newest(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study(name="older"))
-    newest = queue.submit(settings, study(name="newer"))
-    app = open_page("jobs", job="20200101-000000-0000")
-    assert "asks for the study 20200101-000000-0000, which is not here" in words(app)
-    assert app.selectbox(key="job").value == f"newer · {newest}"
-
-
-def test_the_log_of_the_running_engine_is_shown(open_page: OpenPage, settings: Settings) -> None:
-    job_id = running_job(settings, study())
-    log = settings.logs_dir / "engines" / f"{job_id}.log"
+def test_the_running_job_the_queue_and_the_workers_are_shown_and_jobs_are_moved_and_cancelled(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    running = running_job(settings, study(name="running"), remaining_s=200.0)
+    log = settings.logs_dir / "engines" / f"{running}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("INFO Starting vLLM\nINFO <script>ready</script>\n", encoding="utf-8")
-    app = open_page("jobs")
+    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second", "third")}
+    tell_worker(settings)
+    app = open_page("jobs", job=running)
+    assert app.progress[0].value == 37  # (1 run + half of the next) of 4
     assert "INFO Starting vLLM\nINFO <script>ready</script>" in [code.value for code in app.code]
+    assert "Next in the queue; starts in about 3 min" in words(app)
+    assert "No worker has an NVIDIA GPU" in words(app)
+    assert shown_order(app, *ids) == ["first", "second", "third"]
+    assert (app.button(key=f"up-{ids['first']}").disabled, app.button(key=f"down-{ids['third']}").disabled) == (
+        True,
+        True,
+    )
+    ran(app.button(key=f"up-{ids['third']}").click().run())
+    assert shown_order(app, *ids) == ["first", "third", "second"]
+    ran(app.button(key=f"down-{ids['first']}").click().run())
+    assert shown_order(app, *ids) == ["third", "first", "second"]
+    priority = stored(settings, ids["second"]).priority
+    app.number_input(key=f"priority-{ids['second']}-{priority}").set_value(50)
+    ran(app.button(key=f"set-priority-{ids['second']}").click().run())
+    assert stored(settings, ids["second"]).priority == 50
+    assert shown_order(app, *ids)[0] == "second"
+    ran(app.button(key=f"cancel-{running}").click().run())
+    assert stored(settings, running).cancel_requested
+    assert f"cancel-{running}" not in [button.key for button in app.button]
 
 
-def test_names_are_shown_letter_by_letter(open_page: OpenPage, settings: Settings) -> None:
-    name = "<script>alert(1)</script> $x$ :smile: *b* [a](http://b)"
-    queue.submit(settings, study(name=name))
-    (head, *_) = [found.value for found in open_page("jobs").markdown if "script" in found.value]
-    assert r"\<script\>" in head
-    assert r"\$x\$" in head
-    assert r"\:smile\:" in head
-    assert r"\[a\]\(" in head
+def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page: OpenPage, settings: Settings) -> None:
+    error = "EngineError: exit code 1\nValueError: <b>architecture</b> $x$"
+    done = running_job(settings, study(name="done"), runs_done=4)
+    finish(settings, done, "done")
+    failed = failed_job(settings, study(name="failed"), error)
+    newest = queue.submit(settings, study(name=HOSTILE, hardware="H200"))
+    app = open_page("jobs", job=done)
+    assert app.selectbox(key="job").value == f"done · {done}"
+    assert "Retry" not in [button.label for button in app.button]
+    click(app, "Run all again")
+    assert (stored(settings, done).state, stored(settings, done).reuse_from_try) == ("queued", 1)
+    app = open_page("jobs", job=failed)
+    assert error in [code.value for code in app.code]
+    click(app, "Retry")
+    assert (stored(settings, failed).state, stored(settings, failed).tries) == ("queued", 1)
+    app = open_page("jobs", job="20200101-000000-0000")
+    assert "20200101-000000-0000" in words(app)
+    assert app.selectbox(key="job").value == f"{HOSTILE} · {newest}"
+    (head, *_) = [each.value for each in app.markdown if "script" in each.value]
+    assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:
@@ -184,6 +213,6 @@ def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: Op
     with engine.begin() as connection:
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     engine.dispose()
-    app = open_page("jobs")
-    assert "drafthouse migrate" in words(app) or "newer" in words(app)
-    assert json.dumps(app.exception.values if app.exception else []) == "[]"
+    st.cache_resource.clear()
+    shown = words(open_page("jobs"))
+    assert "drafthouse migrate" in shown or "newer" in shown

@@ -1,11 +1,10 @@
-"""What the Advice page reads: a study's speculating arms beside the baseline, and each of their runs."""
+"""What the Advice page reads: each speculating arm of a study beside the baseline, and the advice on it."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from dataclasses import dataclass
 
-import streamlit as st
+import duckdb
 
 from lab.advice import Advice, Failed, Measured, advise
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
@@ -13,39 +12,38 @@ from lab.study import Study
 from lab.study.follow_up import next_study
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import StudyComparison
-from warehouse.queries.connect import open_warehouse
+from warehouse.queries.speculated_runs import speculated_runs
 from webapp.shared import published_data
+from webapp.shared.published_data import published_query
 
 THROUGHPUT = "output_tok_per_s"
-_MOST_KEPT = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """`advice` of each place; `runs` each beside its own prediction at the page's cost of drafting."""
+class StudyAdvice:
+    """The advice on each cell, the measurements it rests on, and each run with its prediction."""
 
     measured: tuple[Measured, ...]
     advice: tuple[Advice, ...]
     runs: tuple[Prediction, ...]
 
 
-def found(job_id: str, draft_cost: float | None) -> Found:
-    """Raises QueryError where no valid run of the baseline is there."""
-    measured, failed, runs = _read(published_data.publication(), job_id, published_data.compared(job_id, THROUGHPUT))
-    return Found(tuple(measured), tuple(advise(measured, failed)), tuple(predictions(runs, draft_cost)))
+def study_advice(job_id: str, draft_cost: float | None) -> StudyAdvice:
+    """`draft_cost` replaces the measured one in the predictions. Raises QueryError without a valid baseline run."""
+    measured, failed, runs = _inputs(job_id, published_data.compared(job_id, THROUGHPUT))
+    return StudyAdvice(tuple(measured), tuple(advise(measured, failed)), tuple(predictions(runs, draft_cost)))
 
 
-def next_study_of(study: Study, job_id: str) -> Study | None:
-    """What would decide the verdicts that the job of this study left open; None where none is, or none can be told."""
-    told = found(job_id, None)
-    return next_study(study, told.advice, told.measured)
+def follow_up_study(study: Study, job_id: str) -> Study | None:
+    """A study that would decide the open verdicts of this study's job; None if there are none or it cannot be made."""
+    advice = study_advice(job_id, None)
+    return next_study(study, advice.advice, advice.measured)
 
 
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _read(
-    publication: published_data.Publication, job_id: str, _compared: StudyComparison
+@published_query()
+def _inputs(
+    connection: duckdb.DuckDBPyConnection, job_id: str, _compared: StudyComparison
 ) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
-    del publication, job_id
-    with closing(open_warehouse(published_data.settings().warehouse_file)) as connection:
-        measured, failed = measured_arms(connection, _compared), failed_arms(connection, _compared)
-        return measured, failed, speculated_runs(connection, _compared)
+    del job_id  # the key
+    measured, failed = measured_of(connection, _compared), failed_of(connection, _compared)
+    return measured, failed, speculated_runs(connection, _compared)

@@ -1,4 +1,4 @@
-"""The figure of the Advice page, from its link's parameters alone."""
+"""The figure of the Advice page, drawn from its link's parameters alone."""
 
 from __future__ import annotations
 
@@ -6,27 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
-import streamlit as st
 
 from lab.errors import UserError
 from webapp.charts import panels, predicted
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import Mode
-from webapp.pages.advice import data as advice_data
-from webapp.pages.advice import rows as advice_rows
+from webapp.pages.advice import tables
+from webapp.pages.advice.data import study_advice
 from webapp.shared import published_data, url_params
+from webapp.shared.published_data import cached_by_publication
 
-_MOST_KEPT = 64
-#: What is predicted: its columns, and what it is called.
+#: Columns with the predicted and the measured value, and the panel's axis title.
 _PANELS = (
     ("predicted_speedup", "speedup", "Speed-up (×)"),
-    ("predicted_length", "length", "Tokens a round"),
+    ("predicted_length", "length", "Tokens per round"),
 )
 
 
 def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
-    """None where the link says none. Raises UserError for what is no cost."""
+    """The link's draft cost, or None if it has none. Raises UserError for an invalid one."""
     text = (*parameters.get(url_params.DRAFT_COST, ()), "")[0]
     if not text:
         return None
@@ -35,36 +34,34 @@ def draft_cost(parameters: Mapping[str, Sequence[str]]) -> float | None:
     except ValueError:
         cost = -1.0
     if not (math.isfinite(cost) and cost >= 0):
-        raise UserError(f"a draft cost of {text!r} is none: it is the time of a draft step over a target step")
+        raise UserError(f"{text!r} is not a valid draft cost: enter a number >= 0")
     return cost
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Predicted against measured, where there is something to draw.
+    """Predicted against measured; no figure without a prediction.
 
-    Raises KeyError where the parameters name no study; UserError without a comparison.
+    Raises KeyError for parameters that name no study, UserError if the study cannot be compared.
     """
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
-    made = _figure(published_data.publication(), job_id, draft_cost(parameters), mode)
-    return [] if made is None else [made]
+    figure = _figure(job_id, draft_cost(parameters), mode)
+    return [] if figure is None else [figure]
 
 
-@st.cache_resource(show_spinner=False, max_entries=_MOST_KEPT)
-def _figure(publication: published_data.Publication, job_id: str, cost: float | None, mode: Mode) -> Figure | None:
-    del publication
-    rows = advice_rows.runs(advice_data.found(job_id, cost).runs)
+@cached_by_publication()
+def _figure(job_id: str, cost: float | None, mode: Mode) -> Figure | None:
+    rows = tables.runs(study_advice(job_id, cost).runs)
     runs = published_data.results(job_id)
     about = pd.DataFrame({"arm": runs["arm"], "is_baseline": runs["is_baseline"].eq(other=True)})
     styles = panels.styles_of(about, mode, published_data.arms(job_id))
-    parts = [(title, advice_rows.against(rows, *columns)) for *columns, title in _PANELS]
-    there = arms_drawn(pd.concat([part for _, part in parts]), [style.arm for style in styles])
-    shown = tuple(style for style in styles if style.arm in there)
-    drawn: tuple[Panel, ...] = tuple(
+    parts = [(title, tables.pairs(rows, *columns)) for *columns, title in _PANELS]
+    arms = arms_drawn(pd.concat([part for _, part in parts]), [style.arm for style in styles])
+    shown = tuple(style for style in styles if style.arm in arms)
+    charts: tuple[Panel, ...] = tuple(
         (title.split(" (")[0], predicted.panel(part, title, shown, mode)) for title, part in parts if not part.empty
     )
-    if not drawn:
+    if not charts:
         return None
-    note = "a mark a run; from the acceptance of the first position" + (
-        "" if cost is None else f", at a draft's cost of {cost:g} target steps"
-    )
-    return Figure("predicted", "Predicted against measured", note, shown, drawn, rows)
+    source = "" if cost is None else f", at a draft cost of {cost:g} target steps"
+    note = f"one mark per run; predicted from the acceptance of the first position{source}"
+    return Figure("predicted", "Predicted against measured", note, shown, charts, rows)

@@ -1,42 +1,139 @@
-"""The Advice page's tables: titles, units and formats."""
+"""The Advice page's tables: their rows, titles, units and formats. The figure draws rows of the same kind."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from webapp.shared.tables import columns
+from lab.advice import Advice, Measured
+from lab.advice.prediction import Prediction
+from webapp.shared.tables import RUN_COLUMN
+
+SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
+_RUNS = [
+    *("arm", "workload", "pattern", "concurrency", "k", "alpha", "break_even_alpha"),
+    *("predicted_length", "length", "predicted_speedup", "speedup", "draft_cost", "draft_cost_from"),
+    *("implied_draft_cost", "best_k", "run_id"),
+]
+_VERDICTS = ["workload", "pattern", "concurrency", "action", "arm", "k", "speedup", "low", "high"]
+
+
+def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
+    """One row per run: its prediction beside what it measured. NaN is unknown."""
+    rows = [
+        {
+            "arm": each.run.arm,
+            "workload": each.run.workload,
+            "pattern": each.run.pattern,
+            "concurrency": each.run.concurrency,
+            "k": each.run.gamma,
+            "alpha": each.alpha,
+            "break_even_alpha": each.break_even_alpha,
+            "predicted_length": each.predicted_length,
+            "length": each.run.acceptance_length,
+            "predicted_speedup": each.predicted_speedup,
+            "speedup": each.run.speedup,
+            "draft_cost": each.draft_cost,
+            "draft_cost_from": each.draft_cost_from,
+            "implied_draft_cost": each.implied_draft_cost,
+            "best_k": each.best_gamma,
+            "run_id": each.run.run_id,
+        }
+        for each in predictions
+    ]
+    numbers = [name for name in _RUNS if name.endswith(("alpha", "length", "speedup", "cost"))]
+    return pd.DataFrame(rows, columns=_RUNS).astype(dict.fromkeys([*numbers, "best_k"], float))
+
+
+def pairs(runs: pd.DataFrame, predicted: str, measured: str) -> pd.DataFrame:
+    """The runs for which both columns are known, renamed to `predicted` and `measured`."""
+    known = runs[runs[predicted].notna() & runs[measured].notna()]
+    about = known[["arm", "workload", "pattern", "concurrency", "run_id"]]
+    return about.assign(predicted=known[predicted], measured=known[measured])
+
+
+def verdicts(advice: Sequence[Advice], measured: Sequence[Measured]) -> pd.DataFrame:
+    """One row per workload and load: the action, the arm it is about, and that arm's speed-up with its interval."""
+    by_arm = {(each.workload, each.concurrency, each.pattern, each.arm): each for each in measured}
+    rows = []
+    for each in advice:
+        figures = by_arm.get((each.workload, each.concurrency, each.pattern, each.arm or ""))
+        rows.append(
+            {
+                "workload": each.workload,
+                "pattern": each.pattern,
+                "concurrency": each.concurrency,
+                "action": each.action,
+                "arm": each.arm,
+                "k": each.gamma,
+                "speedup": figures.speedup if figures else None,
+                "low": figures.low if figures else None,
+                "high": figures.high if figures else None,
+            }
+        )
+    return pd.DataFrame(rows, columns=_VERDICTS).astype(dict.fromkeys(("k", "speedup", "low", "high"), float))
+
+
+def with_signs(verdicts: pd.DataFrame) -> pd.DataFrame:
+    return verdicts.assign(action=verdicts["action"].map(SIGNS))
+
+
+def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
+    """One row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
+    cells: dict[str, list[str]] = {}
+    for each in advice:
+        for line in each.because:
+            if line.sureness == "rule of thumb":
+                cells.setdefault(line.text, []).append(f"{each.workload} {each.pattern}".strip())
+    rows = [
+        {"rule": text, "cells": len(set(where)), "where": ", ".join(dict.fromkeys(where))}
+        for text, where in cells.items()
+    ]
+    return pd.DataFrame(rows, columns=["rule", "cells", "where"]).sort_values("cells", ascending=False, kind="stable")
+
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
-SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
-VERDICTS: dict[str, Any] = columns(
-    "workload", "pattern", "concurrency", "arm", "k", "low", "high", pinned="workload"
-) | {
-    "action": _text("Verdict"),
-    "speedup": _number("Speed-up", format="%.2f×", help="Output throughput over the baseline's"),
+_CELL: dict[str, Any] = {
+    "workload": _text("Workload", pinned=True),
+    "pattern": _text("Load", help="c: requests in flight, n: number of prompts"),
+    "concurrency": _number("Concurrency", format="%d", width="small"),
 }
-CHECKLIST: dict[str, Any] = {
-    "says": _text("Rule of thumb, as it applies here", width="large"),
-    "places": _number("Places", format="%d", width="small", help="Workloads and loads it applies to"),
+VERDICT_COLUMNS = _CELL | {
+    "action": _text("Verdict"),
+    "arm": _text("Arm"),
+    "k": _number("k", format="%d", width="small", help="Drafted tokens per round"),
+    "speedup": _number("Speed-up", format="%.2f×", help="Output throughput relative to the baseline"),
+    "low": _number("95 % from", format="%.2f×"),
+    "high": _number("95 % to", format="%.2f×"),
+}
+CHECKLIST_COLUMNS: dict[str, Any] = {
+    "rule": _text("Rule of thumb, applied to these runs", width="large"),
+    "cells": _number("Cells", format="%d", width="small", help="The number of workloads and loads it applies to"),
     "where": _text("Where", width="large"),
 }
-RUNS: dict[str, Any] = columns("arm", "workload", "pattern", "concurrency", "k", "run_id") | {
-    "alpha": _number("Alpha", format="%.2f", help="Share of rounds whose first drafted token was accepted"),
-    "break_even_alpha": _number("Alpha to break even", format="%.2f", help="Above it, k drafted tokens pay"),
-    "predicted_length": _number("Tokens a round, predicted", format="%.2f", help="Tau of alpha and k"),
-    "length": _number("measured", format="%.2f", help="1 + accepted tokens per round"),
-    "predicted_speedup": _number("Speed-up, predicted", format="%.2f×", help="Tau / (k × draft cost + 1)"),
-    "speedup": _number("measured ", format="%.2f×", help="Over the baseline's run of the same repeat"),
-    "draft_cost": _number("Draft cost", format="%.3f", help="Time of a draft step over a target step"),
-    "draft_cost_from": _text("which is"),
-    "implied_draft_cost": _number(
-        "Cost it implies itself", format="%.3f", help="What its own speed-up and length say, verifying included"
-    ),
-    "best_k": _number("Best k by theory", format="%d", help="At that cost; empty where drafts are free"),
-}
-
-
-def verdicts(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.assign(action=rows["action"].map(SIGNS))
+RUN_COLUMNS = (
+    {"arm": _text("Arm", pinned=True)}
+    | _CELL
+    | {
+        "workload": _text("Workload"),
+        "k": _number("k", format="%d", width="small", help="Drafted tokens per round"),
+        "alpha": _number("Alpha", format="%.2f", help="Share of rounds whose first drafted token was accepted"),
+        "break_even_alpha": _number("Break-even alpha", format="%.2f", help="Above it, drafting k tokens pays"),
+        "predicted_length": _number("Tokens per round, predicted", format="%.2f", help="Tau of alpha and k"),
+        "length": _number("Tokens per round, measured", format="%.2f", help="1 + accepted tokens per round"),
+        "predicted_speedup": _number("Speed-up, predicted", format="%.2f×", help="Tau / (k × draft cost + 1)"),
+        "speedup": _number("Speed-up, measured", format="%.2f×", help="Relative to the baseline's run of that repeat"),
+        "draft_cost": _number("Draft cost", format="%.3f", help="Time of a draft step relative to a target step"),
+        "draft_cost_from": _text("Source of the draft cost"),
+        "implied_draft_cost": _number(
+            "Implied draft cost",
+            format="%.3f",
+            help="Computed from the run's own speed-up and tokens per round; includes verification",
+        ),
+        "best_k": _number("Best k in theory", format="%d", help="At that draft cost; empty if drafting is free"),
+        "run_id": RUN_COLUMN,
+    }
+)

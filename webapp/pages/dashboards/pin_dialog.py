@@ -8,20 +8,22 @@ import streamlit as st
 
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.pins import PinnedFigure
-from webapp.pages.dashboards.render_pins import FIGURES
+from warehouse.app_db.pins import Pinned
 from webapp.shared import published_data
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal
 from webapp.shared.url_params import DASHBOARD, View
 
+#: The pages whose figures can be pinned. `render_pins.FIGURES` says how each is drawn; importing it here, from where
+#: every figure gets its button, would be a cycle.
+PAGES = frozenset({"results", "compare", "advice", "explore", "cost", "run", "sql"})
 NOW, THIS_MOMENT, A_DATE = "Always the newest data", "This moment", "A date"
 _CHOICES = (NOW, THIS_MOMENT, A_DATE)
 
 
 def show_button(title: str, view: View, figure: str, label: str = "") -> None:
     """`figure`: its key among its page's figures. No button for a page that cannot be redrawn from its link."""
-    if view.page not in FIGURES:
+    if view.page not in PAGES:
         return
     help_text = f"Pin “{title}” to a dashboard"
     key = f"pin-{figure}"

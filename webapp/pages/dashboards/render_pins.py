@@ -26,8 +26,8 @@ from webapp.shared import published_data
 from webapp.shared.files import SOURCE, About
 from webapp.shared.url_params import View
 
-#: Path in the URL -> the function that draws the page's figures from its link's parameters. Only figures of these pages
-#: have a button to pin.
+#: Path in the URL -> the function that draws the page's figures from its link's parameters; the pages of
+#: `pin_dialog.PAGES`.
 FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] = {
     "results": results_figures.figures,
     "compare": compare_figures.figures,

@@ -1,4 +1,4 @@
-"""External results: result files of other tools, and published figures beside what was measured here."""
+"""External results: result files of other tools, and published figures beside those measured here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import streamlit as st
 from webapp.pages.external_results import sections
 from webapp.shared.errors import show_user_errors
 
-st.title("Other people's figures")
+st.title("External results")
 with show_user_errors():
     sections.show_upload()
     sections.show_published()

@@ -1,4 +1,4 @@
-"""The parts of the page of other people's figures: their files, and what they published, beside what was measured."""
+"""The parts of the External results page: the import of result files, and published figures beside measured ones."""
 
 from __future__ import annotations
 
@@ -15,59 +15,60 @@ from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
-_MOST_MIB = 128
-_SAID = "import-said"
-_AUTO = "auto"
+_MAX_MIB = 128
+#: Key in the session's state: whether the last import succeeded, and a sentence.
+_OUTCOME = "import-outcome"
 
 
 def show_upload() -> None:
-    """Upload, and what became of the upload before."""
+    """The upload form, and the outcome of the last import."""
     with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
         uploaded = st.file_uploader(
             "Files",
             ["json", "jsonl"],
             accept_multiple_files=True,
             key="import-files",
-            max_upload_size=_MOST_MIB,
-            help="Of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and inference-perf; files of "
-            "one run together",
+            max_upload_size=_MAX_MIB,
+            help="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and inference-perf. "
+            "Upload all files of a run together.",
         )
         labels = st.text_input(
             "Labels",
             key="import-labels",
             placeholder="hardware=H200, study=our baseline, arm=no draft",
-            help="KEY=VALUE, with commas between them; they tell what the files do not",
+            help="KEY=VALUE pairs separated by commas, for what the files do not record",
         )
         if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:
-            st.session_state[_SAID] = _import([(file.name, file.getvalue()) for file in uploaded], labels)
-        st.caption("Folders and what another Drafthouse exported: `drafthouse import FOLDER` on this host.")
-        if told := st.session_state.pop(_SAID, None):
-            (st.success if told[0] else st.error)(told[1])
+            st.session_state[_OUTCOME] = import_uploaded([(file.name, file.getvalue()) for file in uploaded], labels)
+        st.caption("To import folders or exports of another Drafthouse, run `drafthouse import FOLDER` on this host.")
+        if outcome := st.session_state.pop(_OUTCOME, None):
+            succeeded, sentence = outcome
+            (st.success if succeeded else st.error)(sentence)
 
 
-def _import(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
-    """Whether they are imported now, and a sentence."""
+def import_uploaded(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
+    """Import the files. Returns whether that succeeded, and a sentence."""
     try:
-        found = data.import_files(files, _labels(labels))
+        imported = data.import_files(files, parse_labels(labels))
     except UserError as error:
         return False, literal(error)
-    new = len(found.new_run_ids)
+    new, known = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
     if not new:
-        return True, f"{count(len(found.runs), 'run')} in these files, and none of them is new."
-    jobs = literal(", ".join(found.jobs))
-    return True, f"{count(new, 'new run')} of {len(found.runs)}: on the Results page in seconds, as {jobs}."
+        return True, f"Nothing was imported: {count(known, 'run')} in the files, all of them imported before."
+    jobs, rest = literal(", ".join(imported.jobs)), f" ({known} more were imported before)" if known else ""
+    return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
 
 
-def _labels(text: str) -> dict[str, str]:
-    """Raises UserError for what is no KEY=VALUE."""
+def parse_labels(text: str) -> dict[str, str]:
+    """`a=1, b=2` as a dictionary. Raises UserError for anything else."""
     pairs = [part.partition("=") for part in text.split(",") if part.strip()]
     if any(not (key.strip() and mark and value.strip()) for key, mark, value in pairs):
-        raise UserError("labels are KEY=VALUE, with commas between them")
+        raise UserError(f"{text!r} are not valid labels: enter KEY=VALUE pairs separated by commas")
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def show_published() -> None:
-    """The sources, the figures of one of them, and what does not fit together."""
+    """The figures of one published source, contradictions among them, and replications."""
     sources = data.published_sources()
     st.subheader("Published figures", anchor=False)
     chosen = url_widgets.choose(url_params.SOURCE, sources["source"].tolist())
@@ -76,41 +77,40 @@ def show_published() -> None:
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
     st.caption(literal(about["method"]))
     published = data.published(chosen)
-    for sentence in published.doubts:
+    for sentence in published.contradictions:
         st.warning(literal(sentence), icon=":material/help:")
     for name in published.presets:
-        _show_repeated(chosen, name)
+        _show_replications(chosen, name)
     if not published.figures.empty:
-        _table(published.figures, f"What {chosen} printed", chosen, "printed")
+        _show_table(published.figures, f"Figures of {chosen}", chosen, "printed")
 
 
-def _show_repeated(source: str, name: str) -> None:
-    """A way to measure it, and both side by side where that was done."""
+def _show_replications(source: str, name: str) -> None:
+    """A link that fills in the study, and its results beside the published figures if it has run."""
     st.page_link(
         page_file("submit"),
-        label=f"Repeat it here: {literal(name)}",
+        label=f"Replicate here: {literal(name)}",
         icon=":material/replay:",
         query_params={"preset": name},
     )
-    for each in data.repeated(source, name):
-        st.markdown(f"**Beside {literal(each.study_name)}** :gray[{literal(each.job_id)}]")
-        _table(each.beside, f"{source} beside {each.job_id}", source, f"beside-{each.job_id}")
+    for each in data.replications(source, name):
+        st.markdown(f"**Compared with {literal(each.study_name)}** :gray[{literal(each.job_id)}]")
+        _show_table(each.figures, f"{source} and {each.job_id}", source, f"beside-{each.job_id}")
         if each.differences:
-            st.caption("What differs besides: " + "; ".join(map(literal, each.differences)) + ".")
+            st.caption("Other differences: " + "; ".join(map(literal, each.differences)) + ".")
 
 
-def _table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
-    show_table(frame, _TITLES, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
+def _show_table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
+    show_table(frame, _COLUMNS, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
-#: Column of a table of this page -> how it is headed.
-_TITLES: dict[str, Any] = {
-    "metric": _TEXT("Metric", help="In the source's own words", pinned=True),
-    "printed": _TEXT("Printed", help="The digits as they were printed"),
+_COLUMNS: dict[str, Any] = {
+    "metric": _TEXT("Metric", help="As the source names it", pinned=True),
+    "printed": _TEXT("Printed", help="The digits as printed"),
     "unit": _TEXT("Unit"),
-    "scale": _TEXT("Scale", help="Absolute, or against the source's own baseline"),
-    "ratio_to_baseline": _NUMBER("To its baseline", format="%.2f×"),
+    "scale": _TEXT("Scale", help="Absolute, or relative to the source's own baseline"),
+    "ratio_to_baseline": _NUMBER("Ratio to its baseline", format="%.2f×"),
     "method": _TEXT("Method"),
     "num_speculative_tokens": _NUMBER("Drafted tokens", format="%d"),
     "draft_model": _TEXT("Draft model"),
@@ -123,8 +123,8 @@ _TITLES: dict[str, Any] = {
     "load": _TEXT("Load"),
     "study": _TEXT("Experiment"),
     "price_usd_per_hour": _NUMBER("Price (USD/h)", format="%.2f"),
-    "note": _TEXT("Remark", width="large"),
+    "note": _TEXT("Note", width="large"),
     "published": _NUMBER("Published", format="%.4g"),
     "here": _NUMBER("Measured here", format="%.4g"),
-    "here / there": _NUMBER("Here / there", format="%.2f×"),
+    "ratio": _NUMBER("Here / published", format="%.2f×"),
 }

@@ -8,8 +8,8 @@ from datetime import datetime
 import pandas as pd
 
 from jobs.table import Job
-from jobs.worker_registry import WorkerInfo
-from webapp.pages.jobs.workers import engine_words
+from jobs.worker_registry import WorkerSeen
+from webapp.pages.jobs.workers import engine_names
 from webapp.shared.cards import Card
 from webapp.shared.text import count, duration, moment
 
@@ -63,7 +63,7 @@ def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
     free = sum(worker.job_id is None for worker in there)
     gpus = sum(worker.gpus for worker in there)
     hardware = ", ".join(sorted({worker.hardware for worker in there}))
-    engines = ", ".join(sorted({engine_words(worker) for worker in there}))
+    engines = ", ".join(sorted({engine_names(worker) for worker in there}))
     return Card(
         label, f"{free} free" if free else f"{len(there)} busy", f"{hardware}; {count(gpus, 'GPU')}; engines: {engines}"
     )

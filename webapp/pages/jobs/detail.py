@@ -1,4 +1,4 @@
-"""One job on the jobs page: what happened to it, its error in the engine's own words, its engine log, its study."""
+"""One job on the Jobs page: its error, engine log, events and study."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import streamlit as st
 
 from jobs import queue
 from jobs.engine_logs import log_tail
-from jobs.table import ACTIVE, Job
+from jobs.table import FINISHED, Job
 from lab.study.parsing import study_to_toml
 from webapp.pages.jobs.sections import show_badge
 from webapp.pages.submit.start import FROM_JOB
@@ -19,20 +19,20 @@ from webapp.shared.text import literal, moment
 
 _LOG_LINES = 200
 _LOG_HEIGHT = 360
-_LOOK_EVERY = "2s"
+_REFRESH_EVERY = "2s"
 
 
 def show(engine: sa.Engine, job_id: str) -> None:
-    """Raises UserError for a job that is not there."""
+    """Raises UserError for an unknown job."""
     job = queue.job(engine, job_id)
     with st.container(border=True):
         _show_head(job)
         if job.error:
-            st.markdown(":red[:material/error: **Why it failed, in the engine's own words**]")
+            st.markdown(":red[:material/error: **Error**]")
             st.code(job.error, language=None, wrap_lines=True)
-        log_tab, events_tab, study_tab = st.tabs(["Engine log", "What happened", "Study"])
+        log_tab, events_tab, study_tab = st.tabs(["Engine log", "Events", "Study"])
         with log_tab:
-            (_live_log if job.state == "running" else _log)(job_id)
+            (_show_live_log if job.state == "running" else _show_log)(job_id)
         with events_tab:
             _show_events(engine, job_id)
         with study_tab:
@@ -46,32 +46,32 @@ def _show_head(job: Job) -> None:
             show_badge(job)
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if job.progress and job.progress.runs_done:
-                _results_link(job)
-            _submit_link(job)
-            if job.state not in ACTIVE:
-                _retry_buttons(job)
+                _show_results_link(job)
+            _show_submit_link(job)
+            if job.state in FINISHED:
+                _show_retry_buttons(job)
     st.caption(
         f"Submitted {moment(job.submitted_at)} · started {moment(job.started_at)} · ended {moment(job.finished_at)}"
         + (f" · worker {literal(job.worker)}" if job.worker else "")
     )
 
 
-def _results_link(job: Job) -> None:
-    asked = {url_params.JOB.key: url_params.job_label(job.name, job.job_id)}
-    st.page_link(page_file("results"), label="Results", icon=":material/monitoring:", query_params=asked)
+def _show_results_link(job: Job) -> None:
+    query = {url_params.JOB.key: url_params.job_label(job.name, job.job_id)}
+    st.page_link(page_file("results"), label="Results", icon=":material/monitoring:", query_params=query)
 
 
-def _submit_link(job: Job) -> None:
-    asked = {FROM_JOB: job.job_id}
-    st.page_link(page_file("submit"), label="Change and submit", icon=":material/edit:", query_params=asked)
+def _show_submit_link(job: Job) -> None:
+    query = {FROM_JOB: job.job_id}
+    st.page_link(page_file("submit"), label="Edit and resubmit", icon=":material/edit:", query_params=query)
 
 
-def _retry_buttons(job: Job) -> None:
-    said = "Only the runs that are missing or failed"
-    if _can_retry(job) and st.button("Retry", icon=":material/replay:", help=said):
+def _show_retry_buttons(job: Job) -> None:
+    help_text = "Runs only what is missing or failed"
+    if can_retry(job) and st.button("Retry", icon=":material/replay:", help=help_text):
         _retry(job, everything=False)
-    said = "Measures every run of this job once more; what was measured stays"
-    if st.button("Run all again", icon=":material/restart_alt:", help=said):
+    help_text = "Measures every run of this job again; earlier measurements stay in the warehouse"
+    if st.button("Run all again", icon=":material/restart_alt:", help=help_text):
         _retry(job, everything=True)
 
 
@@ -81,24 +81,24 @@ def _retry(job: Job, *, everything: bool) -> None:
     st.rerun()
 
 
-def _can_retry(job: Job) -> bool:
-    """A job whose every run completed has nothing to run again."""
+def can_retry(job: Job) -> bool:
+    """A job whose runs all completed has nothing to retry."""
     return job.state != "done" or bool(job.progress and job.progress.runs_failed)
 
 
-@st.fragment(run_every=_LOOK_EVERY)
-def _live_log(job_id: str) -> None:
-    _log(job_id)
+@st.fragment(run_every=_REFRESH_EVERY)
+def _show_live_log(job_id: str) -> None:
+    _show_log(job_id)
 
 
-def _log(job_id: str) -> None:
+def _show_log(job_id: str) -> None:
     with show_user_errors():
         tail = log_tail(published_data.settings(), job_id, lines=_LOG_LINES)
     if tail.strip():
         with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
             st.code(tail, language=None, wrap_lines=True)
     else:
-        st.caption("No engine of this job has written a log yet.")
+        st.caption("There is no engine log for this job yet.")
 
 
 def _show_events(engine: sa.Engine, job_id: str) -> None:
@@ -107,9 +107,9 @@ def _show_events(engine: sa.Engine, job_id: str) -> None:
         pd.DataFrame(rows, columns=["at", "kind", "detail"]),
         hide_index=True,
         column_config={
-            "at": st.column_config.DatetimeColumn("When (UTC)", format="YYYY-MM-DD HH:mm:ss", width="small"),
-            "kind": st.column_config.TextColumn("What", width="small"),
+            "at": st.column_config.DatetimeColumn("Time (UTC)", format="YYYY-MM-DD HH:mm:ss", width="small"),
+            "kind": st.column_config.TextColumn("Event", width="small"),
             "detail": st.column_config.TextColumn("Detail", width="large"),
         },
-        alt="What happened to this job, oldest first",
+        alt="The events of this job, oldest first",
     )

@@ -1,4 +1,4 @@
-"""Jobs: what is running now, what waits, what was; one job in detail."""
+"""Jobs: running and queued jobs, workers, the history, and one job in detail."""
 
 from __future__ import annotations
 

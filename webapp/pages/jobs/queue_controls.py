@@ -1,4 +1,4 @@
-"""The queue on the jobs page: each waiting job's place, about when it starts, and what moves it."""
+"""The queue on the Jobs page: each queued job's position, estimated start, and the buttons that move it."""
 
 from __future__ import annotations
 
@@ -16,74 +16,75 @@ from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal
 
-Starts = Mapping[str, datetime | None]
 
-
-def in_line(jobs: Sequence[Job]) -> list[Job]:
-    """Return the queued jobs in the order in which workers take them."""
+def in_queue_order(jobs: Sequence[Job]) -> list[Job]:
+    """The queued jobs in the order in which workers take them."""
     return sorted((job for job in jobs if job.state == "queued"), key=order.queue_key)
 
 
-def starts(jobs: Sequence[Job], workers: Sequence[WorkerInfo]) -> Starts:
-    """About when each queued job starts, by what this host's runs took so far."""
-    return order.estimated_starts(jobs, workers, takes_s=_takes_s)
+def estimated_starts(jobs: Sequence[Job], workers: Sequence[WorkerSeen]) -> Mapping[str, datetime | None]:
+    """When each queued job will start, by its id, estimated from the duration of earlier runs on this host."""
+    return order.estimated_starts(jobs, workers, takes_s=_duration_s)
 
 
-def _takes_s(study: Study) -> float:
+def _duration_s(study: Study) -> float:
     return published_data.forecast(study).seconds
 
 
-def place_words(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime) -> str:
-    """`next in the queue, starts in about 3 min (04:12 UTC)`; why it cannot start where no worker may take it."""
-    before = "next in the queue" if place == 1 else f"{count(place - 1, 'study', 'studies')} before it in the queue"
-    if start is None:
-        return f"{before}; {_why_not(job, workers, now)}"
-    left_s = (start - now).total_seconds()
-    if left_s < 1:
-        return f"{before}; a worker is free and takes it now"
-    return f"{before}; starts in about {duration(left_s)} ({clock(start)})"
-
-
-def _why_not(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
-    there = [worker for worker in workers if not worker.is_away(now)]
-    if not there:
-        return "no worker is there: `drafthouse up` or `drafthouse worker` starts one"
-    names = ", ".join(sorted({worker.hardware for worker in there}))
-    return f"it asks for {literal(job.study.hardware)}, and the workers that are there have {literal(names)}"
-
-
-def show_place(job: Job, place: int, start: datetime | None, workers: Sequence[WorkerInfo]) -> None:
-    words = place_words(job, place, start, workers, datetime.now(UTC))
+def queue_sentence(
+    job: Job, position: int, start: datetime | None, workers: Sequence[WorkerSeen], now: datetime
+) -> str:
+    """`Next in the queue; starts in about 3 min (04:12 UTC).`, or why no worker can start it. Positions begin at 1."""
+    ahead = "Next in the queue" if position == 1 else f"{count(position - 1, 'study', 'studies')} ahead in the queue"
     priority = f" · priority {job.priority}" if job.priority else ""
-    st.caption(f"{words[0].upper()}{words[1:]}{priority}.")
+    return f"{ahead}; {_start_words(job, start, workers, now)}{priority}."
 
 
-def show_moves(job: Job, place: int, last: int) -> None:
-    """Up, down, and the priority as a number; one alone in the queue has nowhere to go."""
+def _start_words(job: Job, start: datetime | None, workers: Sequence[WorkerSeen], now: datetime) -> str:
+    if start is None:
+        return _why_blocked(job, workers, now)
+    left_s = (start - now).total_seconds()
+    return "starting now" if left_s < 1 else f"starts in about {duration(left_s)} ({clock(start)})"
+
+
+def _why_blocked(job: Job, workers: Sequence[WorkerSeen], now: datetime) -> str:
+    online = [worker for worker in workers if not worker.is_away(now)]
+    if not online:
+        return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
+    names = ", ".join(sorted({worker.hardware for worker in online}))
+    return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
+
+
+def show_position(job: Job, position: int, start: datetime | None, workers: Sequence[WorkerSeen]) -> None:
+    st.caption(queue_sentence(job, position, start, workers, datetime.now(UTC)))
+
+
+def show_controls(job: Job, position: int, last: int) -> None:
+    """Buttons up and down, unless it is the only queued job, and the priority as a number."""
     if last > 1:
-        _move(job, "up", "arrow_upward", order.move_up, disabled=place == 1)
-        _move(job, "down", "arrow_downward", order.move_down, disabled=place == last)
+        _show_move(job, "up", "arrow_upward", order.move_up, disabled=position == 1)
+        _show_move(job, "down", "arrow_downward", order.move_down, disabled=position == last)
     with st.popover("Priority", icon=":material/low_priority:"):
-        wanted = st.number_input(
+        entered = st.number_input(
             "Priority",
             -order.MAX_PRIORITY,
             order.MAX_PRIORITY,
             job.priority,
             step=1,
             key=f"priority-{job.job_id}-{job.priority}",
-            help="Higher is measured first; equal ones in the order of their submission",
+            help="Higher runs first; equal priorities run in the order of submission",
         )
         if st.button("Set the priority", key=f"set-priority-{job.job_id}", type="primary"):
-            _do(lambda engine: order.reprioritise(engine, job.job_id, int(wanted or 0)))
+            _change(lambda engine: order.reprioritise(engine, job.job_id, int(entered or 0)))
 
 
-def _move(job: Job, way: str, icon: str, move: Callable[[sa.Engine, str], None], *, disabled: bool) -> None:
-    key = f"{way}-{job.job_id}"
-    if st.button("", icon=f":material/{icon}:", help=f"Move {way} in the queue", key=key, disabled=disabled):
-        _do(lambda engine: move(engine, job.job_id))
+def _show_move(job: Job, direction: str, icon: str, move: Callable[[sa.Engine, str], None], *, disabled: bool) -> None:
+    key = f"{direction}-{job.job_id}"
+    if st.button("", icon=f":material/{icon}:", help=f"Move {direction} in the queue", key=key, disabled=disabled):
+        _change(lambda engine: move(engine, job.job_id))
 
 
-def _do(change: Callable[[sa.Engine], None]) -> None:
+def _change(change: Callable[[sa.Engine], None]) -> None:
     with show_user_errors():
         change(published_data.engine())
     st.rerun()

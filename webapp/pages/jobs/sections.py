@@ -1,4 +1,4 @@
-"""The upper part of the jobs page: live progress of what is active, and the table of everything."""
+"""The Jobs page around one job: live progress of queued and running jobs, and the table of all jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
-from jobs.table import ACTIVE, Job, Progress, State
+from jobs.table import FINISHED, Job, Progress, State
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
@@ -19,11 +19,11 @@ from webapp.shared.text import count, duration, literal, number
 
 Colour = Literal["gray", "blue", "green", "red", "orange"]
 
-_LOOK_EVERY = "2s"
-_MOST_JOBS = 200
+_REFRESH_EVERY = "2s"
+_MAX_JOBS = 200
 #: A longer table scrolls.
-_MOST_ROWS = 8
-#: State -> how it is called and coloured in the table and on cards.
+_MAX_ROWS = 8
+#: State -> label, colour and icon, in the table and on cards.
 BADGES: dict[State, tuple[str, Colour, str]] = {
     "queued": ("queued", "gray", ":material/schedule:"),
     "running": ("running", "blue", ":material/progress_activity:"),
@@ -34,16 +34,17 @@ BADGES: dict[State, tuple[str, Colour, str]] = {
 
 
 def all_jobs(engine: sa.Engine) -> list[Job]:
-    return queue.jobs(engine, limit=_MOST_JOBS)
+    return queue.jobs(engine, limit=_MAX_JOBS)
 
 
 def show_empty_state() -> None:
-    """While nothing was ever submitted."""
+    """Shown until the first study is submitted."""
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
-        st.subheader("No jobs yet: nothing has been submitted here", anchor=False, text_alignment="center")
+        st.subheader("No jobs yet", anchor=False, text_alignment="center")
         st.markdown(
-            "A submitted study waits here, shows its progress, and stays in the history.", text_alignment="center"
+            "Submitted studies are queued here, show their progress, and remain in the history.",
+            text_alignment="center",
         )
         if st.button("Submit a study", type="primary", icon=":material/add_circle:"):
             st.switch_page(page_file("submit"))
@@ -51,56 +52,54 @@ def show_empty_state() -> None:
 
 
 def show_active(jobs: list[Job]) -> None:
-    """Cards that look again every two seconds, only while there is something to look at."""
-    if any(job.state in ACTIVE for job in jobs):
-        _live([job.job_id for job in jobs if job.state in ACTIVE])
+    """Cards of queued and running jobs, refreshed every two seconds while there are any."""
+    if active := [job.job_id for job in jobs if job.state not in FINISHED]:
+        _show_live(active)
 
 
-@st.fragment(run_every=_LOOK_EVERY)
-def _live(shown: list[str]) -> None:
+@st.fragment(run_every=_REFRESH_EVERY)
+def _show_live(shown: list[str]) -> None:
     with show_user_errors():
-        active = [job for job in all_jobs(published_data.engine()) if job.state in ACTIVE]
+        active = [job for job in all_jobs(published_data.engine()) if job.state not in FINISHED]
     if [job.job_id for job in active] != shown:
         st.rerun()
     for job in active:
         if job.state == "running":
-            _card(job)
+            _show_running(job)
     _show_queue(active)
 
 
 def _show_queue(active: list[Job]) -> None:
-    line = queue_controls.in_line(active)
-    if not line:
+    queued = queue_controls.in_queue_order(active)
+    if not queued:
         return
     with show_user_errors():
-        workers = worker_registry.list_workers(published_data.engine())
-        starts = queue_controls.starts(active, workers)
-    for place, job in enumerate(line, start=1):
+        workers = worker_registry.workers(published_data.engine())
+        starts = queue_controls.estimated_starts(active, workers)
+    for position, job in enumerate(queued, start=1):
         with st.container(border=True, key=f"active-{job.job_id}", gap="small"):
-            with _head(job):
-                queue_controls.show_moves(job, place, len(line))
-                _cancel_button(job)
-            queue_controls.show_place(job, place, starts.get(job.job_id), workers)
+            with _show_head(job):
+                queue_controls.show_controls(job, position, len(queued))
+                _show_cancel_button(job)
+            queue_controls.show_position(job, position, starts.get(job.job_id), workers)
 
 
-def _card(job: Job) -> None:
+def _show_running(job: Job) -> None:
     with st.container(border=True, key=f"active-{job.job_id}"):
-        with _head(job):
-            _cancel_button(job)
+        with _show_head(job):
+            _show_cancel_button(job)
         progress = job.progress
         if progress is None:
-            st.progress(0.0, text="claimed by a worker, the engine is about to start")
+            st.progress(0.0, text="claimed by a worker; the engine is about to start")
             return
-        st.progress(share_done(progress), text=literal(progress_words(progress)))
+        st.progress(share_done(progress), text=literal(progress_sentence(progress)))
         with st.grid(4, gap="small"):
-            _figure("Output now", f"{number(progress.output_tok_per_s)} tok/s", "in this run")
-            _figure("TTFT now", f"{number(progress.ttft_ms)} ms", "in this run")
-            _figure("Runs", f"{progress.runs_done} of {progress.runs_total}", _failed_words(progress))
-            _figure("Time left, about", duration(progress.remaining_s), "")
+            for label, value, detail in progress_figures(progress):
+                _show_figure(label, value, detail)
 
 
-def _head(job: Job) -> DeltaGenerator:
-    """The job's name and state; what can be done with it goes into the container at the right."""
+def _show_head(job: Job) -> DeltaGenerator:
+    """The job's name and state; returns the container for its buttons, at the right."""
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}]", width="content")
@@ -108,24 +107,24 @@ def _head(job: Job) -> DeltaGenerator:
         return st.container(horizontal=True, vertical_alignment="center", width="content", gap="xsmall")
 
 
-def _figure(label: str, value: str, detail: str) -> None:
+def _show_figure(label: str, value: str, detail: str) -> None:
     with st.container(gap="xxsmall"):
         st.caption(label)
         st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
 
 
 def show_badge(job: Job) -> None:
-    words, colour, icon = BADGES[job.state]
+    label, colour, icon = BADGES[job.state]
     stopping = job.cancel_requested and job.state == "running"
-    st.badge("stopping" if stopping else words, icon=icon, color="orange" if stopping else colour)
+    st.badge("stopping" if stopping else label, icon=icon, color="orange" if stopping else colour)
 
 
-def _cancel_button(job: Job) -> None:
-    """Asks once more: the measurements of the run going on are lost."""
+def _show_cancel_button(job: Job) -> None:
+    """Ask for confirmation, as the measurements of the current run are lost."""
     if job.cancel_requested:
         return
     with st.popover("Cancel", icon=":material/cancel:"):
-        st.markdown("Stop this study? Runs that ended stay in the warehouse; the one going on is lost.")
+        st.markdown("Stop this study? Finished runs stay in the warehouse; the current run is lost.")
         if st.button("Cancel the study", key=f"cancel-{job.job_id}", type="primary"):
             with show_user_errors():
                 queue.cancel(published_data.engine(), job.job_id)
@@ -133,31 +132,38 @@ def _cancel_button(job: Job) -> None:
 
 
 def share_done(progress: Progress) -> float:
-    """The runs that ended, and the part of the present one, as a share of all."""
+    """The finished runs plus the finished part of the current run, as a share of all runs."""
     within = progress.requests_done / progress.requests_total if progress.requests_total else 0.0
     return min(1.0, (progress.runs_done + min(1.0, within)) / max(1, progress.runs_total))
 
 
-def progress_words(progress: Progress) -> str:
+def progress_sentence(progress: Progress) -> str:
     """`measuring: draft model k=3, reference/code/64, c4-n16, repeat 1: 5 of 16 requests`."""
     where = ", ".join(part for part in (progress.arm, progress.workload, progress.load) if part)
     requests = f": {progress.requests_done} of {progress.requests_total} requests" if progress.requests_total else ""
     return f"{progress.phase}: {where}, repeat {progress.repeat + 1}{requests}"
 
 
-def _failed_words(progress: Progress) -> str:
-    return f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
+def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
+    """Label, value and detail of each figure of a running job."""
+    failed = f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
+    return [
+        ("Output throughput", f"{number(progress.output_tok_per_s)} tok/s", "current run"),
+        ("TTFT", f"{number(progress.ttft_ms)} ms", "current run"),
+        ("Runs", f"{progress.runs_done} of {progress.runs_total}", failed),
+        ("Time left, estimated", duration(progress.remaining_s), ""),
+    ]
 
 
 def show_table(jobs: list[Job]) -> None:
-    """Everything, newest first. A selected row opens below."""
+    """All jobs, newest first. The selected one is shown in detail below."""
     st.subheader("All jobs", anchor=False)
     st.dataframe(
         history(jobs),
         hide_index=True,
-        height="content" if len(jobs) <= _MOST_ROWS else 320,
+        height="content" if len(jobs) <= _MAX_ROWS else 320,
         placeholder="",
-        column_config=_columns(),
+        column_config=_column_config(),
         on_select=lambda: _open_selected(jobs),
         selection_mode="single-row",
         key="jobs-table",
@@ -171,8 +177,8 @@ def history(jobs: list[Job]) -> pd.DataFrame:
             "state": [job.state],
             "name": job.name,
             "submitted": job.submitted_at,
-            "took": _took(job),
-            "runs": _runs_words(job.progress),
+            "duration": _duration(job),
+            "runs": _runs_done(job.progress),
             "job_id": job.job_id,
             "error": job.error.splitlines()[0] if job.error else None,
         }
@@ -181,27 +187,27 @@ def history(jobs: list[Job]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _runs_words(progress: Progress | None) -> str:
+def _runs_done(progress: Progress | None) -> str:
     if progress is None:
         return "–"
     done = f"{progress.runs_done} of {progress.runs_total}"
     return f"{done}, {progress.runs_failed} failed" if progress.runs_failed else done
 
 
-def _took(job: Job) -> str:
+def _duration(job: Job) -> str:
     if job.started_at is None or job.finished_at is None:
         return "–"
     return duration((job.finished_at - job.started_at).total_seconds())
 
 
-def _columns() -> dict[str, Any]:
+def _column_config() -> dict[str, Any]:
     text = st.column_config.TextColumn
     colours = [colour for _, colour, _ in BADGES.values()]
     return {
         "state": st.column_config.MultiselectColumn("State", options=list(BADGES), color=colours, width=95),
         "name": text("Study", width=190),
         "submitted": st.column_config.DatetimeColumn("Submitted (UTC)", format="YYYY-MM-DD HH:mm", width=130),
-        "took": text("Took", width=85),
+        "duration": text("Duration", width=85),
         "runs": text("Runs", width=115),
         "job_id": text("Job", width=165),
         "error": text("Error", width="medium"),

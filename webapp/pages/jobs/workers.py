@@ -1,4 +1,4 @@
-"""The workers on the jobs page: their hardware, their engines, and whether they are there."""
+"""The workers on the Jobs page: their state, hardware and engines."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from jobs.worker_registry import WorkerInfo
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration
 
-_LOOK_EVERY = "10s"
+_REFRESH_EVERY = "10s"
 _COLUMNS = ("state", "hardware", "gpus", "engines", "job_id", "last_seen", "worker")
 
 
-@st.fragment(run_every=_LOOK_EVERY)
+@st.fragment(run_every=_REFRESH_EVERY)
 def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with show_user_errors():
         workers = worker_registry.list_workers(engine)
     if not workers:
-        st.caption("No worker has told of itself yet: `drafthouse up` starts one here, `drafthouse worker` elsewhere.")
+        st.caption(
+            "No worker has registered yet. Start one with `drafthouse up` here or `drafthouse worker` on another host."
+        )
         return
     st.dataframe(
         table(workers, datetime.now(UTC)),
         hide_index=True,
         height="content" if len(workers) <= 6 else 250,
-        column_config=_columns(),
-        alt="The workers, the last seen first",
+        column_config=_column_config(),
+        alt="The workers, most recently seen first",
     )
     if not any(worker.gpus for worker in workers):
-        st.caption(
-            "No worker has an NVIDIA GPU: engines run on processors, and there are no figures of power or energy."
-        )
+        st.caption("No worker has an NVIDIA GPU: engines run on the CPU, and power and energy are not measured.")
 
 
 def table(workers: Sequence[WorkerInfo], now: datetime) -> pd.DataFrame:
@@ -46,8 +46,10 @@ def table(workers: Sequence[WorkerInfo], now: datetime) -> pd.DataFrame:
             "state": [_state(worker, now)],
             "hardware": worker.hardware,
             "gpus": f"{worker.gpus}" if worker.gpus else "none",
-            "engines": engine_words(worker),
-            "job_id": "–" if worker.is_away(now) else worker.job_id or "–",  # it may have ended without a last word
+            "engines": engine_names(worker),
+            "job_id": "–"
+            if worker.is_away(now)
+            else worker.job_id or "–",  # a worker that was killed leaves its last job here
             "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
             "worker": worker.worker,
         }
@@ -62,15 +64,15 @@ def _state(worker: WorkerInfo, now: datetime) -> str:
     return "working" if worker.job_id else "free"
 
 
-def engine_words(worker: WorkerInfo) -> str:
-    """`vllm 0.32.0+cpu, transformers 5.19.0`; servers that run already are no engine of a worker."""
+def engine_names(worker: WorkerSeen) -> str:
+    """`vllm 0.32.0+cpu, transformers 5.19.0`, without endpoints, which are not the worker's own engines."""
     if worker.engines is None:
-        return "being asked"
+        return "not reported yet"
     own = [each for each in worker.engines if each.kind != "endpoint"]
     return ", ".join(f"{each.engine} {each.version or ''}".strip() for each in own) or "none"
 
 
-def _columns() -> dict[str, Any]:
+def _column_config() -> dict[str, Any]:
     text = st.column_config.TextColumn
     states = ["free", "working", "away"]
     return {
@@ -78,7 +80,7 @@ def _columns() -> dict[str, Any]:
         "hardware": text("Hardware", width=165),
         "gpus": text("GPUs", width=50),
         "engines": text("Engines", width=200),
-        "job_id": text("Works on", width=145),
+        "job_id": text("Current job", width=145),
         "last_seen": text("Last seen", width=95),
         "worker": text("Worker", width=200),
     }

@@ -1,68 +1,68 @@
-"""Questions to begin with, and how each is drawn."""
+"""Example queries, each with the chart of its answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webapp.charts.custom import Drawn
+from webapp.charts.custom import ChartSpec
 
 
 @dataclass(frozen=True)
 class Example:
     title: str
     sql: str
-    drawn: Drawn | None = None
+    chart: ChartSpec | None = None
 
 
 EXAMPLES: tuple[Example, ...] = (
     Example(
         "Throughput of each arm by concurrency",
-        """-- the view valid_latest_runs has one row per cell: its last valid run
+        """-- the view valid_latest_runs holds the runs that count: the last valid attempt at each
 SELECT arm, concurrency, avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
 FROM valid_latest_runs
 WHERE origin = 'measured'
 GROUP BY ALL
 ORDER BY concurrency, arm""",
-        Drawn("line", "concurrency", "output_tok_per_s", "arm"),
+        ChartSpec("line", "concurrency", "output_tok_per_s", "arm"),
     ),
     Example(
-        "Acceptance length by method and kind of text",
-        """SELECT method, coalesce(category, dataset) AS text, num_speculative_tokens,
+        "Acceptance length by method and category of prompts",
+        """SELECT method, coalesce(category, dataset) AS prompts, num_speculative_tokens,
     1 + sum(num_accepted_tokens) / nullif(sum(num_drafts), 0) AS acceptance_length
 FROM valid_latest_runs
 WHERE num_drafts > 0
 GROUP BY ALL
-ORDER BY text, method""",
-        Drawn("bar", "text", "acceptance_length", "method"),
+ORDER BY prompts, method""",
+        ChartSpec("bar", "prompts", "acceptance_length", "method"),
     ),
     Example(
         "The slowest requests",
-        """-- the view requests has a row a request
+        """-- the view requests has one row per request
 SELECT run_id, arm, category, ttft_ms, e2e_ms, prompt_tokens, completion_tokens
 FROM requests
 WHERE is_completed
 ORDER BY e2e_ms DESC
 LIMIT 100""",
-        Drawn("point", "ttft_ms", "e2e_ms", "arm"),
+        ChartSpec("point", "ttft_ms", "e2e_ms", "arm"),
     ),
     Example(
-        "Yours against theirs",
-        """-- measured here, imported from other tools' files, and published
+        "Your runs beside imported and published ones",
+        """-- measured here, imported from files of other tools, and published
 SELECT origin, coalesce(hardware, 'unknown hardware') AS hardware, study_name, arm, concurrency, output_tok_per_s
 FROM valid_latest_runs
 WHERE output_tok_per_s IS NOT NULL
 ORDER BY concurrency, output_tok_per_s""",
-        Drawn("point", "concurrency", "output_tok_per_s", "origin"),
+        ChartSpec("point", "concurrency", "output_tok_per_s", "origin"),
     ),
     Example(
-        "Runs that cannot be believed, and why",
+        "Invalid runs, and why",
         """SELECT study_name, arm, concurrency, severity, check_name, sentence, run_id
 FROM findings JOIN results USING (run_id)
 WHERE severity = 'invalid'
 ORDER BY study_name, run_id""",
     ),
     Example(
-        "Failed runs in the engine's own words",
+        "Failed runs with their error messages",
         """SELECT started_at, study_name, arm, concurrency, error
 FROM results
 WHERE origin = 'measured' AND status <> 'completed'

@@ -1,4 +1,4 @@
-"""SQL: the reader's own question to the warehouse, its answer as a table and as a chart, and a link to both."""
+"""SQL: the reader's own query on the warehouse, its answer as a table and as a chart, and a link to both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The SQL page's editor, examples, named queries and schema."""
+"""The SQL page's editor, examples, saved queries and schema."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from warehouse.app_db import saved_views
 from webapp.pages.sql import data as sql_data
 from webapp.pages.sql import state
 from webapp.pages.sql.examples import EXAMPLES
-from webapp.pages.sql.state import PAGE, TEXT, Question
+from webapp.pages.sql.state import PAGE, TEXT, Query
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, literal
 
-_EXAMPLE, _NAMED, _NAME, _SAID = "sql-example", "sql-named", "sql-name", "sql-said"
-_LINE_HEIGHT, _LEAST_LINES, _MOST_LINES = 22, 7, 22
+_EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"
+_LINE_HEIGHT, _MIN_LINES, _MAX_LINES = 22, 7, 22
 
 
 def begin() -> None:
-    """Take the question from the link; end the page where there is nothing to ask."""
+    """Load the link's query; end the page if there is no warehouse yet."""
     if published_data.publication() is None:
         st.info(
-            "There is no warehouse yet: `drafthouse up` makes it, and the first study fills it.",
+            "There is no warehouse yet. `drafthouse up` creates it, and the first study fills it.",
             icon=":material/database_off:",
         )
         st.stop()
     if missing := state.load():
         st.warning(
-            f"This link asks for the query {literal(missing)}, which is not here (any more).",
+            f"This link names the query {literal(missing)}, which does not exist.",
             icon=":material/link_off:",
         )
 
@@ -39,48 +39,50 @@ def show_editor() -> None:
     st.text_area(
         "SQL",
         key=TEXT,
-        height=_LINE_HEIGHT * min(_MOST_LINES, max(_LEAST_LINES, lines)),
-        on_change=state.changed,
+        height=_LINE_HEIGHT * min(_MAX_LINES, max(_MIN_LINES, lines)),
+        on_change=state.update_link,
         label_visibility="collapsed",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
-        st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.changed)
+        st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.update_link)
         _show_naming()
-        st.caption("Ctrl+Enter runs it. It reads only, and is stopped when it takes too long. The URL is its link.")
-    if said := st.session_state.pop(_SAID, None):
-        st.warning(literal(said), icon=":material/info:")
+        st.caption(
+            "Ctrl+Enter runs the query. Queries are read-only and have a time limit. The URL links to this query."
+        )
+    if refusal := st.session_state.pop(_REFUSAL, None):
+        st.warning(literal(refusal), icon=":material/info:")
 
 
 def _show_choices() -> None:
-    """Examples, and what somebody gave a name."""
+    """The examples and the saved queries."""
     examples, named = st.columns(2)
     with examples:
         titles = [example.title for example in EXAMPLES]
         st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
     with named:
-        found = saved_views.named_views(published_data.engine(), PAGE)
+        saved = saved_views.names(published_data.engine(), PAGE)
         st.selectbox(
             "Saved queries",
-            [each.name for each in found],
+            [each.name for each in saved],
             index=None,
             key=_NAMED,
             on_change=_take_named,
-            placeholder="Choose one" if found else "None yet: save the query below under a name",
-            disabled=not found,
+            placeholder="Choose one" if saved else "None yet: save the query below under a name",
+            disabled=not saved,
         )
 
 
 def _take_example() -> None:
     chosen = next((each for each in EXAMPLES if each.title == st.session_state[_EXAMPLE]), None)
     if chosen is not None:
-        state.ask(Question(chosen.sql, chosen.drawn))
+        state.show(Query(chosen.sql, chosen.chart))
         st.session_state[_NAMED] = None
 
 
 def _take_named() -> None:
-    found = {each.name: each.view_id for each in saved_views.named_views(published_data.engine(), PAGE)}
-    if (view_id := found.get(st.session_state[_NAMED])) is not None:
-        state.recall(view_id)
+    view_ids = {each.name: each.view_id for each in saved_views.names(published_data.engine(), PAGE)}
+    if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
+        state.show_saved(view_id)
         st.session_state[_EXAMPLE] = None
 
 
@@ -89,14 +91,16 @@ def _show_naming() -> None:
         st.text_input("Name", key=_NAME, max_chars=saved_views.MAX_NAME_LENGTH, placeholder="Speed-up by hour")
         st.button("Save under this name", on_click=_save)
     if chosen := st.session_state.get(_NAMED):
-        st.button("Forget the name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
+        st.button("Delete the saved name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
 
 
 def _save() -> None:
     try:
-        saved_views.name_view(published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.link())
+        saved_views.give_name(
+            published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.save(state.current())
+        )
     except UserError as error:
-        st.session_state[_SAID] = str(error)
+        st.session_state[_REFUSAL] = str(error)
         return
     st.session_state[_NAMED] = st.session_state[_NAME].strip()
     st.session_state[_NAME] = ""
@@ -109,10 +113,10 @@ def _forget(name: str) -> None:
 
 @st.fragment
 def show_schema() -> None:
-    """Every table, with its columns once it is opened, to read beside the editor."""
+    """Every table beside the editor; its columns are drawn when it is opened."""
     st.markdown("**Tables**")
     with show_user_errors(), st.container(height=640, border=False, gap="xsmall"):
-        for name, comment, columns in sql_data.described():
+        for name, comment, columns in sql_data.tables():
             label = f"`{name}` :gray[{count(len(columns), 'column')}]"
             table = st.expander(label, key=f"sql-table-{name}", on_change="rerun")
             if not table.open:

@@ -1,91 +1,85 @@
-"""What the SQL page holds: a question and how its answer is drawn, kept under the id that its link carries."""
+"""The state of the SQL page: a query and the chart of its answer, saved under the id that its link carries."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import streamlit as st
 
 from warehouse.app_db import saved_views
-from webapp.charts.custom import Drawn
+from webapp.charts.custom import ChartSpec
 from webapp.pages.sql.examples import EXAMPLES
 from webapp.shared import published_data
 from webapp.shared.url_params import QUERY
 
 PAGE = "sql"
 TEXT = "sql-text"
-_DRAWN, _LINK = "sql-drawn", "sql-link"
+_CHART, _VIEW_ID = "sql-chart", "sql-view-id"
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     sql: str
-    drawn: Drawn | None = None
+    chart: ChartSpec | None = None
 
 
 def load() -> str | None:
-    """Fill the editor: from the link, as it was left, or with the first example. Gives a link that leads nowhere."""
-    asked, known = st.query_params.get(QUERY), st.session_state.get(_LINK)
-    if asked is None and known is not None:  # back from another page, which cleared the URL
-        asked = st.query_params[QUERY] = known
-    if TEXT in st.session_state and asked == known:
+    """Fill the editor from the link, as it was left, or with the first example.
+
+    Returns the link's id if nothing is saved under it.
+    """
+    requested, shown = st.query_params.get(QUERY), st.session_state.get(_VIEW_ID)
+    if requested is None and shown is not None:  # back from another page, which cleared the URL
+        requested = st.query_params[QUERY] = shown
+    if TEXT in st.session_state and requested == shown:
         return None
-    question = None if asked is None else kept(asked)
-    if question is not None:
-        _fill(question)
-        st.session_state[_LINK] = asked
+    query = None if requested is None else saved(requested)
+    if query is not None:
+        _fill(query)
+        st.session_state[_VIEW_ID] = requested
     elif TEXT not in st.session_state:
-        _fill(Question(EXAMPLES[0].sql, EXAMPLES[0].drawn))
-    return asked if question is None else None
+        _fill(Query(EXAMPLES[0].sql, EXAMPLES[0].chart))
+    return requested if query is None else None
 
 
-def current() -> Question:
-    return Question(st.session_state[TEXT], st.session_state[_DRAWN])
+def current() -> Query:
+    return Query(st.session_state[TEXT], st.session_state[_CHART])
 
 
-def link() -> str:
-    """The id under which what the page holds is kept."""
-    return link_of(current())
+def save(query: Query) -> str:
+    """Save the query; the same query always gets the same id."""
+    chart = None if query.chart is None else asdict(query.chart)
+    return saved_views.keep(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart})
 
 
-def link_of(question: Question) -> str:
-    """The id under which this question is kept."""
-    return saved_views.save(published_data.engine(), PAGE, asdict(question))
+def saved(view_id: str) -> Query | None:
+    """The query saved under this id, or None."""
+    state = saved_views.recall(published_data.engine(), PAGE, view_id)
+    if state is None:
+        return None
+    return Query(state["sql"], None if state["drawn"] is None else ChartSpec(**state["drawn"]))
 
 
-def kept(view_id: str) -> Question | None:
-    """What is kept under this id."""
-    state = saved_views.load(published_data.engine(), PAGE, view_id)
-    return None if state is None else _question(state)
+def update_link() -> None:
+    """Save the current query and put its id into the URL."""
+    st.session_state[_VIEW_ID] = st.query_params[QUERY] = save(current())
 
 
-def changed() -> None:
-    """The reader has asked something else: the URL says what."""
-    st.session_state[_LINK] = st.query_params[QUERY] = link()
+def show(query: Query) -> None:
+    """Put the query into the editor and the URL."""
+    _fill(query)
+    update_link()
 
 
-def ask(question: Question) -> None:
-    _fill(question)
-    changed()
+def show_saved(view_id: str) -> None:
+    if (query := saved(view_id)) is not None:
+        show(query)
 
 
-def recall(view_id: str) -> None:
-    """Ask what is kept under this id."""
-    if (question := kept(view_id)) is not None:
-        ask(question)
+def set_chart(chart: ChartSpec) -> None:
+    st.session_state[_CHART] = chart
+    update_link()
 
 
-def draw(drawn: Drawn) -> None:
-    """Draw the answer so from now on."""
-    st.session_state[_DRAWN] = drawn
-    changed()
-
-
-def _fill(question: Question) -> None:
-    st.session_state[TEXT], st.session_state[_DRAWN] = question.sql, question.drawn
-
-
-def _question(state: dict[str, Any]) -> Question:
-    drawn = state["drawn"]
-    return Question(state["sql"], None if drawn is None else Drawn(**drawn))
+def _fill(query: Query) -> None:
+    st.session_state[TEXT], st.session_state[_CHART] = query.sql, query.chart

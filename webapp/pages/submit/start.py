@@ -20,7 +20,7 @@ from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
-from webapp.pages.advice import data as advice_data
+from webapp.pages.advice.data import follow_up_study
 from webapp.pages.submit import form_options, form_state, text_editor
 from webapp.pages.submit.form_model import FormValues
 from webapp.shared import published_data, undo_banner, url_params
@@ -133,7 +133,7 @@ def _set_start(start: Start) -> None:
 def _study(start: Start) -> Study:
     study = load_preset(start.name) if start.kind == "preset" else queue.job(published_data.engine(), start.name).study
     if start.decides:
-        study = advice_data.next_study_of(study, start.name) or study
+        study = follow_up_study(study, start.name) or study
     return reference_version(study) if start.reference else study
 
 

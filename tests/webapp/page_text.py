@@ -1,0 +1,24 @@
+"""Reading and clicking a page under AppTest."""
+
+from __future__ import annotations
+
+import re
+
+from streamlit.testing.v1 import AppTest
+
+_KINDS = ("title", "header", "subheader", "markdown", "caption", "warning", "info", "error", "success")
+
+
+def words(app: AppTest) -> str:
+    """The text of the page without Markdown's backslashes and invisible word joiners, kind by kind."""
+    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in _KINDS for element in getattr(app, kind)))
+
+
+def ran(app: AppTest) -> AppTest:
+    assert not app.exception, app.exception
+    return app
+
+
+def click(app: AppTest, label: str) -> AppTest:
+    """Click the first button with this label."""
+    return ran(next(button for button in app.button if button.label == label).click().run())
