@@ -17,7 +17,7 @@ from tests.webapp.measured import START
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.pins import Pinned
+from warehouse.app_db.pins import PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
@@ -46,7 +46,7 @@ def press(app: AppTest, key: str) -> AppTest:
 
 def query(engine: sa.Engine, sql: str, chart: ChartSpec | None = None) -> dict[str, tuple[str, ...]]:
     state = {"sql": sql, "drawn": None if chart is None else asdict(chart)}
-    return {"query": (saved_views.keep(engine, "sql", state),)}
+    return {"query": (saved_views.save(engine, "sql", state),)}
 
 
 def test_every_page_with_a_button_to_pin_can_be_drawn_on_a_dashboard() -> None:
@@ -59,18 +59,18 @@ def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
     job = {"job": (measured_home.three_arms,)}
     gone, because = "This figure cannot be shown", "This figure cannot be drawn: "
     wanted = [
-        (Pinned("results", {"job": ("20200101-000000-0000",)}, "speedup"), gone),
-        (Pinned("results", job | {"metric": ("no such",)}, "speedup"), gone),
-        (Pinned("sql", {"query": ("0123456789ab",)}, "table"), f"{because}the query 0123456789ab does not exist"),
-        (Pinned("sql", query(engine, "select no_such from results"), "table"), because),
-        (Pinned("elsewhere", {}, "x"), "This version of Drafthouse has no page 'elsewhere'."),
-        (Pinned("results", job, "speedup"), ""),
-        (Pinned("sql", query(engine, "select 1 as a", ChartSpec("bar", "a", "b")), "chart"), ""),
+        (PinnedFigure("results", {"job": ("20200101-000000-0000",)}, "speedup"), gone),
+        (PinnedFigure("results", job | {"metric": ("no such",)}, "speedup"), gone),
+        (PinnedFigure("sql", {"query": ("0123456789ab",)}, "table"), f"{because}the query 0123456789ab does not exist"),
+        (PinnedFigure("sql", query(engine, "select no_such from results"), "table"), because),
+        (PinnedFigure("elsewhere", {}, "x"), "This version of Drafthouse has no page 'elsewhere'."),
+        (PinnedFigure("results", job, "speedup"), ""),
+        (PinnedFigure("sql", query(engine, "select 1 as a", ChartSpec("bar", "a", "b")), "chart"), ""),
     ]
     board = dashboards.create(engine, "what cannot be drawn")
     for pinned, _ in wanted:
         pins.add(engine, board, pinned, "")
-    cards = render_pins.render(pins.listed(engine, board), "light", "http://here/dashboards")
+    cards = render_pins.render(pins.pins_on(engine, board), "light", "http://here/dashboards")
     for card, (_, problem) in zip(cards, wanted, strict=True):
         assert card.problem.startswith(problem)
         assert (card.figure is None) == bool(problem)
@@ -115,7 +115,7 @@ def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be
         assert HOSTILE in words(app)
         assert "Nothing is pinned here yet" in words(app)
         engine = app_engine(empty.app_database_url)
-        (board,) = dashboards.listed(engine)
+        (board,) = dashboards.all_dashboards(engine)
         dashboards.remove(engine, board.dashboard_id)
         engine.dispose()
         app = open_page("dashboards", dashboard=board.dashboard_id)
@@ -132,9 +132,9 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
         "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
         ChartSpec("bar", "arm", "runs"),
     )
-    first = pins.add(engine, board, Pinned("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE)
-    second = pins.add(engine, board, Pinned("sql", arms, "table"), "")
-    pins.add(engine, board, Pinned("sql", arms, "chart"), "")
+    first = pins.add(engine, board, PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE)
+    second = pins.add(engine, board, PinnedFigure("sql", arms, "table"), "")
+    pins.add(engine, board, PinnedFigure("sql", arms, "chart"), "")
     app = open_page("dashboards", dashboard=board)
     shown = words(app)
     assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
@@ -143,20 +143,20 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
     app.toggle(key="dashboards-edit").set_value(True).run()
     assert app.button(key=f"up-{first}").disabled
     press(app, f"down-{first}")
-    assert [pin.pin_id for pin in pins.listed(engine, board)][:2] == [second, first]
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)][:2] == [second, first]
     app.text_area(key=f"caption-{first}").set_value("why it matters").run()
     app.radio(key=f"as-of-{first}").set_value("This moment").run()
     press(app, f"save-{first}")
-    changed = pins.listed(engine, board)[1]
+    changed = pins.pins_on(engine, board)[1]
     assert changed.caption == "why it matters"
     assert changed.shown.as_of is not None
     press(app, f"remove-{first}")
     assert "The pin “Speed-up by load” was removed." in words(app)
-    assert len(pins.listed(engine, board)) == 2
+    assert len(pins.pins_on(engine, board)) == 2
     press(app, "dashboards-undo")
-    assert [pin.pin_id for pin in pins.listed(engine, board)][:2] == [second, first]
+    assert [pin.pin_id for pin in pins.pins_on(engine, board)][:2] == [second, first]
     dashboards.create(engine, "taken")
     app.text_input(key=f"dashboards-name-{board}").set_value("taken").run()
-    assert "there is a dashboard 'taken' already" in words(app)
+    assert "a dashboard named 'taken' exists already" in words(app)
     pins.remove(engine, first)  # by somebody else, meanwhile
     assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))

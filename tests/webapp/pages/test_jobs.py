@@ -12,7 +12,7 @@ from streamlit.testing.v1 import AppTest
 from jobs import queue
 from jobs.engines.capabilities import Capabilities
 from jobs.table import Job
-from jobs.worker_registry import AWAY_AFTER_S, WorkerSeen
+from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, finish, progress, running_job, tell_worker
@@ -41,7 +41,7 @@ def job(number: int = 1, **changes: Any) -> Job:
         "finished_at": None,
         "worker": None,
         "lease_expires_at": None,
-        "tries": 0,
+        "attempt": 0,
         "progress": None,
         "error": None,
         "cancel_requested": False,
@@ -49,7 +49,7 @@ def job(number: int = 1, **changes: Any) -> Job:
     return Job(**(values | changes))
 
 
-def worker(name: str = "host-1", **changes: Any) -> WorkerSeen:
+def worker(name: str = "host-1", **changes: Any) -> WorkerInfo:
     values: dict[str, Any] = {
         "worker": name,
         "host": "host",
@@ -60,7 +60,7 @@ def worker(name: str = "host-1", **changes: Any) -> WorkerSeen:
         "last_seen": NOW,
         "job_id": None,
     }
-    return WorkerSeen(**(values | changes))
+    return WorkerInfo(**(values | changes))
 
 
 AWAY = worker("host-2", last_seen=NOW - timedelta(seconds=AWAY_AFTER_S + 1), job_id="job-0")
@@ -105,7 +105,7 @@ def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> Non
     ],
 )
 def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
-    each: Job, position: int, left_s: float | None, workers_seen: list[WorkerSeen], sentence: str
+    each: Job, position: int, left_s: float | None, workers_seen: list[WorkerInfo], sentence: str
 ) -> None:
     start = None if left_s is None else NOW + timedelta(seconds=left_s)
     assert queue_sentence(each, position, start, workers_seen, NOW) == sentence
@@ -196,11 +196,11 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     assert app.selectbox(key="job").value == f"done · {done}"
     assert "Retry" not in [button.label for button in app.button]
     click(app, "Run all again")
-    assert (stored(settings, done).state, stored(settings, done).reuse_from_try) == ("queued", 1)
+    assert (stored(settings, done).state, stored(settings, done).reuse_from_attempt) == ("queued", 1)
     app = open_page("jobs", job=failed)
     assert error in [code.value for code in app.code]
     click(app, "Retry")
-    assert (stored(settings, failed).state, stored(settings, failed).tries) == ("queued", 1)
+    assert (stored(settings, failed).state, stored(settings, failed).attempt) == ("queued", 1)
     app = open_page("jobs", job="20200101-000000-0000")
     assert "20200101-000000-0000" in words(app)
     assert app.selectbox(key="job").value == f"{HOSTILE} · {newest}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -69,15 +70,15 @@ def test_methods_are_those_of_the_engine_where_a_worker_has_reported_them(settin
     assert not form_options.is_endpoint("vllm")
 
 
-def lines(*rows: dict[str, object]) -> bytes:
+def lines(*rows: Mapping[str, str]) -> bytes:
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def test_a_dataset_is_checked_registered_and_then_offered(settings: Settings) -> None:
     assert settings.models_dir.exists()
-    assert datasets.add("my_prompts", "mine.jsonl", lines({"prompt": "fine"}, {"promt": "not"}))[0] is False
+    assert datasets.register("my_prompts", "mine.jsonl", lines({"prompt": "fine"}, {"promt": "not"}))[0] is False
     rows = [{"prompt": f"question {place}", "category": "ours"} for place in range(20)]
-    outcome = datasets.add("my_prompts", "mine.jsonl", lines(*rows))
+    outcome = datasets.register("my_prompts", "mine.jsonl", lines(*rows))
     assert outcome[0] is True
     assert outcome[1].replace("\\", "").startswith("my_prompts is registered with 20 rows")
     assert form_options.categories("my_prompts") == ["ours"]
@@ -118,6 +119,7 @@ def test_what_is_wrong_or_missing_here_is_said_and_nothing_is_submitted(
     set_value(app, "selectbox", "workloads-0-category", None)
     assert "https://github.com/hemingkx/Spec-Bench" in words(click(app, "Submit study"))
     assert submitted_jobs(settings) == []
+    click(app, "Start over")
     (settings.home / "app.sqlite").unlink()
     assert "drafthouse migrate" in words(click(app, "Submit study"))
 

@@ -12,7 +12,6 @@ from lab.study import Study
 from lab.study.follow_up import next_study
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import StudyComparison
-from warehouse.queries.speculated_runs import speculated_runs
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 
@@ -45,5 +44,5 @@ def _inputs(
     connection: duckdb.DuckDBPyConnection, job_id: str, _compared: StudyComparison
 ) -> tuple[list[Measured], list[Failed], list[SpeculatedRun]]:
     del job_id  # the key
-    measured, failed = measured_of(connection, _compared), failed_of(connection, _compared)
+    measured, failed = measured_arms(connection, _compared), failed_arms(connection, _compared)
     return measured, failed, speculated_runs(connection, _compared)

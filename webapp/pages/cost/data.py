@@ -8,8 +8,7 @@ from lab.cost import Price
 from lab.errors import UnknownPriceError
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
-from warehouse.queries.costs import ArmCost, study_costs
-from warehouse.queries.slo_costs import slo_of
+from warehouse.queries.costs import ArmCost, slo_of, study_costs
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 

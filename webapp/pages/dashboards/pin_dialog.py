@@ -8,7 +8,7 @@ import streamlit as st
 
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
-from warehouse.app_db.pins import Pinned
+from warehouse.app_db.pins import PinnedFigure
 from webapp.shared import published_data
 from webapp.shared.page_files import page_file
 from webapp.shared.text import literal
@@ -79,7 +79,7 @@ def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         return
-    st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
+    st.success(f"PinnedFigure to {literal(name.strip())}.", icon=":material/check:")
     st.page_link(
         page_file("dashboards"),
         label="Open the dashboard",

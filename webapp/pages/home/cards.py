@@ -8,7 +8,7 @@ from datetime import datetime
 import pandas as pd
 
 from jobs.table import Job
-from jobs.worker_registry import WorkerSeen
+from jobs.worker_registry import WorkerInfo
 from webapp.pages.jobs.workers import engine_names
 from webapp.shared.cards import Card
 from webapp.shared.text import count, duration, moment

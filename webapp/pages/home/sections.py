@@ -10,8 +10,8 @@ import streamlit as st
 
 from jobs import queue
 from jobs.presets import load_preset
-from jobs.table import FINISHED, Job
-from jobs.worker_registry import WorkerSeen
+from jobs.table import ACTIVE, Job
+from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from warehouse.queries.headlines import Headline
 from webapp.pages.home import cards as home_cards
@@ -80,7 +80,7 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
 def _submit_demo() -> None:
     """Once, however often it is clicked: while one is on its way, another click adds none. Raises StudyError."""
     study = load_preset(DEMO)
-    active = [job for job in sections.all_jobs(published_data.engine()) if job.state not in FINISHED]
+    active = [job for job in sections.all_jobs(published_data.engine()) if job.state in ACTIVE]
     if all(job.study_id != study.digest() for job in active):
         queue.submit(published_data.settings(), study)
 
@@ -126,4 +126,4 @@ def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
 
 
 def active(jobs: Sequence[Job]) -> list[str]:
-    return [job.job_id for job in jobs if job.state not in FINISHED]
+    return [job.job_id for job in jobs if job.state in ACTIVE]

@@ -22,7 +22,7 @@ def in_queue_order(jobs: Sequence[Job]) -> list[Job]:
     return sorted((job for job in jobs if job.state == "queued"), key=order.queue_key)
 
 
-def estimated_starts(jobs: Sequence[Job], workers: Sequence[WorkerSeen]) -> Mapping[str, datetime | None]:
+def estimated_starts(jobs: Sequence[Job], workers: Sequence[WorkerInfo]) -> Mapping[str, datetime | None]:
     """When each queued job will start, by its id, estimated from the duration of earlier runs on this host."""
     return order.estimated_starts(jobs, workers, takes_s=_duration_s)
 
@@ -32,7 +32,7 @@ def _duration_s(study: Study) -> float:
 
 
 def queue_sentence(
-    job: Job, position: int, start: datetime | None, workers: Sequence[WorkerSeen], now: datetime
+    job: Job, position: int, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime
 ) -> str:
     """`Next in the queue; starts in about 3 min (04:12 UTC).`, or why no worker can start it. Positions begin at 1."""
     ahead = "Next in the queue" if position == 1 else f"{count(position - 1, 'study', 'studies')} ahead in the queue"
@@ -40,14 +40,14 @@ def queue_sentence(
     return f"{ahead}; {_start_words(job, start, workers, now)}{priority}."
 
 
-def _start_words(job: Job, start: datetime | None, workers: Sequence[WorkerSeen], now: datetime) -> str:
+def _start_words(job: Job, start: datetime | None, workers: Sequence[WorkerInfo], now: datetime) -> str:
     if start is None:
         return _why_blocked(job, workers, now)
     left_s = (start - now).total_seconds()
     return "starting now" if left_s < 1 else f"starts in about {duration(left_s)} ({clock(start)})"
 
 
-def _why_blocked(job: Job, workers: Sequence[WorkerSeen], now: datetime) -> str:
+def _why_blocked(job: Job, workers: Sequence[WorkerInfo], now: datetime) -> str:
     online = [worker for worker in workers if not worker.is_away(now)]
     if not online:
         return "no worker is online: start one with `drafthouse up` or `drafthouse worker`"
@@ -55,7 +55,7 @@ def _why_blocked(job: Job, workers: Sequence[WorkerSeen], now: datetime) -> str:
     return f"it requires {literal(job.study.hardware)}, but the workers online have {literal(names)}"
 
 
-def show_position(job: Job, position: int, start: datetime | None, workers: Sequence[WorkerSeen]) -> None:
+def show_position(job: Job, position: int, start: datetime | None, workers: Sequence[WorkerInfo]) -> None:
     st.caption(queue_sentence(job, position, start, workers, datetime.now(UTC)))
 
 

@@ -10,7 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
-from jobs.table import FINISHED, Job, Progress, State
+from jobs.table import ACTIVE, Job, Progress, State
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
@@ -53,14 +53,14 @@ def show_empty_state() -> None:
 
 def show_active(jobs: list[Job]) -> None:
     """Cards of queued and running jobs, refreshed every two seconds while there are any."""
-    if active := [job.job_id for job in jobs if job.state not in FINISHED]:
+    if active := [job.job_id for job in jobs if job.state in ACTIVE]:
         _show_live(active)
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
 def _show_live(shown: list[str]) -> None:
     with show_user_errors():
-        active = [job for job in all_jobs(published_data.engine()) if job.state not in FINISHED]
+        active = [job for job in all_jobs(published_data.engine()) if job.state in ACTIVE]
     if [job.job_id for job in active] != shown:
         st.rerun()
     for job in active:
@@ -74,7 +74,7 @@ def _show_queue(active: list[Job]) -> None:
     if not queued:
         return
     with show_user_errors():
-        workers = worker_registry.workers(published_data.engine())
+        workers = worker_registry.list_workers(published_data.engine())
         starts = queue_controls.estimated_starts(active, workers)
     for position, job in enumerate(queued, start=1):
         with st.container(border=True, key=f"active-{job.job_id}", gap="small"):

@@ -64,7 +64,7 @@ def _state(worker: WorkerInfo, now: datetime) -> str:
     return "working" if worker.job_id else "free"
 
 
-def engine_names(worker: WorkerSeen) -> str:
+def engine_names(worker: WorkerInfo) -> str:
     """`vllm 0.32.0+cpu, transformers 5.19.0`, without endpoints, which are not the worker's own engines."""
     if worker.engines is None:
         return "not reported yet"

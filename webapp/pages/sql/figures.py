@@ -77,7 +77,8 @@ def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmSt
 
 def title_of(sql: str, view_id: str) -> str:
     """The query's saved name, its title if it is an example, the comment it begins with, or its id."""
-    named = [each.name for each in saved_views.names(published_data.engine(), state.PAGE) if each.view_id == view_id]
+    views = saved_views.named_views(published_data.engine(), state.PAGE)
+    named = [each.name for each in views if each.view_id == view_id]
     if named := named or [each.title for each in EXAMPLES if each.sql == sql]:
         return named[0]
     first = sql.strip().partition("\n")[0]

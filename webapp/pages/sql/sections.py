@@ -60,7 +60,7 @@ def _show_choices() -> None:
         titles = [example.title for example in EXAMPLES]
         st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
     with named:
-        saved = saved_views.names(published_data.engine(), PAGE)
+        saved = saved_views.named_views(published_data.engine(), PAGE)
         st.selectbox(
             "Saved queries",
             [each.name for each in saved],
@@ -80,7 +80,7 @@ def _take_example() -> None:
 
 
 def _take_named() -> None:
-    view_ids = {each.name: each.view_id for each in saved_views.names(published_data.engine(), PAGE)}
+    view_ids = {each.name: each.view_id for each in saved_views.named_views(published_data.engine(), PAGE)}
     if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
         state.show_saved(view_id)
         st.session_state[_EXAMPLE] = None
@@ -96,7 +96,7 @@ def _show_naming() -> None:
 
 def _save() -> None:
     try:
-        saved_views.give_name(
+        saved_views.name_view(
             published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.save(state.current())
         )
     except UserError as error:

@@ -49,12 +49,12 @@ def current() -> Query:
 def save(query: Query) -> str:
     """Save the query; the same query always gets the same id."""
     chart = None if query.chart is None else asdict(query.chart)
-    return saved_views.keep(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart})
+    return saved_views.save(published_data.engine(), PAGE, {"sql": query.sql, "drawn": chart})
 
 
 def saved(view_id: str) -> Query | None:
     """The query saved under this id, or None."""
-    state = saved_views.recall(published_data.engine(), PAGE, view_id)
+    state = saved_views.load(published_data.engine(), PAGE, view_id)
     if state is None:
         return None
     return Query(state["sql"], None if state["drawn"] is None else ChartSpec(**state["drawn"]))

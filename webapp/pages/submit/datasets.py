@@ -83,7 +83,7 @@ def _show_upload() -> None:
     with add:
         ready = bool(chosen and uploaded)
         if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and uploaded:
-            st.session_state[_OUTCOME] = add(chosen, uploaded.name, uploaded.getvalue())
+            st.session_state[_OUTCOME] = register(chosen, uploaded.name, uploaded.getvalue())
             st.rerun(scope="app")
     st.caption(f"For files over {_MAX_MIB} MiB run `drafthouse datasets add NAME FILE` on the workers' host.")
     if outcome := st.session_state.pop(_OUTCOME, None):
@@ -91,7 +91,7 @@ def _show_upload() -> None:
         (st.success if is_registered else st.error)(sentence)
 
 
-def add(name: str, file_name: str, content: bytes) -> tuple[bool, str]:
+def register(name: str, file_name: str, content: bytes) -> tuple[bool, str]:
     """Whether it is registered now, and a sentence. The file keeps its name, which messages and lists show."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
         file = Path(folder, Path(file_name).name)
