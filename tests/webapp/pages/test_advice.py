@@ -51,11 +51,11 @@ def test_the_cards_count_the_verdicts_and_name_the_best_speed_up(advice: StudyAd
 
 
 def test_each_reason_names_its_basis_and_links_to_its_runs(advice: StudyAdvice) -> None:
-    lines = [sections.reason_line(line, "job") for line in advice.advice[0].because]
+    lines = [sections.reason_line(line, "job") for line in advice.advice[0].reasons]
     shown = "\n".join(lines).replace("\\", "")
     assert ":green-badge[measured] draft (k = 3) is faster than the baseline" in shown
     assert ":gray-badge[rule of thumb] concurrency 1, under 10: a strong candidate" in shown
-    assert f"[1](run?job=job&run={advice.advice[0].because[0].run_ids[0]})" in shown
+    assert f"[1](run?job=job&run={advice.advice[0].reasons[0].run_ids[0]})" in shown
 
 
 def test_the_checklist_has_each_rule_once_with_the_cells_it_applies_to(advice: StudyAdvice) -> None:

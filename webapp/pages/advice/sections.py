@@ -8,7 +8,7 @@ from itertools import groupby
 import streamlit as st
 
 from jobs import queue
-from lab.advice import FIRST_GAMMA, Advice, Line
+from lab.advice import FIRST_GAMMA, Advice, Reason
 from lab.errors import UserError
 from webapp.pages.advice import figures, tables
 from webapp.pages.advice.data import StudyAdvice, follow_up_study
@@ -98,8 +98,8 @@ def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
                 st.markdown(f"**{literal(workload)}**")
                 for each in cells:
                     with st.expander(verdict_title(each), expanded=each is advice.advice[0]):
-                        for line in each.because:
-                            st.markdown(reason_line(line, job_id))
+                        for reason in each.reasons:
+                            st.markdown(reason_line(reason, job_id))
 
 
 def verdict_title(each: Advice) -> str:
@@ -109,14 +109,14 @@ def verdict_title(each: Advice) -> str:
     return f"{_ICONS[each.action]} {where} **{each.action}{which}**"
 
 
-def reason_line(line: Line, job_id: str) -> str:
+def reason_line(reason: Reason, job_id: str) -> str:
     """The reason with its basis and links to its runs, as Markdown."""
-    runs = list(dict.fromkeys(line.run_ids))
+    runs = list(dict.fromkeys(reason.run_ids))
     shown = enumerate(runs[:_MAX_RUN_LINKS], start=1)
     links = " ".join(f"[{place}](run?job={job_id}&run={run})" for place, run in shown)
     more = f" and {len(runs) - _MAX_RUN_LINKS} more" if len(runs) > _MAX_RUN_LINKS else ""
     evidence = f" :gray[:small[runs {links}{more}]]" if runs else ""
-    return f":{_COLOURS[line.sureness]}-badge[{line.sureness}] {literal(line.text)}{evidence}"
+    return f":{_COLOURS[reason.basis]}-badge[{reason.basis}] {literal(reason.text)}{evidence}"
 
 
 def show_follow_up(advice: StudyAdvice, job_id: str) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from lab.advice import Advice, Measured
 from lab.advice.prediction import Prediction
-from webapp.shared.tables import RUN_COLUMN
+from webapp.shared.tables import columns
 
 SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
 _RUNS = [
@@ -85,9 +85,9 @@ def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
     """One row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
     cells: dict[str, list[str]] = {}
     for each in advice:
-        for line in each.because:
-            if line.sureness == "rule of thumb":
-                cells.setdefault(line.text, []).append(f"{each.workload} {each.pattern}".strip())
+        for reason in each.reasons:
+            if reason.basis == "rule of thumb":
+                cells.setdefault(reason.text, []).append(f"{each.workload} {each.pattern}".strip())
     rows = [
         {"rule": text, "cells": len(set(where)), "where": ", ".join(dict.fromkeys(where))}
         for text, where in cells.items()
@@ -96,44 +96,30 @@ def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
 
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
-_CELL: dict[str, Any] = {
-    "workload": _text("Workload", pinned=True),
-    "pattern": _text("Load", help="c: requests in flight, n: number of prompts"),
-    "concurrency": _number("Concurrency", format="%d", width="small"),
-}
-VERDICT_COLUMNS = _CELL | {
+VERDICT_COLUMNS: dict[str, Any] = columns(
+    *("workload", "pattern", "concurrency", "arm", "k", "low", "high"), pinned="workload"
+) | {
     "action": _text("Verdict"),
-    "arm": _text("Arm"),
-    "k": _number("k", format="%d", width="small", help="Drafted tokens per round"),
     "speedup": _number("Speed-up", format="%.2f×", help="Output throughput relative to the baseline"),
-    "low": _number("95 % from", format="%.2f×"),
-    "high": _number("95 % to", format="%.2f×"),
 }
 CHECKLIST_COLUMNS: dict[str, Any] = {
     "rule": _text("Rule of thumb, applied to these runs", width="large"),
     "cells": _number("Cells", format="%d", width="small", help="The number of workloads and loads it applies to"),
     "where": _text("Where", width="large"),
 }
-RUN_COLUMNS = (
-    {"arm": _text("Arm", pinned=True)}
-    | _CELL
-    | {
-        "workload": _text("Workload"),
-        "k": _number("k", format="%d", width="small", help="Drafted tokens per round"),
-        "alpha": _number("Alpha", format="%.2f", help="Share of rounds whose first drafted token was accepted"),
-        "break_even_alpha": _number("Break-even alpha", format="%.2f", help="Above it, drafting k tokens pays"),
-        "predicted_length": _number("Tokens per round, predicted", format="%.2f", help="Tau of alpha and k"),
-        "length": _number("Tokens per round, measured", format="%.2f", help="1 + accepted tokens per round"),
-        "predicted_speedup": _number("Speed-up, predicted", format="%.2f×", help="Tau / (k × draft cost + 1)"),
-        "speedup": _number("Speed-up, measured", format="%.2f×", help="Relative to the baseline's run of that repeat"),
-        "draft_cost": _number("Draft cost", format="%.3f", help="Time of a draft step relative to a target step"),
-        "draft_cost_from": _text("Source of the draft cost"),
-        "implied_draft_cost": _number(
-            "Implied draft cost",
-            format="%.3f",
-            help="Computed from the run's own speed-up and tokens per round; includes verification",
-        ),
-        "best_k": _number("Best k in theory", format="%d", help="At that draft cost; empty if drafting is free"),
-        "run_id": RUN_COLUMN,
-    }
-)
+RUN_COLUMNS: dict[str, Any] = columns("arm", "workload", "pattern", "concurrency", "k", "run_id") | {
+    "alpha": _number("Alpha", format="%.2f", help="Share of rounds whose first drafted token was accepted"),
+    "break_even_alpha": _number("Break-even alpha", format="%.2f", help="Above it, drafting k tokens pays"),
+    "predicted_length": _number("Tokens per round, predicted", format="%.2f", help="Tau of alpha and k"),
+    "length": _number("Tokens per round, measured", format="%.2f", help="1 + accepted tokens per round"),
+    "predicted_speedup": _number("Speed-up, predicted", format="%.2f×", help="Tau / (k × draft cost + 1)"),
+    "speedup": _number("Speed-up, measured", format="%.2f×", help="Relative to the baseline's run of that repeat"),
+    "draft_cost": _number("Draft cost", format="%.3f", help="Time of a draft step relative to a target step"),
+    "draft_cost_from": _text("Source of the draft cost"),
+    "implied_draft_cost": _number(
+        "Implied draft cost",
+        format="%.3f",
+        help="Computed from the run's own speed-up and tokens per round; includes verification",
+    ),
+    "best_k": _number("Best k in theory", format="%d", help="At that draft cost; empty if drafting is free"),
+}

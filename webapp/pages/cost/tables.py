@@ -43,9 +43,9 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
     energy = [name for name in _ENERGY if frame[name].notna().any()]
     slo = ["within_slo", "meets_slo"] if has_slo else []
     percent = [*_SAVING, *(["within_slo"] if has_slo else [])]
-    columns = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
-    columns += ["currency", "price_per_hour", "price_source"]
-    shown = frame[columns]
+    names = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
+    names += ["currency", "price_per_hour", "price_source"]
+    shown = frame[names]
     return shown.assign(**{name: 100 * shown[name].astype(float) for name in percent})
 
 
@@ -83,8 +83,8 @@ def table_config(currency: str) -> dict[str, Any]:
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
     return {
-        **columns("arm", "workload", "pattern", "concurrency"),
-        **{name: number(title, format="%,.4g", help=text_) for name, (title, text_) in money.items()},
+        **columns("arm", "workload", "pattern", "concurrency", "currency"),
+        **{name: number(title, format="%,.4g", help=explanation) for name, (title, explanation) in money.items()},
         "per_request": number(f"Per request ({currency})", format="%.3g"),
         "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
         "saving": number("Saving (%)", format="%.1f", help="Share of the baseline's cost; negative: it costs more"),
@@ -95,7 +95,6 @@ def table_config(currency: str) -> dict[str, Any]:
         ),
         "meets_slo": text("Meets the SLO", help="Whether enough of its requests are within it"),
         "kwh_per_million_output_tokens": number("Energy (kWh per 10⁶)", format="%.4g", help="Per 10⁶ output tokens"),
-        "currency": text("Currency"),
         "price_per_hour": number("Price of a working hour", format="%,.4g", help="In the row's currency"),
         "price_source": text("Source of the price"),
     }

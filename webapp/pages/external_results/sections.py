@@ -11,7 +11,7 @@ from lab.errors import UserError
 from webapp.pages.external_results import data
 from webapp.shared import url_params, url_widgets
 from webapp.shared.page_files import page_file
-from webapp.shared.tables import show_table
+from webapp.shared.tables import columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
@@ -105,7 +105,7 @@ def _show_table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
 
 
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
-_COLUMNS: dict[str, Any] = {
+_COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "dataset") | {
     "metric": _TEXT("Metric", help="As the source names it", pinned=True),
     "printed": _TEXT("Printed", help="The digits as printed"),
     "unit": _TEXT("Unit"),
@@ -114,11 +114,7 @@ _COLUMNS: dict[str, Any] = {
     "method": _TEXT("Method"),
     "num_speculative_tokens": _NUMBER("Drafted tokens", format="%d"),
     "draft_model": _TEXT("Draft model"),
-    "target": _TEXT("Target"),
-    "hardware": _TEXT("Hardware"),
     "engine": _TEXT("Engine"),
-    "engine_version": _TEXT("Engine version"),
-    "dataset": _TEXT("Dataset"),
     "access_pattern": _TEXT("Access pattern"),
     "load": _TEXT("Load"),
     "study": _TEXT("Experiment"),

@@ -11,7 +11,7 @@ import pandas as pd
 
 from lab.errors import QueryError
 from warehouse.sandbox.runner import SqlResult, as_frame, run_sql
-from warehouse.schema.dictionary import described
+from warehouse.schema.dictionary import relations
 from warehouse.settings import Settings
 from webapp.charts import custom
 from webapp.shared import published_data
@@ -39,7 +39,7 @@ class Answer:
 
 
 #: The warehouse's tables and their columns, views first.
-tables = published_query(1)(described)
+tables = published_query(1)(relations)
 
 
 @cached_by_publication(_MAX_ANSWERS, spinner="Running the query")
