@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
-from tests.warehouse.studies import ROUNDS, Made, write
+from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
@@ -30,6 +30,6 @@ def fill(folder: Path) -> Home:
     for arm, (paces, rounds) in ARMS.items():
         for (workload, slower), (load, slower_still) in itertools.product(WORKLOADS.items(), LOADS.items()):
             for repeat, pace in enumerate(paces):
-                write(settings, Made(arm, repeat, pace * slower * slower_still, rounds, workload, load))
+                write(settings, RunSpec(arm, repeat, pace * slower * slower_still, rounds, workload, load))
     ingest_all(settings)
     return home

@@ -10,7 +10,7 @@ import pytest
 
 from lab.advice import theory
 from tests.cli.homes import Home, new_home
-from tests.warehouse.studies import Made, write
+from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from warehouse.settings import Settings
@@ -63,7 +63,7 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
     home = new_home(tmp_path / "home")
     settings = Settings(home=home.folder)
     migrate(settings)
-    write(settings, Made("plain", 0))
+    write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     answer = home.ask("advise", "small")
     assert answer.stdout == ("No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).\n"), (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.homes import Home, new_home
-from tests.warehouse.studies import Made, write
+from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from warehouse.settings import Settings
@@ -159,8 +159,8 @@ def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_
     settings = Settings(home=home.folder)
     migrate(settings)
     for repeat in range(2):
-        write(settings, Made("plain", repeat))
-        write(settings, Made("other", repeat, 0.5, ending="." * 32))
+        write(settings, RunSpec("plain", repeat))
+        write(settings, RunSpec("other", repeat, 0.5, ending="." * 32))
     ingest_all(settings)
     (line,) = (line for line in home.ask("compare", "small").stdout.splitlines() if line.startswith("mixed.jsonl"))
     assert "0%, else from about token 57  0% / 0%" in line

@@ -1,4 +1,4 @@
-"""What the published warehouse says."""
+"""Queries of the published warehouse."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def ask(settings: Settings, sql: str) -> list[tuple[Any, ...]]:
 
 
 def contents(settings: Settings) -> dict[str, list[tuple[Any, ...]]]:
-    """Every table of the published warehouse, in an order of its own."""
+    """Return the rows of every table of the published warehouse but jobs, sorted by all columns."""
     names = [name for (name,) in ask(settings, "select table_name from duckdb_tables() where table_name != 'jobs'")]
     return {name: ask(settings, f'select * from "{name}" order by all') for name in names}

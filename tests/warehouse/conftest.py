@@ -1,4 +1,4 @@
-"""A home with both databases, made by the migrations once and copied for each test."""
+"""A home with both databases, migrated once per session and copied for each test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warehouse.settings import Settings
 
 @pytest.fixture(scope="module")
 def shared(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home of a module, which fills it once and only reads it then."""
+    """A home that a module fills once and then only reads."""
     home = tmp_path_factory.mktemp("shared") / "home"
     shutil.copytree(migrated, home)
     return Settings(home=home)

@@ -1,4 +1,4 @@
-"""Requests as hypothesis makes them up: times in order, everything else anything."""
+"""Hypothesis strategies for requests: times in order, everything else arbitrary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COUNT = st.none() | st.integers(0, 2**31 - 1)
 
 @st.composite
 def request_records(draw: st.DrawFn) -> RequestRecord:
-    """Completed or failed, with and without chunks, counts known or not; hostile text everywhere."""
+    """Draw a completed or failed request, with or without chunks and counts, and with hostile text."""
     times = sorted(draw(st.lists(st.floats(0, 1e6), min_size=4, max_size=12)))
     intended, sent, *chunks, end = times
     error = draw(st.none() | _TEXT)

@@ -47,7 +47,7 @@ def circumstances(**changes: Any) -> Circumstances:
 
 
 def run_record(**changes: Any) -> RunRecord:
-    """A completed run of the draft arm; `changes` replace whole fields."""
+    """Return a completed run of the draft arm; `changes` replace whole fields."""
     values: dict[str, Any] = {
         "run_id": "run-1",
         "cell_key": f"cell of {changes.get('run_id', 'run-1')}",
@@ -125,7 +125,7 @@ def failed_request(**changes: Any) -> RequestRecord:
 
 
 def write_run(bundles: Path, requests: tuple[RequestRecord, ...] = (request(),), **changes: Any) -> Path:
-    """The bundle of `run_record(**changes)`."""
+    """Write the bundle of `run_record(**changes)`."""
     return write_bundle(bundles, run_record(**changes), requests, TELEMETRY, None)
 
 
@@ -136,14 +136,14 @@ def cell(cell_id: str, **changes: Any) -> Identity:
 
 
 def third_bundle(bundles: Path, **changes: Any) -> Path:
-    """A bundle as the third format had it: nothing of the tokens of outputs."""
+    """Write a bundle of the third format, which had no token ids of outputs."""
     folder = write_run(bundles, (request(sent_prompt_tokens=9),), **{"format_version": 3, **changes})
     pq.write_table(pq.read_table(folder / REQUESTS_FILE).drop_columns("output_token_ids"), folder / REQUESTS_FILE)
     return folder
 
 
 def second_bundle(bundles: Path, **changes: Any) -> Path:
-    """A bundle as the second format had it: nothing of the log's length, of other processes and of sent tokens."""
+    """Write a bundle of the second format, which had no log positions, other processes and sent tokens either."""
     folder = third_bundle(bundles, **{"format_version": 2, **changes})
     record = json.loads((folder / RUN_FILE).read_text())
     for field in ("log_begin_bytes", "log_end_bytes"):
@@ -155,7 +155,7 @@ def second_bundle(bundles: Path, **changes: Any) -> Path:
 
 
 def old_bundle(bundles: Path, **changes: Any) -> Path:
-    """A bundle as the first format had it: nothing of probes, identity and what is new in the circumstances either."""
+    """Write a bundle of the first format, which had no probes, no identity and fewer circumstances either."""
     folder = second_bundle(bundles, format_version=1, **changes)
     record = json.loads((folder / RUN_FILE).read_text())
     for field in ("identity", "prompts_seed"):

@@ -1,4 +1,4 @@
-"""Bundles of small studies: a baseline and drafted arms whose acceptance differs by kind of text, at any speed."""
+"""Bundles of small studies: a baseline and drafted arms whose acceptance differs by category, at any speed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from warehouse.bundles.run_bundle import write_bundle
 from warehouse.settings import Settings
 
 REQUESTS, TOKENS = 48, healthy.TOKENS
-#: Verification rounds of a request that gives TOKENS, by its kind of text. Without a draft it takes TOKENS of them.
+#: Verification rounds of a request of TOKENS output tokens, by category. Without a draft there are TOKENS rounds.
 ROUNDS = {"code": 24, "prose": 40}
-#: How the accepted tokens of a run with k = 3 lie over its positions.
+#: Share of the accepted tokens at each position, with k = 3.
 POSITIONS = (0.6, 0.3, 0.1)
 DRAFT = Speculation(method="draft_model", model="draft", num_speculative_tokens=3)
 
 
 @dataclass(frozen=True)
-class Made:
-    """One run to write: `pace` is how long each step takes beside a healthy one's."""
+class RunSpec:
+    """One run to write. `pace` multiplies the time of each step of a healthy run."""
 
     arm: str
     repeat: int
@@ -30,10 +30,10 @@ class Made:
     rounds: dict[str, int] | None = None  # None: the arm does not draft
     workload: str = "mixed"
     load: str = "c4"
-    tells_requests: bool = True  # whether the server tells the acceptance of each request
-    ending: str = ""  # what outputs end with, in place of their own end
-    ending_every: int = 1  # of every so-manieth output
-    tells_tokens: bool = False  # whether the server tells the tokens of its outputs, each of four letters
+    reports_acceptance: bool = True  # whether the server reports the acceptance of each request
+    ending: str = ""  # replaces the end of outputs
+    ending_every: int = 1  # of every n-th output
+    reports_token_ids: bool = False  # whether the server reports the token ids of outputs, one for four letters
 
     @property
     def run_id(self) -> str:
@@ -48,54 +48,54 @@ class Made:
         return TOKENS if self.rounds is None else 2 + max(self.rounds.values())
 
 
-def write(settings: Settings, made: Made, **changes: Any) -> None:
-    """A valid run on a GPU. `changes` replace whole fields of its RunRecord."""
-    requests = tuple(_request(made, place) for place in range(REQUESTS))
+def write(settings: Settings, spec: RunSpec, **changes: Any) -> None:
+    """Write the bundle of a valid run on a GPU. `changes` replace whole fields of its RunRecord."""
+    requests = tuple(_request(spec, place) for place in range(REQUESTS))
     window_s = max(request.end_s or 0.0 for request in requests)
     base = healthy.healthy().run
-    arm = {"name": made.arm, "speculation": DRAFT if made.rounds else None, "baseline": made.arm == "plain"}
+    arm = {"name": spec.arm, "speculation": DRAFT if spec.rounds else None, "baseline": spec.arm == "plain"}
     values = {
-        "run_id": made.run_id,
-        "cell_key": made.run_id,
+        "run_id": spec.run_id,
+        "cell_key": spec.run_id,
         "arm": base.arm.model_copy(update=arm),
-        "is_baseline": made.arm == "plain",
-        "workload": Workload(dataset=f"{made.workload}.jsonl", output_tokens=TOKENS),
-        "load": Load(label=made.load, max_concurrency=made.streams, num_prompts=REQUESTS),
-        "repeat": made.repeat,
+        "is_baseline": spec.arm == "plain",
+        "workload": Workload(dataset=f"{spec.workload}.jsonl", output_tokens=TOKENS),
+        "load": Load(label=spec.load, max_concurrency=spec.streams, num_prompts=REQUESTS),
+        "repeat": spec.repeat,
         "duration_s": window_s,
         "counters_after": _counters(base.counters_before or ServerCounters(), requests),
-        "counters_before": _known(base.counters_before or ServerCounters(), drafted=made.rounds is not None),
+        "counters_before": _known(base.counters_before or ServerCounters(), drafted=spec.rounds is not None),
     }
     run = base.model_copy(update=values | changes)
-    stored = requests if made.tells_requests else tuple(map(_untold, requests))
-    write_bundle(settings.bundles, run, stored, _samples(window_s, made.streams), None)
+    stored = requests if spec.reports_acceptance else tuple(map(_without_acceptance, requests))
+    write_bundle(settings.bundles, run, stored, _samples(window_s, spec.streams), None)
 
 
-def _request(made: Made, place: int) -> RequestRecord:
-    """Kinds of text take turns; requests differ a little in their rounds."""
+def _request(spec: RunSpec, place: int) -> RequestRecord:
+    """One request: categories alternate, and the numbers of rounds differ a little."""
     category = ("code", "prose")[place % 2]
-    rounds = TOKENS if made.rounds is None else made.rounds[category] + place % 3
-    step_s = healthy.STEP_S * made.pace
-    sent_s = (place // made.streams) * (2 * healthy.TTFT_S * made.pace + 1.05 * step_s * made.most_rounds)
-    first_s = sent_s + healthy.TTFT_S * made.pace * (1 + 0.001 * place)
+    rounds = TOKENS if spec.rounds is None else spec.rounds[category] + place % 3
+    step_s = healthy.STEP_S * spec.pace
+    sent_s = (place // spec.streams) * (2 * healthy.TTFT_S * spec.pace + 1.05 * step_s * spec.most_rounds)
+    first_s = sent_s + healthy.TTFT_S * spec.pace * (1 + 0.001 * place)
     each, more = divmod(TOKENS, rounds)
-    base = healthy.healthy(drafted=made.rounds is not None).requests[place]
-    ending = made.ending if place % made.ending_every == 0 else ""
+    base = healthy.healthy(drafted=spec.rounds is not None).requests[place]
+    ending = spec.ending if place % spec.ending_every == 0 else ""
     text = base.output_text[: len(base.output_text) - len(ending)] + ending
     return replace(
         base,
         category=category,
         output_text=text,
-        output_token_ids=_token_ids(text) if made.tells_tokens else None,
+        output_token_ids=_token_ids(text) if spec.reports_token_ids else None,
         intended_send_s=sent_s,
         sent_s=sent_s,
         first_token_s=first_s,
         end_s=first_s + step_s * (rounds - 1),
         chunk_s=tuple(first_s + step_s * number for number in range(rounds)),
         chunk_tokens=(each + 1,) * more + (each,) * (rounds - more),
-        spec_drafts=rounds if made.rounds else None,
-        spec_draft_tokens=3 * rounds if made.rounds else None,
-        spec_accepted_tokens=TOKENS - rounds if made.rounds else None,
+        spec_drafts=rounds if spec.rounds else None,
+        spec_draft_tokens=3 * rounds if spec.rounds else None,
+        spec_accepted_tokens=TOKENS - rounds if spec.rounds else None,
     )
 
 
@@ -103,12 +103,12 @@ def _token_ids(text: str) -> tuple[int, ...]:
     return tuple(zlib.crc32(text[place : place + 4].encode()) % 2**17 for place in range(0, len(text), 4))
 
 
-def _untold(request: RequestRecord) -> RequestRecord:
+def _without_acceptance(request: RequestRecord) -> RequestRecord:
     return replace(request, spec_drafts=None, spec_draft_tokens=None, spec_accepted_tokens=None)
 
 
 def _counters(before: ServerCounters, requests: tuple[RequestRecord, ...]) -> ServerCounters:
-    """After the window: `before` has the same number in every counter."""
+    """The counters after the window; `before` has the same number in every counter."""
     base = before.generation_tokens or 0.0
     drafts, accepted = (
         sum(getattr(r, name) or 0 for r in requests) for name in ("spec_drafts", "spec_accepted_tokens")
@@ -128,7 +128,7 @@ def _counters(before: ServerCounters, requests: tuple[RequestRecord, ...]) -> Se
 
 
 def _known(counters: ServerCounters, *, drafted: bool) -> ServerCounters:
-    """A server that drafts nothing has no counters of drafts."""
+    """Leave out the counters of drafts, unless the server drafts."""
     base = counters.prefix_cache_hits or 0.0
     names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
     known = {name: getattr(counters, name) or base for name in names} if drafted else dict.fromkeys(names)

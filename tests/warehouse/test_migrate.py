@@ -93,7 +93,7 @@ def test_the_master_is_what_its_tables_declare(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("name", ["app", "warehouse"])
-def test_the_revisions_written_down_are_those_of_the_migrations(name: str) -> None:
+def test_the_listed_revisions_are_those_of_the_migrations(name: str) -> None:
     scripts = list(ScriptDirectory.from_config(revisions.alembic_config(name)).walk_revisions("base", "heads"))
     assert tuple(script.revision for script in reversed(scripts)) == revisions.REVISIONS[name]
 
@@ -111,7 +111,7 @@ def test_the_migrations_go_down_and_up_again(tmp_path: Path, name: str, metadata
     engine.dispose()
 
 
-def test_a_master_of_before_the_probes_keeps_its_runs_and_still_takes_each_only_once(tmp_path: Path) -> None:
+def test_upgrading_a_master_without_probes_keeps_its_runs_and_their_uniqueness(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     make_home(settings)
     at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0002")
@@ -131,7 +131,7 @@ def test_a_master_of_before_the_probes_keeps_its_runs_and_still_takes_each_only_
             connection.execute("insert into runs by name select * from runs")
 
 
-def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_run_only_once(tmp_path: Path) -> None:
+def test_upgrading_a_master_without_exact_windows_keeps_its_rows_and_their_uniqueness(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     make_home(settings)
     at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0004")
@@ -153,7 +153,7 @@ def test_a_master_of_before_exact_windows_keeps_its_rows_and_still_takes_each_ru
             connection.execute("insert into runs by name select * from runs")
 
 
-def test_a_master_of_before_imports_keeps_its_runs_as_measured_and_still_takes_each_only_once(tmp_path: Path) -> None:
+def test_upgrading_a_master_without_imports_keeps_its_runs_as_measured_and_unique(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     make_home(settings)
     at_revision(sa.URL.create("duckdb", database=str(settings.master_file)), "warehouse", "warehouse_0005")
@@ -169,7 +169,7 @@ def test_a_master_of_before_imports_keeps_its_runs_as_measured_and_still_takes_e
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
-    """One row of anything, with the run `x`."""
+    """Insert one row of arbitrary values, with the run id `x`."""
     types = connection.execute(f"select column_name, column_type from (describe {table})").fetchall()
     values = [
         "[]" if "[]" in kind else "'x'" if kind == "VARCHAR" else "now()" if "TIME" in kind else "1"
@@ -179,7 +179,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     connection.execute(f"insert into {table} ({names}) values ({', '.join(values)})")
 
 
-def test_jobs_of_before_there_were_workers_ask_for_no_hardware_and_reuse_every_run(tmp_path: Path) -> None:
+def test_jobs_from_before_the_worker_table_need_no_hardware_and_reuse_every_run(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     make_home(settings)
     at_revision(sa.make_url(settings.app_database_url), "app", "app_0001")
@@ -196,7 +196,7 @@ def test_jobs_of_before_there_were_workers_ask_for_no_hardware_and_reuse_every_r
 
 
 def at_revision(url: sa.URL, name: str, revision: str) -> None:
-    """Make the database as an earlier Drafthouse left it."""
+    """Create the database as an earlier Drafthouse left it."""
     engine = sa.create_engine(url)
     metadata = {"app": APP, "warehouse": WAREHOUSE}[name]
     with engine.begin() as connection:
@@ -204,7 +204,7 @@ def at_revision(url: sa.URL, name: str, revision: str) -> None:
     engine.dispose()
 
 
-def test_a_home_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_created_is_a_user_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"cannot be written .*: make it writable, or set DRAFTHOUSE_HOME"):
         migrate(Settings(home=tmp_path / "file" / "home"))

@@ -1,4 +1,4 @@
-"""Dashboards: what is pinned stays, in its order, and nothing that two people do at once is lost."""
+"""Dashboards keep their pins in order, and simultaneous changes of two people are both kept."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def figures(engine: sa.Engine, board: str) -> list[str]:
     return [pin.shown.figure for pin in pins.pins_on(engine, board)]
 
 
-def test_a_dashboard_is_made_once_by_its_name_and_keeps_its_id_when_renamed(engine: sa.Engine, board: str) -> None:
+def test_creating_a_dashboard_twice_gives_one_and_renaming_keeps_its_id(engine: sa.Engine, board: str) -> None:
     assert dashboards.create(engine, "Monday") == board
     dashboards.rename(engine, board, "Tuesday")
     dashboards.rename(engine, board, "Tuesday")
@@ -48,12 +48,12 @@ def test_a_dashboard_is_made_once_by_its_name_and_keeps_its_id_when_renamed(engi
 
 
 @pytest.mark.parametrize("name", ["", " x", "x ", "x" * 81, "a\nb"])
-def test_a_name_that_is_none_is_refused(engine: sa.Engine, name: str) -> None:
+def test_an_invalid_name_is_refused(engine: sa.Engine, name: str) -> None:
     with pytest.raises(UserError, match="a name has 1 to 80 characters"):
         dashboards.create(engine, name)
 
 
-def test_pins_come_back_as_they_were_pinned_and_once_each(engine: sa.Engine, board: str) -> None:
+def test_pins_read_back_equal_and_pinning_again_adds_none(engine: sa.Engine, board: str) -> None:
     for shown in (SPEEDUP, ACCEPTANCE, SPEEDUP):
         pins.add(engine, board, shown, f"of {shown.figure}")
     first, second = pins.pins_on(engine, board)
@@ -64,7 +64,7 @@ def test_pins_come_back_as_they_were_pinned_and_once_each(engine: sa.Engine, boa
     assert found.changed_at > found.created_at
 
 
-def test_pins_are_moved_before_one_another_and_moving_again_changes_nothing(engine: sa.Engine, board: str) -> None:
+def test_pins_are_moved_and_moving_again_changes_nothing(engine: sa.Engine, board: str) -> None:
     one, _, three = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE, QUERY))
     for _ in range(2):
         pins.move(engine, three, one)
@@ -73,7 +73,7 @@ def test_pins_are_moved_before_one_another_and_moving_again_changes_nothing(engi
     assert figures(engine, board) == ["speedup", "acceptance", "table"]
 
 
-def test_a_removed_pin_comes_back_to_its_place(engine: sa.Engine, board: str) -> None:
+def test_a_restored_pin_returns_to_its_position(engine: sa.Engine, board: str) -> None:
     one, _ = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE))
     for _ in range(2):
         pins.remove(engine, one)
@@ -83,7 +83,7 @@ def test_a_removed_pin_comes_back_to_its_place(engine: sa.Engine, board: str) ->
     assert figures(engine, board) == ["speedup", "acceptance"]
 
 
-def test_a_caption_and_the_moment_are_changed_and_a_pin_that_went_is_said(engine: sa.Engine, board: str) -> None:
+def test_caption_and_moment_can_be_changed_but_not_of_a_removed_pin(engine: sa.Engine, board: str) -> None:
     one = pins.add(engine, board, SPEEDUP, "")
     pins.change(engine, one, "why *this* matters", MOMENT)
     (pin,) = pins.pins_on(engine, board)
@@ -95,7 +95,7 @@ def test_a_caption_and_the_moment_are_changed_and_a_pin_that_went_is_said(engine
         pins.change(engine, one, "", None)
 
 
-def test_a_removed_dashboard_takes_no_pins_and_comes_back_with_those_it_had(engine: sa.Engine, board: str) -> None:
+def test_a_removed_dashboard_takes_no_pins_and_is_restored_with_its_own(engine: sa.Engine, board: str) -> None:
     pins.add(engine, board, SPEEDUP, "")
     dashboards.remove(engine, board)
     assert dashboards.all_dashboards(engine) == []
@@ -111,7 +111,7 @@ def test_a_removed_dashboard_takes_no_pins_and_comes_back_with_those_it_had(engi
     assert figures(engine, other) == []
 
 
-def test_a_copy_has_the_same_pins_and_a_life_of_its_own(engine: sa.Engine, board: str) -> None:
+def test_a_copy_has_the_same_pins_and_is_independent(engine: sa.Engine, board: str) -> None:
     one, _ = (pins.add(engine, board, shown, "words") for shown in (SPEEDUP, ACCEPTANCE))
     copy = dashboards.duplicate(engine, board, "Copy")
     pins.remove(engine, one)
@@ -121,14 +121,14 @@ def test_a_copy_has_the_same_pins_and_a_life_of_its_own(engine: sa.Engine, board
         dashboards.duplicate(engine, board, "Copy")
 
 
-def test_a_full_dashboard_says_so(engine: sa.Engine, board: str) -> None:
+def test_a_full_dashboard_refuses_another_pin(engine: sa.Engine, board: str) -> None:
     for number in range(pins.MAX_PINS):
         pins.add(engine, board, PinnedFigure("results", {"job": (str(number),)}, "speedup"), "")
     with pytest.raises(UserError, match="is full: it has 60 pins"):
         pins.add(engine, board, QUERY, "")
 
 
-def test_what_several_people_pin_and_move_at_once_is_all_there(engine: sa.Engine) -> None:
+def test_simultaneous_pins_and_moves_of_several_people_are_all_kept(engine: sa.Engine) -> None:
     def work(person: int) -> None:
         board = dashboards.create(engine, "shared")
         for number in range(5):

@@ -40,19 +40,19 @@ def test_a_newer_app_database_asks_for_a_newer_drafthouse(settings: Settings) ->
 
 
 @pytest.mark.parametrize("url", ["nonsense", "oracle9://x/y"])
-def test_an_address_that_is_none_is_a_settings_error(tmp_path: Path, url: str) -> None:
+def test_an_invalid_database_url_is_a_settings_error(tmp_path: Path, url: str) -> None:
     with pytest.raises(SettingsError, match="DRAFTHOUSE_DATABASE_URL"):
         app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
 
 
-def test_a_database_server_that_is_away_is_a_sentence_without_the_password(tmp_path: Path) -> None:
+def test_an_unreachable_database_server_is_named_without_its_password(tmp_path: Path) -> None:
     url = "postgresql+pg8000://someone:secret@127.0.0.1:1/x"
     with pytest.raises(UserError, match="cannot be opened") as caught:
         app_engine(Settings(home=tmp_path, database_url=url).app_database_url)
     assert "secret" not in str(caught.value)
 
 
-def test_moments_come_back_in_utc_and_naive_ones_are_refused(settings: Settings) -> None:
+def test_times_are_returned_in_utc_and_naive_ones_are_refused(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         add_job(connection, "j")
@@ -61,7 +61,7 @@ def test_moments_come_back_in_utc_and_naive_ones_are_refused(settings: Settings)
             connection.execute(jobs.update().values(started_at=datetime(2026, 1, 1)))  # noqa: DTZ001 - on purpose
 
 
-def test_writers_that_read_first_wait_for_each_other_and_lose_nothing(settings: Settings) -> None:
+def test_transactions_that_read_and_then_write_wait_for_each_other(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         add_job(connection, "j")

@@ -35,7 +35,7 @@ def database(tmp_path: Path) -> Iterator[sa.Engine]:
     engine.dispose()
 
 
-def test_the_book_holds_what_was_added_in_its_order(database: sa.Engine) -> None:
+def test_entries_are_returned_in_the_order_they_were_added(database: sa.Engine) -> None:
     assert price_book.book(database) == []
     assert [price_book.add(database, price) for price in (RENTED, BOUGHT)] == [1, 2]
     assert price_book.book(database) == [RENTED, BOUGHT]
@@ -47,7 +47,7 @@ def test_the_same_entry_is_not_added_twice(database: sa.Engine) -> None:
     assert len(price_book.entries(database)) == 1
 
 
-def test_a_withdrawn_entry_counts_no_longer_and_stays_in_the_book(database: sa.Engine) -> None:
+def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(database: sa.Engine) -> None:
     number = price_book.add(database, RENTED)
     price_book.withdraw(database, number)
     assert price_book.book(database) == []
@@ -70,7 +70,7 @@ def test_a_withdrawn_entry_counts_no_longer_and_stays_in_the_book(database: sa.E
         ({"source": ""}, "source"),
     ],
 )
-def test_a_wrong_price_is_a_sentence_with_its_field(wrong: dict[str, object], said: str) -> None:
+def test_an_invalid_price_is_refused_with_the_name_of_its_field(wrong: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         price_book.price_from(RENTED.model_dump(exclude={"owned"}) | wrong)
 

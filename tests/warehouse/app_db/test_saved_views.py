@@ -1,4 +1,4 @@
-"""Short ids for what a page shows."""
+"""Page states saved under short ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STATE = {"sql": "select '; drop table jobs'", "drawn": None}
 VISITORS = 8
 
 
-def test_visitors_who_keep_the_same_at_once_get_the_same_id_and_lose_nothing(tmp_path: Path) -> None:
+def test_visitors_who_save_equal_states_at_once_get_the_same_id(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path / "home")
     copy_migrated(settings.home)
     engine = app_engine(settings.app_database_url)

@@ -1,4 +1,4 @@
-"""What is exported comes back as it was, here and in another Drafthouse, and other tools can read it."""
+"""Exports are restored equal, here and in another Drafthouse, and other tools can read them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def exported(settings: Settings, study: str, to: Path) -> Path:
 
 
 @pytest.mark.parametrize("study", ["job-1", "theirs"])
-def test_another_drafthouse_takes_in_the_same_runs_with_the_same_ids(
+def test_another_drafthouse_restores_the_same_runs_with_the_same_ids(
     with_imports: Settings, other: Settings, tmp_path: Path, study: str
 ) -> None:
     folder = exported(with_imports, study, tmp_path / "export")
@@ -98,7 +98,7 @@ def test_the_folder_has_the_results_as_parquet_too(filled: Settings, tmp_path: P
     assert table.column("run_id").to_pylist() == ["run-1", "run-2"]
 
 
-def test_csv_and_parquet_have_a_row_a_run(filled: Settings, tmp_path: Path) -> None:
+def test_csv_and_parquet_have_one_row_per_run(filled: Settings, tmp_path: Path) -> None:
     text = pd.read_csv(exported(filled, "job-1", tmp_path / "results.csv"))
     table = pq.read_table(exported(filled, "job-1", tmp_path / "results.parquet"))
     assert text["run_id"].tolist() == table.column("run_id").to_pylist()
@@ -123,7 +123,7 @@ def test_vllms_json_read_again_gives_the_same_figures(filled: Settings, tmp_path
         ]
 
 
-def test_vllms_own_files_come_out_as_they_went_in(with_imports: Settings, tmp_path: Path) -> None:
+def test_vllms_own_files_are_exported_equal_to_what_was_imported(with_imports: Settings, tmp_path: Path) -> None:
     path = exported(with_imports, "theirs", tmp_path / "results.jsonl")
     originals = [json.loads(line) for file in ORIGINALS for line in file.read_text().splitlines()]
     written = [json.loads(line) for line in path.read_text().splitlines()]
@@ -132,7 +132,7 @@ def test_vllms_own_files_come_out_as_they_went_in(with_imports: Settings, tmp_pa
         assert sorted(one[name] for one in written) == pytest.approx(sorted(one[name] for one in originals), rel=0.005)
 
 
-def test_a_place_that_is_taken_is_refused_and_left_as_it_was(filled: Settings, tmp_path: Path) -> None:
+def test_an_existing_target_is_refused_and_left_unchanged(filled: Settings, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "note").write_text("mine")
     with pytest.raises(UserError, match="choose a new or an empty one"):
@@ -140,7 +140,7 @@ def test_a_place_that_is_taken_is_refused_and_left_as_it_was(filled: Settings, t
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
 
 
-def test_a_study_that_is_not_there_leaves_nothing_behind(filled: Settings, tmp_path: Path) -> None:
+def test_an_unknown_study_leaves_nothing_behind(filled: Settings, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="no results of 'nothing'"):
         exported(filled, "nothing", tmp_path / "export")
     assert not (tmp_path / "export").exists()
@@ -207,7 +207,7 @@ def _edited(folder: Path, change: Callable[[str], str]) -> None:
         (_no_manifest, "is not the manifest of an export"),
     ],
 )
-def test_an_export_that_was_tampered_with_is_refused_whole(
+def test_a_manipulated_export_is_refused_completely(
     filled: Settings, other: Settings, tmp_path: Path, damage: Callable[[Path], None], sentence: str
 ) -> None:
     folder = exported(filled, "job-1", tmp_path / "export")
@@ -217,14 +217,14 @@ def test_an_export_that_was_tampered_with_is_refused_whole(
     assert list(other.bundles.iterdir()) == []
 
 
-def test_an_export_takes_no_labels_and_no_other_files(filled: Settings, tmp_path: Path) -> None:
+def test_an_export_is_imported_alone_and_without_labels(filled: Settings, tmp_path: Path) -> None:
     folder = exported(filled, "job-1", tmp_path / "export")
     for paths, labels in (([folder], {"hardware": "H200"}), ([folder, SAMPLES], {})):
         with pytest.raises(ForeignFileError, match="import it alone"):
             import_paths(filled, paths, labels=labels)
 
 
-def test_a_run_whose_bundle_is_gone_is_told_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
+def test_a_run_without_its_bundle_is_named_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
     shutil.rmtree(filled.bundles / "job-1" / "run-1")
     with pytest.raises(UserError, match="job-1/run-1 is missing in"):
         exported(filled, "job-1", tmp_path / "export")

@@ -1,4 +1,4 @@
-"""A bundle is written whole or not at all, and reads back equal."""
+"""A bundle is written completely or not at all, and reads back equal."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ _SAMPLES = st.builds(
 
 
 @given(st.lists(request_records(), max_size=4), st.lists(_SAMPLES, max_size=3), st.text(st.characters(codec="utf-8")))
-def test_what_was_written_reads_back_equal(
-    requests: list[RequestRecord], telemetry: list[TelemetrySample], error: str
-) -> None:
+def test_a_bundle_reads_back_equal(requests: list[RequestRecord], telemetry: list[TelemetrySample], error: str) -> None:
     run = run_record(status="failed", error=error)
     with tempfile.TemporaryDirectory() as root:
         folder = write_bundle(Path(root), run, requests, telemetry, None)
@@ -59,7 +57,7 @@ def test_a_bundle_is_never_changed_by_writing_its_run_again(tmp_path: Path) -> N
     assert list(find_bundles(tmp_path)) == [folder]
 
 
-def test_the_engines_log_lies_beside_the_run(tmp_path: Path) -> None:
+def test_the_engines_log_is_copied_into_the_bundle(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("ready\n")
     folder = write_bundle(tmp_path / "bundles", run_record(), (), (), log)
@@ -147,12 +145,12 @@ def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("record", "added"), [(RequestRecord, _REQUESTS), (TelemetrySample, _TELEMETRY)], ids=["requests", "telemetry"]
 )
-def test_each_field_says_in_which_format_it_came(record: type[RequestRecord], added: dict[int, str]) -> None:
+def test_each_field_names_the_format_that_added_it(record: type[RequestRecord], added: dict[int, str]) -> None:
     since = {line.split(":")[0]: version for version, lines in added.items() for line in lines.split("\n")}
     assert {name: info.since_format for name, info in field_infos(record).items()} == since
 
 
-def test_a_bundle_of_the_first_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+def test_a_bundle_of_the_first_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
     folder = old_bundle(tmp_path)
     bundle = read_bundle(folder)
     assert (bundle.run.format_version, bundle.run.identity, bundle.run.prompts_seed) == (1, None, None)
@@ -161,20 +159,20 @@ def test_a_bundle_of_the_first_format_is_still_read_and_what_it_lacks_is_unknown
     assert len(bundle.requests) == 1
 
 
-def test_a_bundle_of_the_second_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+def test_a_bundle_of_the_second_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
     bundle = read_bundle(second_bundle(tmp_path))
     assert (bundle.run.format_version, bundle.run.log_begin_bytes, bundle.run.log_end_bytes) == (2, None, None)
     assert [sample.gpu_other_processes for sample in bundle.telemetry] == [None]
     assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(None, None)]
 
 
-def test_a_bundle_of_the_third_format_is_still_read_and_what_it_lacks_is_unknown(tmp_path: Path) -> None:
+def test_a_bundle_of_the_third_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
     bundle = read_bundle(third_bundle(tmp_path))
     assert bundle.run.format_version == 3
     assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(9, None)]
 
 
-def test_a_log_is_read_as_it_is_whatever_bytes_are_in_it(tmp_path: Path) -> None:
+def test_a_log_of_arbitrary_bytes_is_returned_unchanged(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"half a character \xe2\x82\r\n")
     folder = write_bundle(tmp_path / "bundles", run_record(), (), (), log)

@@ -53,7 +53,7 @@ def lines_of_one_ingestion(settings: Settings, kill_at: int | None) -> int:
 
 
 def forked(work: Callable[[], object]) -> int:
-    """A child that does the work and ends."""
+    """Fork a child that does the work and exits."""
     child = os.fork()
     if child == 0:
         work()
@@ -62,7 +62,7 @@ def forked(work: Callable[[], object]) -> int:
 
 
 def outlived_by_the_published_file(child: int, settings: Settings) -> bool:
-    """Wait for the child. Whether it was killed; the file must open in either case."""
+    """Wait for the child and return whether it was killed; the published file must open in either case."""
     _, status = os.waitpid(child, 0)
     assert status in (0, signal.SIGKILL), status
     with duckdb.connect(settings.warehouse_file, read_only=True) as connection:
@@ -71,7 +71,7 @@ def outlived_by_the_published_file(child: int, settings: Settings) -> bool:
 
 
 def main(home: Path, mode: str, times: int) -> None:
-    """Prints how many were killed before they were done."""
+    """Print how many children were killed before they finished."""
     settings, moments = Settings(home=home), random.Random(7)  # noqa: S311 - the same moments in every run
     lines = 0
     for run_id in ("cold", "warm"):  # the first ingestion runs lines that caches save the others

@@ -1,4 +1,4 @@
-"""The real ingester as a process of its own."""
+"""The real ingester in its own process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log(settings: Settings) -> Path:
 
 
 def until(true: Callable[[], bool], within_s: float = 180.0) -> float:
-    """Look until it is true; the seconds that it took. AssertionError when it does not become true."""
+    """Wait until the condition is true and return the seconds it took. Raises AssertionError after `within_s`."""
     started = time.monotonic()
     while not true():
         assert time.monotonic() - started < within_s, "did not happen in time"

@@ -1,4 +1,4 @@
-"""Every bundle is ingested exactly once, and what it says stands in the views."""
+"""Every bundle is ingested exactly once, and its content is in the views."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 
-def test_a_run_stands_in_the_view_with_its_circumstances_and_numbers(settings: Settings) -> None:
+def test_a_run_is_in_the_view_with_its_environment_and_metrics(settings: Settings) -> None:
     after = counters(num_drafts=4, num_draft_tokens=12, num_accepted_tokens=6)
     write_run(settings.bundles, counters_before=counters(), counters_after=after)
     ingest_all(settings)
@@ -54,7 +54,7 @@ def test_an_arm_without_speculation_has_the_method_none(settings: Settings) -> N
     ) == [("none", None, None)]
 
 
-def test_each_request_stands_in_the_view_with_its_latencies(settings: Settings) -> None:
+def test_each_request_is_in_the_view_with_its_latencies(settings: Settings) -> None:
     write_run(settings.bundles, (request(), failed_request(index=1)))
     ingest_all(settings)
     rows = ask(settings, "select arm, ttft_ms, ttft_from_intended_ms, tpot_ms, error from requests order by index")
@@ -73,7 +73,7 @@ def test_ingesting_again_changes_nothing(settings: Settings) -> None:
     assert len(once["runs"]) == len(once["run_metrics"]) == 3
 
 
-def test_hostile_texts_come_out_as_they_went_in(settings: Settings) -> None:
+def test_hostile_texts_are_stored_unchanged(settings: Settings) -> None:
     hostile = "<script>alert('x')</script>'; DROP TABLE runs; -- {\"a\": 1} %s \\ \U0001f600"
     long = "x" * 2**20
     write_run(
@@ -90,7 +90,7 @@ def test_hostile_texts_come_out_as_they_went_in(settings: Settings) -> None:
     assert ask(settings, "select prompt, output_text, category from requests") == [(hostile, long, hostile)]
 
 
-def test_studies_and_jobs_are_mirrored_and_kept_up_to_date(settings: Settings) -> None:
+def test_studies_and_jobs_are_replicated_and_updated(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         add_job(connection, "job-1")
@@ -126,7 +126,7 @@ def _processor_time_s(work: Callable[[], object], times: int) -> float:
     return (time.process_time() - started) / times
 
 
-def test_the_whole_record_can_be_had_from_the_json_columns(settings: Settings) -> None:
+def test_the_json_columns_hold_the_complete_record(settings: Settings) -> None:
     write_run(settings.bundles, counters_before=counters(num_drafts=3))
     ingest_all(settings)
     [(arm, before, command)] = ask(settings, "select arm_json, counters_before_json, command_json from runs")
@@ -135,7 +135,7 @@ def test_the_whole_record_can_be_had_from_the_json_columns(settings: Settings) -
     assert json.loads(command) == ["vllm", "serve"]
 
 
-def test_an_app_database_that_is_away_stops_no_measurement(settings: Settings) -> None:
+def test_bundles_are_ingested_while_the_app_database_is_away(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         connection.execute(sa.text("ALTER TABLE jobs RENAME TO gone"))

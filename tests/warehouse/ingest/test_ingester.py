@@ -35,7 +35,7 @@ def published_runs(settings: Settings) -> int:
     return int(row[0])
 
 
-def test_another_process_reads_all_the_time_and_sees_each_run_while_it_is_published(settings: Settings) -> None:
+def test_another_process_can_always_read_and_sees_each_run_once_it_is_published(settings: Settings) -> None:
     arguments = [sys.executable, "-c", _READER, str(settings.warehouse_file)]
     with (
         ingester(settings),
@@ -89,8 +89,8 @@ def test_a_home_never_migrated_is_refused_with_the_command(tmp_path: Path) -> No
     assert "run `drafthouse migrate`" in log(settings).read_text()
 
 
-def test_a_full_disk_is_a_sentence_and_loses_nothing(settings: Settings) -> None:
-    """The limit on the size of files stands for the full disk: the kernel refuses to write just the same."""
+def test_a_full_disk_is_reported_and_loses_nothing(settings: Settings) -> None:
+    """A limit on file sizes stands in for the full disk: the kernel refuses the writes in the same way."""
     with ingester(settings) as process:
         write_run(settings.bundles, run_id="small")
         until(lambda: published_runs(settings) == 1)
@@ -106,7 +106,7 @@ def test_a_full_disk_is_a_sentence_and_loses_nothing(settings: Settings) -> None
     assert "Traceback" not in log(settings).read_text()
 
 
-def test_bundles_that_arrive_while_it_works_are_all_taken_in(settings: Settings) -> None:
+def test_bundles_that_arrive_during_ingestion_are_all_ingested(settings: Settings) -> None:
     def write(job: int) -> None:
         for number in range(10):
             write_run(settings.bundles, job_id=f"job-{job}", run_id=f"run-{job}-{number}")

@@ -1,4 +1,4 @@
-"""kill -9 of the ingester, wherever it is, loses nothing and doubles nothing, and the published file always opens."""
+"""kill -9 of the ingester at any point loses and duplicates nothing, and the published file always opens."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("moments", TIMES // 2)])
-def test_killed_all_over_its_code_and_its_time(settings: Settings, mode: str, least_killed: int) -> None:
+def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
     program = [sys.executable, "-m", "tests.warehouse.ingest.killed_children", str(settings.home), mode, str(TIMES)]
     done = subprocess.run(
         program, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False, timeout=800

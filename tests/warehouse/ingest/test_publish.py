@@ -1,4 +1,4 @@
-"""Readers always find the published file whole, and nobody else can write the master."""
+"""Readers always find the published file complete, and no second process can write the master."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_leftover_copy_of_a_killed_ingester_is_removed(settings: Settings) -> 
     assert not leftover.exists()
 
 
-def test_an_open_reader_keeps_what_it_has_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
+def test_an_open_reader_keeps_its_file_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
     with open_warehouse(settings.warehouse_file) as old:
         write_run(settings.bundles)
         ingest_all(settings)

@@ -1,4 +1,4 @@
-"""The warehouse follows from the bundles alone."""
+"""The warehouse can be rebuilt from the bundles alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle that cannot be believed is recorded with the reason, and stops no other."""
+"""An invalid bundle is recorded with the reason and does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 
-def test_a_broken_bundle_is_recorded_and_stops_no_other(settings: Settings) -> None:
+def test_a_broken_bundle_is_recorded_and_does_not_stop_the_others(settings: Settings) -> None:
     folder = write_run(settings.bundles, run_id="broken")
     (folder / "requests.parquet").write_bytes(b"no parquet")
     write_run(settings.bundles, run_id="whole")
@@ -25,7 +25,7 @@ def test_a_broken_bundle_is_recorded_and_stops_no_other(settings: Settings) -> N
     assert "requests.parquet cannot be read" in error
 
 
-def test_a_bundle_that_was_mended_is_taken_in_by_the_next_ingester(settings: Settings) -> None:
+def test_a_repaired_bundle_is_ingested_by_the_next_ingester(settings: Settings) -> None:
     folder = write_run(settings.bundles)
     whole = (folder / "run.json").read_text()
     (folder / "run.json").write_text(whole[:-20])
@@ -53,13 +53,13 @@ def test_the_same_run_in_another_job_is_refused(settings: Settings) -> None:
 
 
 @pytest.mark.parametrize("changes", [{"started_at": "2026-11-21T04:00:00"}, {"started_at": "yesterday"}])
-def test_a_start_that_is_no_moment_is_refused(settings: Settings, changes: dict[str, Any]) -> None:
+def test_an_invalid_start_is_refused(settings: Settings, changes: dict[str, Any]) -> None:
     write_run(settings.bundles, **changes)
     ingest_all(settings)
     assert "ValueError" in ask(settings, "select error from rejected_bundles")[0][0]
 
 
-def test_folders_still_being_written_are_not_seen(settings: Settings) -> None:
+def test_folders_still_being_written_are_skipped(settings: Settings) -> None:
     folder = write_run(settings.bundles)
     folder.rename(folder.with_name(".writing-run-1-0badcafe"))
     assert list(find_bundles(settings.bundles)) == []

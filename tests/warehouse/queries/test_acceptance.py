@@ -14,13 +14,13 @@ from lab.errors import QueryError
 from lab.metrics.records import ServerCounters
 from lab.study import Workload
 from tests.warehouse.runs import cell
-from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, Made, write
+from tests.warehouse.studies import POSITIONS, REQUESTS, ROUNDS, TOKENS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
-DRAFTED = Made("drafted", 0, rounds=ROUNDS)
+DRAFTED = RunSpec("drafted", 0, rounds=ROUNDS)
 #: Each request takes 0, 1 or 2 rounds more than its kind of text.
 DRAFTS = {kind: REQUESTS // 2 * (rounds + 1) for kind, rounds in ROUNDS.items()}
 LENGTH = {kind: TOKENS * REQUESTS / 2 / drafts for kind, drafts in DRAFTS.items()}
@@ -35,8 +35,8 @@ _BY_PROMPT = """
 def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of an arm that drafts, beside one that does not."""
     for repeat, pace in enumerate((1.0, 1.01)):
-        write(shared, Made("plain", repeat, pace))
-        write(shared, Made("drafted", repeat, pace, ROUNDS))
+        write(shared, RunSpec("plain", repeat, pace))
+        write(shared, RunSpec("drafted", repeat, pace, ROUNDS))
     ingest_all(shared)
     with open_warehouse(shared.warehouse_file) as connection:
         yield connection
@@ -47,7 +47,7 @@ def only(con: duckdb.DuckDBPyConnection) -> ArmAcceptance:
     return found
 
 
-def asked(settings: Settings, *runs: tuple[Made, dict[str, Any]]) -> ArmAcceptance:
+def asked(settings: Settings, *runs: tuple[RunSpec, dict[str, Any]]) -> ArmAcceptance:
     for made, changes in runs:
         write(settings, made, **changes)
     ingest_all(settings)
@@ -101,13 +101,13 @@ def test_without_counters_the_requests_tell_and_positions_are_unknown(settings: 
 
 def test_a_workload_of_one_kind_of_text_is_that_kind_where_requests_tell_nothing(settings: Settings) -> None:
     workload = Workload(dataset="one.jsonl", category="code", output_tokens=TOKENS)
-    found = asked(settings, (Made("drafted", 0, rounds=ROUNDS, tells_requests=False), {"workload": workload}))
+    found = asked(settings, (RunSpec("drafted", 0, rounds=ROUNDS, reports_acceptance=False), {"workload": workload}))
     assert found.categories == {"code": found.acceptance}
     assert found.against == {"tpot_ms": None, "e2e_ms": None}
 
 
 def test_a_study_without_speculation_has_no_acceptance(settings: Settings) -> None:
-    write(settings, Made("plain", 0))
+    write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     with (
         open_warehouse(settings.warehouse_file) as con,
@@ -123,7 +123,7 @@ def measured_over_time(settings: Settings, *lengthenings: int, cell_id: str = "s
         run_id = f"{cell_id}-{day}"
         write(
             settings,
-            Made("drafted", 0, rounds=rounds),
+            RunSpec("drafted", 0, rounds=rounds),
             run_id=run_id,
             job_id=f"job-{day}",
             cell_key=cell_id,

@@ -9,7 +9,7 @@ import pytest
 from cli.verbs.compare import _same
 from lab.comparison.agreement import Agreement
 from lab.study import Sampling
-from tests.warehouse.studies import REQUESTS, TOKENS, Made, write
+from tests.warehouse.studies import REQUESTS, TOKENS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparisons import agreements, compare_study
 from warehouse.queries.connect import open_warehouse
@@ -22,8 +22,8 @@ def agreed(
     settings: Settings, ending: str, every: int = 1, telling: tuple[bool, bool] = (False, False), **changes: Any
 ) -> Agreement:
     """Of an arm of whose outputs every so-manieth ends so, and a baseline of which none does."""
-    write(settings, Made("plain", 0, tells_tokens=telling[0]), **changes)
-    write(settings, Made("other", 0, ending=ending, ending_every=every, tells_tokens=telling[1]), **changes)
+    write(settings, RunSpec("plain", 0, reports_token_ids=telling[0]), **changes)
+    write(settings, RunSpec("other", 0, ending=ending, ending_every=every, reports_token_ids=telling[1]), **changes)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         ((_, found),) = agreements(con, compare_study(con, "small"))

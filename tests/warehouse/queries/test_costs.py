@@ -12,7 +12,7 @@ from lab.cost import Price
 from lab.errors import QueryError
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import circumstances
-from tests.warehouse.studies import ROUNDS, Made, write
+from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
@@ -40,7 +40,7 @@ def measured(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settin
         for place, (arm, rounds) in enumerate({"plain": None, "drafted": ROUNDS}.items()):
             for load in ("c2", "c4"):
                 pace = 1 + 0.002 * repeat + 0.001 * place
-                write(settings, Made(arm, repeat, pace, rounds, load=load), launch_index=2 * repeat + place)
+                write(settings, RunSpec(arm, repeat, pace, rounds, load=load), launch_index=2 * repeat + place)
     ingest_all(settings)
     return settings
 
@@ -69,7 +69,7 @@ def test_a_start_is_paid_for_once_by_all_windows_on_it(measured: Settings) -> No
 
 def test_a_start_that_was_not_timed_makes_its_cost_unknown(settings: Settings) -> None:
     around = circumstances(hardware="NVIDIA H200", start_s=None)
-    write(settings, Made("plain", 0), circumstances=around)
+    write(settings, RunSpec("plain", 0), circumstances=around)
     ingest_all(settings)
     (found,) = costs(settings).values()
     assert found.with_start_up is None
@@ -94,7 +94,7 @@ def test_a_saving_carries_the_interval_of_the_throughputs(measured: Settings) ->
 
 
 def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings) -> None:
-    write(settings, Made("plain", 0))
+    write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     assert costs(settings)["plain", "c4"].electricity_per_million_output_tokens is None
     with pytest.raises(QueryError, match="nobody knows the price"):

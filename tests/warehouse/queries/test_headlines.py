@@ -6,7 +6,7 @@ import pytest
 
 from lab.cost import Price
 from tests.warehouse.asking import ask
-from tests.warehouse.studies import ROUNDS, Made, write
+from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
@@ -24,8 +24,8 @@ def headlines_of(settings: Settings) -> list[Headline]:
 
 def pair_of_runs(settings: Settings, repeat: int, *, load: str = "c4", pace: float = 1.0, **changes: object) -> None:
     """A baseline and a drafted run of one repeat."""
-    write(settings, Made("plain", repeat, 1 + 0.002 * repeat, load=load), **changes)
-    write(settings, Made("drafted", repeat, pace, ROUNDS, load=load), **changes)
+    write(settings, RunSpec("plain", repeat, 1 + 0.002 * repeat, load=load), **changes)
+    write(settings, RunSpec("drafted", repeat, pace, ROUNDS, load=load), **changes)
 
 
 def test_what_others_published_is_no_headline_of_ours(settings: Settings) -> None:
@@ -61,8 +61,8 @@ def test_a_cell_with_repeats_goes_before_a_better_one_without(settings: Settings
 def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: Settings) -> None:
     pair_of_runs(settings, 0)
     other = {"target": "another", "job_id": "20261121-000000-0000"}
-    write(settings, Made("plain", 0, workload="other"), **other)
-    write(settings, Made("drafted", 0, 1.0, ROUNDS, workload="other"), **other, status="failed", error="it died")
+    write(settings, RunSpec("plain", 0, workload="other"), **other)
+    write(settings, RunSpec("drafted", 0, 1.0, ROUNDS, workload="other"), **other, status="failed", error="it died")
     (found,) = headlines_of(settings)
     assert found.target != "another"
     assert ask(settings, "select count(*) from results where target = 'another'") == [(2,)]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lab.study import Slo
-from tests.warehouse.studies import ROUNDS, Made, write
+from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, cheapest, meets_slo, slo_of, study_costs
@@ -35,8 +35,8 @@ def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_
 ) -> None:
     """The drafted arm is the cheaper one, and each of its requests breaks a bound."""
     slo = Slo(e2e_ms=1e9, ttft_ms=1e9)
-    write(settings, Made("plain", 0), slo=slo)
-    write(settings, Made("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
+    write(settings, RunSpec("plain", 0), slo=slo)
+    write(settings, RunSpec("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         found = {each.arm: each for each in study_costs(con, "small", 3.6)}
@@ -51,7 +51,7 @@ def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_
 
 
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
-    write(settings, Made("plain", 0), slo=Slo())
+    write(settings, RunSpec("plain", 0), slo=Slo())
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         (found,) = study_costs(con, "small", 3.6)

@@ -47,7 +47,7 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
     assert len(found["run-1"].prompts) == len(found["run-1"].numbers) == 500
 
 
-def test_a_prompt_whose_latency_is_unknown_is_left_out_of_it_alone(settings: Settings) -> None:
+def test_a_prompt_of_unknown_latency_is_left_out_of_that_latency_alone(settings: Settings) -> None:
     write(settings, "run-1")
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
@@ -61,7 +61,7 @@ def test_a_prompt_whose_latency_is_unknown_is_left_out_of_it_alone(settings: Set
     assert dict(zip(tpot.prompts, tpot.numbers, strict=True)) == pytest.approx(expected)
 
 
-def test_a_run_without_an_answer_has_no_row_and_is_no_error(settings: Settings) -> None:
+def test_a_run_without_any_answer_is_ingested_without_a_row(settings: Settings) -> None:
     base = healthy()
     failed = [replace(each, error="refused", completion_tokens=None) for each in base.requests]
     write_bundle(settings.bundles, base.run, failed, base.samples, None)
@@ -71,7 +71,7 @@ def test_a_run_without_an_answer_has_no_row_and_is_no_error(settings: Settings) 
         assert prompt_latency_columns.read(connection, [base.run.run_id], "ttft_ms") == {}
 
 
-def test_a_master_of_before_has_after_migrating_what_ingesting_would_give(settings: Settings) -> None:
+def test_migrating_an_older_master_gives_the_same_rows_as_ingesting(settings: Settings) -> None:
     for run_id in ("run-1", "run-2"):
         write(settings, run_id)
     ingest_all(settings)

@@ -35,15 +35,15 @@ def columns(settings: Settings, name: str) -> set[str]:
     return {column for (column, *_) in ask(settings, f"describe {name}")}
 
 
-def test_the_wide_view_has_every_column_that_was_promised(settings: Settings) -> None:
+def test_the_view_results_has_every_promised_column(settings: Settings) -> None:
     assert {*RESULTS.split(), *LATENCIES} <= columns(settings, "results")
 
 
-def test_the_view_of_requests_has_every_column_that_was_promised(settings: Settings) -> None:
+def test_the_view_requests_has_every_promised_column(settings: Settings) -> None:
     assert set(REQUESTS.split()) <= columns(settings, "requests")
 
 
-def test_everything_in_the_warehouse_says_what_it_means(settings: Settings) -> None:
+def test_every_table_view_and_column_has_a_comment(settings: Settings) -> None:
     silent = """
         select table_name from duckdb_tables() where comment is null
         union all select view_name from duckdb_views() where not internal and comment is null
@@ -53,7 +53,7 @@ def test_everything_in_the_warehouse_says_what_it_means(settings: Settings) -> N
     assert ask(settings, silent) == []
 
 
-def test_the_data_dictionary_is_what_the_warehouse_says(settings: Settings) -> None:
+def test_the_data_dictionary_equals_the_comments_in_the_warehouse(settings: Settings) -> None:
     with open_warehouse(settings.warehouse_file) as connection:
         written = dictionary.PAGE.read_text(encoding="utf-8")
         assert written == dictionary.page(connection), "run `python -m warehouse.schema.dictionary`"
