@@ -39,7 +39,7 @@ def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(asked: Aske
         check_study(home.settings, home.study(target="reference", arms=arms, **SHORT))
     problems = dict(refused.value.problems)
     assert "did you mean max_model_len" in problems["arms[0].flags.max_modellen"]
-    assert "needs 2 GPUs, and the host has none" in problems["arms[0].flags"]
+    assert "needs 2 GPUs, but the host has none" in problems["arms[0].flags"]
     assert "did you mean eagle?" in problems["arms[1].speculation.method"]
 
 

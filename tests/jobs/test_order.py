@@ -145,7 +145,7 @@ def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "me", 30.0)
     for ask in (order.move_up, order.move_down, lambda engine, one: order.reprioritise(engine, one, 1)):
-        with pytest.raises(UserError, match="is running: only a job that waits"):
+        with pytest.raises(UserError, match="is running: only a queued job"):
             ask(home.database, job_id)
         with pytest.raises(UserError, match="there is no job nobody"):
             ask(home.database, "nobody")

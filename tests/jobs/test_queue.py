@@ -157,7 +157,7 @@ def test_what_has_ended_cannot_be_cancelled(home: Home, state: State) -> None:
     job_id = home.submit()
     claimed(home)
     leases.finish(home.database, job_id, "me", state)
-    with pytest.raises(UserError, match=f"is {state} already"):
+    with pytest.raises(UserError, match=f"is already {state}"):
         queue.cancel(home.database, job_id)
 
 
@@ -212,7 +212,7 @@ def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_f
     assert "is not installed" in problems["arms[0].engine"]
     assert "engines.toml has absent, endpoint, vllm" in problems["arms[1].engine"]
     assert "sets this itself" in problems["arms[2].flags.port"]
-    assert "is no flag" in problems["arms[2].flags.--x"]
+    assert "is not a flag" in problems["arms[2].flags.--x"]
     assert "no-model does not hold a model" in problems["arms[2].speculation.model"]
     assert "64" in problems["workloads[0]"]
     assert queue.jobs(home.database) == []

@@ -70,7 +70,7 @@ def test_any_bytes_are_rows_or_a_sentence(content: bytes) -> None:
         ('{"messages": [{"role": "robot", "content": "b"}]}', r"line 2: messages\.0\.role"),
         ('{"prompt": 7}', "line 2: prompt must be non-empty text, got '7'"),
         ('{"prompt": "  "}', "line 2: prompt must be non-empty text"),
-        ('{"prompt": "a", "category": 3}', "line 2: category must be text"),
+        ('{"prompt": "a", "category": 3}', "line 2: category must be non-empty text"),
         ('{"prompt": "a", "output_tokens": 0}', "line 2: output_tokens"),
         ('{"prompt": "a", "output_tokens": 2.5}', "line 2: output_tokens"),
         ('{"prompt": "a", "arrival_s": -1}', "line 2: arrival_s"),

@@ -52,7 +52,7 @@ def test_a_flag_that_is_nothing_like_any_is_answered_with_what_there_is() -> Non
 
 
 def test_a_switch_that_cannot_be_switched_off_is_not_passed_to_the_engine_so() -> None:
-    assert "leave it out" in problems(flags={"disable_log_stats": False})["arms[0].flags.disable_log_stats"]
+    assert "leave the flag out" in problems(flags={"disable_log_stats": False})["arms[0].flags.disable_log_stats"]
 
 
 def test_an_engine_whose_flags_are_not_known_is_not_second_guessed() -> None:
@@ -95,9 +95,9 @@ def test_the_configuration_file_may_not_set_what_drafthouse_sets() -> None:
     [
         ("HF_TOKEN", "engines.toml"),
         ("OPENAI_API_KEY", "engines.toml"),
-        ("DRAFTHOUSE_HOME", "Drafthouse itself"),
-        ("ENGINE_OF_DRAFTHOUSE", "Drafthouse itself"),
-        ("A B", "no environment variable"),
+        ("DRAFTHOUSE_HOME", "belongs to Drafthouse"),
+        ("ENGINE_OF_DRAFTHOUSE", "belongs to Drafthouse"),
+        ("A B", "not a valid environment variable"),
     ],
 )
 def test_an_environment_that_is_secret_or_ours_is_refused(name: str, words: str) -> None:
@@ -111,7 +111,7 @@ def test_flags_that_drafthouse_sets_are_refused_with_what_to_use(flag: str) -> N
 
 def test_a_word_that_is_no_flag_is_told_how_one_is_written() -> None:
     assert (
-        "without dashes in front"
+        "without leading dashes"
         in dict(flag_problems("engine_flags", {"--max-model-len": 1}, HAS))["engine_flags.--max-model-len"]
     )
 
