@@ -1,4 +1,4 @@
-"""What the panels of one figure share: the loads on the x axis, the arms' order, the y range."""
+"""What the panels of a figure share: loads on the x axis, order of arms, y range."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.charts.theme import ArmStyle, Mode
 PANEL_HEIGHT = 280
 #: Labels of an axis of any numbers: 0, 0.3, 250, 12k. SI's own letters would make 0.3 of them 300m, and 0 of 5k 0k.
 SHORT = "abs(datum.value) < 1000 ? format(datum.value, '~g') : format(datum.value, '~s')"
-#: What a panel holds fixed, and how its title says so.
+#: Columns that are constant within a panel -> their words in its title.
 _FACETS: dict[str, Callable[[Any], str]] = {
     "dataset": str,
     "category": lambda category: "all categories" if category == "all" else str(category),
@@ -24,7 +24,7 @@ _FACETS: dict[str, Callable[[Any], str]] = {
 
 @dataclass(frozen=True)
 class LoadAxis:
-    """The x axis: concurrency where that tells the loads apart, else the loads' own names."""
+    """The x axis: concurrency if that distinguishes the loads, else the names of the loads."""
 
     column: str
     title: str
@@ -38,7 +38,7 @@ class LoadAxis:
 
 @dataclass(frozen=True)
 class Setting:
-    """What the panels of one figure have in common besides their y range."""
+    """What the panels of a figure have in common besides their y range."""
 
     axis: LoadAxis
     styles: tuple[ArmStyle, ...]
@@ -46,7 +46,7 @@ class Setting:
 
 
 def load_axis(frame: pd.DataFrame) -> LoadAxis:
-    """Two loads of one concurrency (another rate, another number of prompts) need their names to differ."""
+    """The x axis of these rows. Loads of equal concurrency (another rate or number of prompts) need their names."""
     loads = frame[["concurrency", "pattern"]].drop_duplicates().sort_values(["concurrency", "pattern"])
     if loads["concurrency"].is_unique:
         return LoadAxis("load", "Concurrency (requests in flight)", tuple(loads["concurrency"].astype(str)))

@@ -1,4 +1,4 @@
-"""Figures of several panels: which rows they draw, and the scales their panels share. Pure."""
+"""Figures of several panels: their rows, and the scales that their panels share. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
 from webapp.charts.results import acceptance, speedup, throughput
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
-#: A title, empty where the figure's own says it all, and what is drawn.
+#: A title (empty where the figure's own suffices) and a chart.
 Panel = tuple[str, alt.Chart | alt.LayerChart]
 
 #: Of a window of 1280 pixels, beside the list of pages.
@@ -22,10 +22,10 @@ _HALF_WIDTH = 420
 
 @dataclass(frozen=True, eq=False)
 class Figure:
-    """What one card of a page draws: a title, the arms that are drawn, the panels side by side, the rows behind them.
+    """A titled figure: the styles of its arms, its panels side by side, and the rows behind them.
 
-    `key` names it among the figures of its page. Without `styles` the charts have legends of their own, without
-    `panels` it is a table of its rows. A panel that would be narrower than `least_width` px goes to the next row.
+    `key` is unique among the figures of the page. Without `styles` the charts have legends of their own; without
+    `panels` the figure is a table of its rows. A panel narrower than `least_width` px goes to the next row.
     """
 
     key: str
@@ -38,7 +38,7 @@ class Figure:
 
     @property
     def is_wide(self) -> bool:
-        """Whether it needs the place of two where figures stand beside each other."""
+        """Whether it takes the width of two figures."""
         return len(self.panels) > 1 or self.least_width > _HALF_WIDTH
 
 
@@ -78,7 +78,7 @@ def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure
     return Figure(
         "acceptance",
         "Acceptance by position in the draft",
-        "share of drafts accepted up to there; all loads together",
+        "share of drafts accepted up to this position; all loads together",
         drawn,
         _panels(rows, lambda part: acceptance.panel(part, drawn, positions)),
         rows,
@@ -86,12 +86,12 @@ def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure
 
 
 def arms_of(frame: pd.DataFrame, order: Sequence[str]) -> list[str]:
-    """The arms in the order given, then whatever else the frame has."""
+    """The arms in the order given, then the others of the frame."""
     return list(dict.fromkeys([*order, *frame["arm"]]))
 
 
 def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tuple[ArmStyle, ...]:
-    """The arms of a study in its own order where that is known, baseline grey; the same on each of its figures."""
+    """The styles of a study's arms, in its own order if known, baseline grey; the same in all of its figures."""
     arms = arms_of(frame, order)
     baselines = frame.loc[frame["is_baseline"], "arm"]
     return arm_styles(arms, None if baselines.empty else str(baselines.iloc[0]), mode)

@@ -66,7 +66,7 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn; `hollow`: it was not measured here."""
+    """How one arm is drawn; `hollow`: not measured here."""
 
     arm: str
     colour: str
@@ -76,7 +76,7 @@ class ArmStyle:
 
 
 def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:
-    """The style of each arm, in the order given: the study's. Colours and marks repeat at different lengths."""
+    """The style of each arm, in the order given. Colours and marks repeat with different periods."""
     ink, styles, place = INKS[mode], [], 0
     for arm in arms:
         if arm == baseline:
@@ -96,7 +96,7 @@ def shape_scale(styles: Sequence[ArmStyle]) -> alt.Scale:
 
 
 def fill_scale(styles: Sequence[ArmStyle], mode: Mode) -> alt.Scale:
-    """Inside of marks: the page's colour where they are hollow."""
+    """The fill of marks: the page's colour for hollow ones."""
     fills = [INKS[mode].ground if style.hollow else style.colour for style in styles]
     return alt.Scale(domain=[style.arm for style in styles], range=fills)
 
@@ -140,7 +140,7 @@ def configuration(mode: Mode) -> dict[str, Any]:
 
 
 def themed(chart: AnyChart, mode: Mode, *, ground: bool = False) -> AnyChart:
-    """The chart in the look of a mode; `ground` paints the page's colour behind it, for a file that leaves the page."""
+    """The chart in the theme of a mode; `ground` paints the page's colour behind it, for files."""
     config = configuration(mode)
     if ground:
         config["background"] = INKS[mode].ground

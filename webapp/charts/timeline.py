@@ -1,4 +1,4 @@
-"""When each request of a run waited and was answered, and what was seen each second beside it. Pure."""
+"""When each request of a run waited and was answered, and the telemetry of each second. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.metrics.definition import Metric
 from webapp.charts.axes import SHORT
 from webapp.charts.theme import INKS, Mode
 
-#: Two marks each: more than that a browser does not draw at ease. Of a longer run the first requests are drawn.
+#: Two marks each; a browser is slow with more. Longer runs show their first requests.
 MOST_REQUESTS = 1_000
 _LANE_HEIGHT, _MOST_HEIGHT, _LEAST_HEIGHT = 14, 420, 80
 _SECOND_HEIGHT = 150
@@ -22,7 +22,7 @@ _FEW = 60  # so few seconds that each is a point
 
 
 def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
-    """Requests that were sent, each in the first lane that is free then: as many lanes as were in flight at once."""
+    """The sent requests, each in the first free lane: as many lanes as requests were in flight at once."""
     sent = requests[requests["sent_s"].notna()].sort_values("sent_s").head(MOST_REQUESTS)
     last_s = float(requests[["sent_s", "end_s"]].max().max()) if len(sent) else 0.0
     ends = sent["end_s"].fillna(last_s)
@@ -39,7 +39,7 @@ def in_lanes(requests: pd.DataFrame) -> pd.DataFrame:
 
 
 def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
-    """`requests` of `in_lanes`: pale while it waits for its first token, then full; red where it failed."""
+    """`requests` of `in_lanes`: pale while waiting for the first token, then full; orange if failed."""
     ink = INKS[mode]
     lanes = int(requests["lane"].max()) + 1 if len(requests) else 1
     height = min(_MOST_HEIGHT, max(_LEAST_HEIGHT, lanes * _LANE_HEIGHT))
@@ -53,7 +53,7 @@ def timeline(requests: pd.DataFrame, mode: Mode) -> alt.LayerChart:
 
 
 def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
-    """One figure over the seconds of the window."""
+    """One metric over the seconds of the window."""
     rows = pd.DataFrame({"t_s": telemetry["t_s"], "value": telemetry[figure.name] * figure.factor}).dropna()
     drawn: alt.Chart = alt.Chart(rows, height=_SECOND_HEIGHT).mark_line(
         color=INKS[mode].arms[0], point={"color": INKS[mode].arms[0]} if len(rows) < _FEW else False
@@ -70,7 +70,7 @@ def second(telemetry: pd.DataFrame, figure: Metric, mode: Mode) -> alt.Chart:
 
 
 def known(telemetry: pd.DataFrame) -> list[Metric]:
-    """The figures that were seen at all."""
+    """The metrics that have any value."""
     return [figure for figure in SAMPLED if figure.name in telemetry and telemetry[figure.name].notna().any()]
 
 

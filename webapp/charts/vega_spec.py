@@ -1,7 +1,7 @@
-"""Charts as Vega-Lite specifications, made once a figure: that takes tens of milliseconds a chart.
+"""Charts as Vega-Lite specifications, made once per figure, as each takes tens of milliseconds.
 
-Altair's way with data frames is a setting of the whole process, which Streamlit changes while it draws for another
-visitor. So the rows are put into the specification here, and neither hears of the other. Pure.
+How Altair handles data frames is a setting of the whole process, which Streamlit changes while it draws for another
+visitor. So the rows are put into the specification here. Pure.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from webapp.charts.theme import Mode, themed
 #: The text of a specification, and its rows as the browser reads them, by their name.
 _Made = tuple[str, dict[str, bytes]]
 _MADE: WeakKeyDictionary[Figure, dict[Mode, list[_Made]]] = WeakKeyDictionary()
-#: Of a chart, what may hold charts.
+#: Attributes of a chart that may hold charts.
 _PARTS = ("layer", "concat", "hconcat", "vconcat")
 
 
 def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
-    """Each panel in the look of a mode, for `st.vega_lite_chart`; the caller's own to change.
+    """Each panel in the theme of a mode, for `st.vega_lite_chart`; the caller may change the copies.
 
-    Its rows are Arrow already, which Streamlit passes on as they are. A figure that is kept keeps both.
+    Rows are Arrow already, which Streamlit passes on unchanged. A cached figure keeps both.
     """
     made = _MADE.setdefault(figure, {})
     if mode not in made:
@@ -51,14 +51,14 @@ def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:
 
 
 def plain(chart: Any) -> dict[str, Any]:
-    """The specification with the rows of its data frames in it. Not validated: that takes long, and tests do it."""
+    """The specification including the rows of its data frames. Not validated: that is slow, and tests do it."""
     rows: dict[str, list[Any]] = {}
     spec: dict[str, Any] = _without_rows(chart, rows).to_dict(validate=False)
     return spec | {"datasets": rows} if rows else spec
 
 
 def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
-    """The chart with the name of its rows in place of its data frames: Altair would look at each value again."""
+    """The chart with the names of its rows in place of its data frames: Altair would convert each value again."""
     made = chart.copy(deep=False)
     if isinstance(made.data, pd.DataFrame):
         found: list[Any] = sanitize_pandas_dataframe(made.data).to_dict(orient="records")

@@ -1,4 +1,4 @@
-"""Cards: a figure with a label above it and a sentence below it, several in a row."""
+"""Cards: a value with a label above it and a sentence below it, several in a row."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import streamlit as st
 
 from webapp.shared.text import literal
 
-#: A longer value is words rather than a figure and is set smaller.
-_FIGURE_LETTERS = 12
+#: A longer value is set in smaller type.
+_MAX_LARGE_LETTERS = 12
 
 
 @dataclass(frozen=True)
 class Card:
-    """A figure, and the sentence under it."""
+    """A label, a value, and the sentence below it."""
 
     label: str
     value: str
@@ -23,12 +23,12 @@ class Card:
 
 
 def show_cards(cards: Sequence[Card]) -> None:
-    """A row of cards of one height: a label, a figure, and a sentence that says what it means."""
+    """A row of cards of equal height."""
     with st.grid(len(cards), gap="small", min_column_width=190):
         for card in cards:
             with st.container(border=True, height="stretch", gap="xxsmall"):
                 st.caption(card.label)
-                if len(card.value) <= _FIGURE_LETTERS:
+                if len(card.value) <= _MAX_LARGE_LETTERS:
                     st.header(literal(card.value), anchor=False)
                 else:
                     st.markdown(f"**{literal(card.value)}**")

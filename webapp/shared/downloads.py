@@ -1,4 +1,4 @@
-"""Buttons that give a reader a figure or a table as a file. Files are made when they are asked for."""
+"""Buttons that download a figure or a table. Files are made when a button is clicked."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from webapp.shared.url_params import View
 
 
 def about(title: str, note: str, view: View) -> About:
-    """Of what is shown now; the link leads back to where the reader's browser is."""
+    """The description of what is shown now; its link leads back to this view."""
     return About(title, note, SOURCE, published_data.published_at(), urljoin(st.context.url or "", view.link))
 
 
 def show_figure_menu(figure: Figure, view: View, mode: Mode) -> None:
-    """A picture of the figure, its rows, and a way to pin it to a dashboard."""
+    """A menu to download the figure or its rows, and a button to pin it to a dashboard."""
     with st.container(horizontal=True, gap="xxsmall", width="content"):
         pin_dialog.show_button(figure.title, view, figure.key)
         show_files(figure, about(figure.title, figure.note, view), mode)
 
 
-def show_files(figure: Figure, told: About, mode: Mode) -> None:
-    """A menu, filled when it is opened. `figure.key` names it among the tables and figures of its page."""
+def show_files(figure: Figure, described: About, mode: Mode) -> None:
+    """A menu, filled when it is opened. `figure.key` is unique among the figures and tables of the page."""
     menu = st.popover(
         "",
         icon=":material/download:",
@@ -42,27 +42,27 @@ def show_files(figure: Figure, told: About, mode: Mode) -> None:
         return
     with menu:
         if figure.panels:
-            _button("PNG", lambda: files.png(figure, told, mode), told, "image/png", figure.key)
-            _button("SVG", lambda: files.svg(figure, told, mode), told, "image/svg+xml", figure.key)
-        _rows(figure.rows, told, figure.key)
+            _button("PNG", lambda: files.png(figure, described, mode), described, "image/png", figure.key)
+            _button("SVG", lambda: files.svg(figure, described, mode), described, "image/svg+xml", figure.key)
+        _rows(figure.rows, described, figure.key)
 
 
 def show_table_buttons(frame: pd.DataFrame, title: str, view: View, key: str) -> None:
-    """The rows of a table; `key` names it among the tables and figures of its page."""
+    """Buttons for the rows of a table. `key` is unique among the figures and tables of the page."""
     with st.container(horizontal=True):
         _rows(frame, about(title, "", view), key)
 
 
-def _rows(frame: pd.DataFrame, told: About, key: str) -> None:
-    _button("CSV", lambda: files.csv(frame, told), told, "text/csv", key)
-    _button("Parquet", lambda: files.parquet(frame, told), told, "application/vnd.apache.parquet", key)
+def _rows(frame: pd.DataFrame, described: About, key: str) -> None:
+    _button("CSV", lambda: files.csv(frame, described), described, "text/csv", key)
+    _button("Parquet", lambda: files.parquet(frame, described), described, "application/vnd.apache.parquet", key)
 
 
-def _button(kind: str, make: Any, told: About, mime: str, key: str) -> None:
+def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None:
     st.download_button(
         kind,
         make,
-        told.file_name(kind.lower()),
+        described.file_name(kind.lower()),
         mime,
         key=f"file-{key}-{kind}",
         icon=":material/download:",

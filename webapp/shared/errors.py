@@ -1,4 +1,4 @@
-"""What the user can mend becomes a sentence on the page; everything else keeps its traceback in the server's log."""
+"""Errors that the user can fix become a sentence on the page; all others keep their traceback in the server's log."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from webapp.shared.text import literal
 
 @contextmanager
 def show_user_errors() -> Iterator[None]:
-    """Show a UserError, or a database that went away, where the page is, and end the page there."""
+    """Show a UserError or a lost database connection on the page, and end the page there."""
     try:
         yield
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         st.stop()
     except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
-        _gone("job table", error.orig)
+        _show_lost("job table", error.orig)
     except duckdb.IOException as error:
-        _gone("warehouse", error)
+        _show_lost("warehouse", error)
 
 
-def _gone(what: str, error: object) -> None:
+def _show_lost(what: str, error: object) -> None:
     st.error(f"The {what} does not answer: {literal(error)}", icon=":material/database_off:")
-    st.caption("`drafthouse doctor` says what is wrong; this page looks again when you reload it.")
+    st.caption("`drafthouse doctor` finds the cause; reload the page to try again.")
     st.stop()

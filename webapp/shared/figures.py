@@ -17,7 +17,7 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import View
 
 Choose = Callable[[str | None], None]
-#: More panels than this stand in several rows.
+#: Panels in a row.
 _MAX_COLUMNS = 3
 
 
@@ -26,9 +26,9 @@ def colour_mode() -> Mode:
 
 
 def show_figures(drawn: Sequence[Figure], mode: Mode, view: View, choose: Choose | None = None) -> None:
-    """Figures of one panel stand beside each other as far as the window is wide, others below each other.
+    """Show figures: those of a single panel side by side, others below each other.
 
-    `view`: where their files say that they stand. `choose`: what hears of the run whose point is clicked.
+    `view`: the link in their files. `choose`: called with the id of the run whose point is clicked.
     """
     if not drawn:
         return
@@ -49,7 +49,7 @@ def _show(figure: Figure, mode: Mode, view: View, choose: Choose | None) -> None
 
 
 def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> None:
-    """The legend, and the panels beside each other."""
+    """The legend, and the panels side by side."""
     if figure.styles:
         st.markdown(legend(figure.styles))
     with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
@@ -63,7 +63,7 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
 
 
 def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) -> None:
-    """A click on a point names its run to `choose`, a click beside the points names none."""
+    """Call `choose` with the run of a clicked point, or with None after a click beside the points."""
 
     def chosen() -> None:
         points = st.session_state[key].selection.get(CHOSEN, [])
@@ -73,7 +73,7 @@ def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) 
 
 
 def legend(styles: Sequence[ArmStyle]) -> str:
-    """Only the arms that are drawn, with their colour and mark, as Markdown."""
+    """The drawn arms with their colours and marks, as Markdown."""
     return " \u2002 ".join(
         f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}' for style in styles
     )

@@ -37,7 +37,7 @@ VEGA_LITE = "6.4"
 
 @dataclass(frozen=True)
 class About:
-    """`source`: whose figures; `as_of`: the moment of the data, null where unknown; `link`: where the view stands."""
+    """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view."""
 
     title: str
     note: str
@@ -47,23 +47,23 @@ class About:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """Below the title."""
+        """The lines below the title."""
         return tuple(line for line in (self.note, f"{self.source}, data of {moment(self.as_of)}", self.link) if line)
 
     def file_name(self, ending: str) -> str:
-        """The title as a name that every file system takes."""
+        """The title as a file name for every file system."""
         name = _NOT_IN_NAMES.sub("-", self.title).strip("-.")[:_MAX_NAME_LETTERS]
         return f"{name or 'drafthouse'}.{ending}"
 
 
 def csv(frame: pd.DataFrame, about: About) -> bytes:
-    """Comma-separated values in UTF-8, under lines that begin with `#` (pandas: `comment="#"`; DuckDB finds them)."""
+    """A CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them)."""
     header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
     return (header + frame.to_csv(index=False)).encode()
 
 
 def parquet(frame: pd.DataFrame, about: About) -> bytes:
-    """With the same lines in the file's metadata, under the key `drafthouse`."""
+    """A Parquet file with the description in its metadata, under the key `drafthouse`."""
     table = pa.Table.from_pandas(frame, preserve_index=False)
     header = "\n".join((about.title, *about.lines))
     metadata = {**(table.schema.metadata or {}), _KEY: header.encode()}
@@ -86,7 +86,7 @@ def png(figure: Figure, about: About, mode: Mode) -> bytes:
 
 
 def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
-    """The figure with all that stands around it on its page."""
+    """The figure with title, legend and panels in one chart."""
     width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else max(_PANEL_WIDTH, figure.least_width)
     panels = [_titled(_sized(chart, width), title) for title, chart in figure.panels]
     grid = alt.concat(*panels, columns=_MAX_COLUMNS)
@@ -96,7 +96,7 @@ def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
 
 
 def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerChart:
-    """The arms with their colour and mark, in as many lines as `width` asks for."""
+    """The arms with their colours and marks, in as many lines as `width` requires."""
     rows: list[dict[str, Any]] = []
     right, line = 0.0, 0
     for style in styles:

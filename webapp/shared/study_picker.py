@@ -19,7 +19,7 @@ _LOOK_EVERY = "2s"
 
 
 def show_empty_state() -> None:
-    """Until there is a first run: what will be here, and how to get it. Ends the page then."""
+    """Before the first run: say what the page will show and how to get there, and end the page."""
     with show_user_errors():
         if published_data.publication() is not None and not published_data.studies_with_results().empty:
             return
@@ -37,7 +37,7 @@ def show_empty_state() -> None:
             st.subheader("No results yet: nothing has been measured here", anchor=False, text_alignment="center")
             st.markdown(
                 "Submit a study and this page shows where a draft model pays and where it costs. "
-                "The demo study is filled in and runs on any machine.",
+                "The form starts with the demo study, which runs on any machine.",
                 text_alignment="center",
             )
             if st.button("Submit the first study", type="primary", icon=":material/add_circle:"):
@@ -55,7 +55,7 @@ def choose_study() -> str:
 
 
 def job_state(job_id: str) -> Job | None:
-    """The job behind the results; None where this host's queue does not know it (bundles from elsewhere)."""
+    """The job behind the results, or None if it is not in this queue (imported bundles)."""
     try:
         return queue.job(published_data.engine(), job_id)
     except UserError:
@@ -63,36 +63,36 @@ def job_state(job_id: str) -> Job | None:
 
 
 def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Checks") -> None:
-    """Whether it is still going on, what was measured, and what must be known before a figure is believed.
+    """Say what limits the results: a study still running, imported or invalid runs, the reference model.
 
-    `checks`: where a reader finds what the checks said.
+    `checks`: where the page shows the findings of the checks.
     """
     if job is not None and job.state in ACTIVE:
         st.info(
-            f"This study is {job.state}: what is measured so far is shown, and the page follows.",
+            f"This study is {job.state}: the page shows what is measured so far and updates itself.",
             icon=":material/progress_activity:",
         )
     if tools := sorted(set(runs["tool"][runs["origin"] == "imported"].dropna())):
         st.caption(
-            f":material/upload_file: Imported from files of {literal(', '.join(tools))}: what they do not tell is "
-            "empty here, and checks that need it did not look."
+            f":material/upload_file: Imported from files of {literal(', '.join(tools))}: unknown values are empty, "
+            "and checks that need them were skipped."
         )
     completed = runs["status"] == "completed"
-    if left_out := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
+    if invalid := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(
-            f"{count(left_out, 'run')} of {completed.sum()} cannot be believed and are left out of charts and "
-            f"comparisons; {checks} says why.",
+            f"{count(invalid, 'run')} of {completed.sum()} failed validity checks; charts and comparisons exclude "
+            f"{'it' if invalid == 1 else 'them'}. {checks[0].upper()}{checks[1:]} shows why.",
             icon=":material/gpp_bad:",
         )
     if set(runs["target"]) == {REFERENCE_TARGET}:
         st.caption(
-            ":material/info: The target is the reference model: a reference load, not a useful model, padded until a "
-            "step costs something, so that speculation can pay without a GPU. Read its curves' shape, not their speed."
+            ":material/info: The target is the reference model: not a useful model, but one padded until a step costs "
+            "enough for speculation to pay without a GPU. Read the shape of its curves, not their speed."
         )
 
 
 def follow(job: Job | None) -> None:
-    """While the study goes on, look for a new publication and show it."""
+    """While the study is queued or running, rerun the page at each new publication."""
     if job is not None and job.state in ACTIVE:
         _watch(published_data.publication())
 

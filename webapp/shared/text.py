@@ -1,4 +1,4 @@
-"""Words and numbers as the pages show them: other people's text literally, our numbers rounded and with units."""
+"""Text and numbers as the pages show them: foreign text literally, our numbers rounded and with units."""
 
 from __future__ import annotations
 

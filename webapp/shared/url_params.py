@@ -1,4 +1,4 @@
-"""Every URL parameter of the app: its name, and what a reader calls it. Chosen by `webapp.shared.url_widgets`."""
+"""Every URL parameter of the app: its name in a link, and its labels (`webapp.shared.url_widgets` has the widgets)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: its name in the URL, the widget's label, and what one value of it is called."""
+    """A parameter: its name in the URL, the widget's label, and the noun for one of its values."""
 
     key: str
     label: str
     noun: str
-    always_in_url: bool = False  # else the first option leaves the URL clean
+    always_in_url: bool = False  # else the first option is left out of the URL
 
 
 @dataclass(frozen=True)
@@ -48,19 +48,19 @@ PROMPTS = Param("prompts", "Prompts", "page of prompts")
 ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 PER = Param("per", "Cost", "kind of cost")
 KEPT = Param("kept", "SLO met by", "share of requests")
-#: Written, not chosen.
+#: Text inputs.
 PRICE = Param("price", "Price of an hour (USD)", "price")
 UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")
-#: How the Explore page draws.
+#: How the Explore page draws its runs.
 MARK = Param("mark", "Mark", "mark")
 X = Param("x", "x", "x axis")
-#: The x axis of a scatter, which may be any number too.
+#: The x axis of a scatter plot, which may be a metric too.
 SCATTER_X = Param("scatter_x", "x", "x axis")
 COLOUR = Param("colour", "Colour", "colour")
-FACET = Param("facet", "Panels", "way to part the panels")
+FACET = Param("facet", "Panels", "dimension of the panels")
 LATENCY = Param("latency", "Latency", "latency")
-FRONTIER = Param("frontier", "Two aims", "pair of aims")
-#: Which runs it draws: by the name of a dimension of `warehouse.queries.slices`, several values each.
+FRONTIER = Param("frontier", "Two goals", "pair of goals")
+#: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values.
 SLICED: dict[str, Param] = {
     "study": Param("study", "Study", "study", always_in_url=True),
     "arm": Param("arms", "Arm", "arm"),
@@ -77,8 +77,8 @@ SLICED: dict[str, Param] = {
     "origin": Param("origin", "Origin", "origin"),
 }
 VALIDITY = Param("validity", "Validity", "validity")
-BEGUN_FROM = Param("from", "Begun on or after", "first day")
-BEGUN_TO = Param("to", "Begun on or before", "last day")
+BEGUN_FROM = Param("from", "Started on or after", "first day")
+BEGUN_TO = Param("to", "Started on or before", "last day")
 #: Tabs (`url_widgets.show_tabs`): each page has its own.
 RESULTS_TAB = Param("results_tab", "Table", "table")
 COMPARE_TAB = Param("compare_tab", "Table", "table")
@@ -86,7 +86,7 @@ COST_TAB = Param("cost_tab", "Table", "table")
 ADVICE_TAB = Param("advice_tab", "Table", "table")
 EXPLORE_TAB = Param("explore_tab", "Table", "table")
 RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
-#: No widget: the id of a kept question.
+#: No widget: the id of a saved query.
 QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
@@ -103,7 +103,7 @@ SEPARATOR = " · "
 
 
 def job_label(name: str, job_id: str) -> str:
-    """How a job is listed and linked: its study's name, and its id, which begins with the date in UTC."""
+    """The label of a job in lists and links: its study's name and its id, which begins with the date in UTC."""
     return f"{name}{SEPARATOR}{job_id}"
 
 

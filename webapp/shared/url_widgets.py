@@ -1,8 +1,10 @@
-"""The one way to choose by a URL parameter (`webapp.shared.url_params`), and what a link asks for in vain.
+"""Widgets and tabs bound to URL parameters (`webapp.shared.url_params`); reports values that no longer exist.
 
-A parameter is bound to one kind of widget, on every page that has it, so a link carries the choice: to a selectbox
-(`choose`), to a list of which several may be chosen (`choose_many`, a repeated parameter) or to a day (`choose_day`). A
-value that a link asks for and that is not there any more is said beside the widget.
+A parameter is bound to the same kind of widget on every page, so a link carries the choice: a selectbox (`choose`), a
+multiselect (`choose_many`, a repeated parameter), a day (`choose_day`), a text (`write`) or tabs (`show_tabs`).
+
+A link within the app is followed to the view that it names, even if its page showed another view before. A page opened
+without parameters is as it was left: Streamlit keeps for a session what its reader chose there.
 """
 
 from __future__ import annotations
@@ -17,12 +19,12 @@ from webapp.server.first_paint import PAGE
 from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
-#: Key in the session's state: by page, the parameters that were chosen by there so far.
+#: Key in the session's state: by page, the parameters bound there so far.
 _HAD = "link-had"
 
 
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
-    """The chosen option; the first one where nothing, or nothing that is there, was asked for."""
+    """The chosen option; the first one if the link has no value, or one that no longer exists."""
     new = param.key not in st.session_state
     asked = st.session_state.get(param.key) or st.query_params.get(param.key)
     there = _there(asked, options)
@@ -58,9 +60,9 @@ def choose_many(
     show: bool = True,
     on_change: Any = None,
 ) -> tuple[str, ...]:
-    """The chosen options, none where none was asked for; `first` where the link says nothing at all.
+    """The chosen options; `first` if the link has no value.
 
-    Without `show` there is no widget, and nothing is chosen, but what a link asks for in vain is still said.
+    Without `show` there is no widget and the result is empty, but missing values of the link are still reported.
     """
     new = param.key not in st.session_state
     asked = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
@@ -88,7 +90,7 @@ def choose_many(
 
 
 def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
-    """A day, or None. A link whose day is none is said."""
+    """A day, or None. An invalid day in the link is reported."""
     if param.key not in st.session_state and (asked := st.query_params.get(param.key)):
         try:
             date.fromisoformat(asked)
@@ -107,7 +109,7 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
 
 
 def reset(values: Mapping[Param, Any]) -> None:
-    """In a callback: put these values where their widgets are, and forget what was asked for in vain."""
+    """In a callback: set these values in their widgets, and drop the reports of missing values."""
     for param, value in values.items():
         forget_missing(param)
         if param.key in st.session_state:
@@ -115,23 +117,23 @@ def reset(values: Mapping[Param, Any]) -> None:
 
 
 def write(param: Param, *, placeholder: str, help_text: str) -> str:
-    """What the reader has written, which the link carries; empty for nothing."""
+    """The text that the reader entered, or an empty string."""
     written: str = st.text_input(param.label, **bound(param.key), placeholder=placeholder, help=help_text)
     return written.strip()
 
 
 def note_missing(param: Param, options: Sequence[str]) -> None:
-    """Before its widget is made: whether the link asks for what is not among the options, for `say_missing`."""
+    """Before the widget is made: remember a value of the link that is not among the options, for `say_missing`."""
     if param.key not in st.session_state and _there(asked := st.query_params.get(param.key), options) is None and asked:
         st.session_state[missing_key(param.key)] = asked
 
 
 def say_missing(*params: Param) -> None:
-    """One sentence for each value that the link asked for in vain; gone once the reader has chosen another."""
+    """A warning for each value of the link that does not exist; gone once the reader has chosen another one."""
     for param in params:
         if asked := st.session_state.get(missing_key(param.key)):
             st.warning(
-                f"This link asks for the {param.noun} {literal(asked)}, which is not here (any more). "
+                f"The {param.noun} {literal(asked)} in this link does not exist (any more). "
                 f"Shown instead: {literal(_shown(param))}.",
                 icon=":material/link_off:",
             )
@@ -145,16 +147,17 @@ def _shown(param: Param) -> str:
 
 
 def _there(asked: str | None, options: Sequence[str]) -> str | None:
-    """The option that is asked for; a bare job id is enough for a job."""
+    """The option that a link names, or None; a bare job id is enough for a job."""
     if asked in options:
         return asked
     return next((option for option in options if asked and option.endswith(SEPARATOR + asked)), None)
 
 
 def _put_into_url(param: Param, value: str) -> None:
-    """A bound widget writes what its reader changes; what the page itself chose is written here, before it is bound.
+    """Write a value that the page chose itself into the URL, before the widget is bound.
 
-    A widget that finds something else in the URL at its birth takes it out: so that is replaced in a run of its own.
+    A bound widget writes only what its reader changes, and removes another value that it finds in the URL when it is
+    created: that is replaced in a run of its own.
     """
     asked = st.query_params.get(param.key)
     if asked != value:
@@ -168,7 +171,7 @@ def forget_missing(param: Param) -> None:
 
 
 def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
-    """`parts`: what shows each tab, by its name. The first is open where neither the link nor the reader chose one."""
+    """Tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
     note_missing(param, list(parts))
     tabs = st.tabs(list(parts), **bound(param.key))
     say_missing(param)
@@ -179,21 +182,21 @@ def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
 
 
 def bound(key: str) -> dict[str, Any]:
-    """Of a widget whose value the URL carries: it belongs to the view of the page that is shown."""
+    """Arguments of a widget whose value the URL carries; they make it part of the view of the current page."""
     st.session_state.setdefault(_HAD, {}).setdefault(st.session_state.get(PAGE), set()).add(key)
     return {"key": key, "bind": "query-params"}
 
 
 def missing_key(key: str) -> str:
-    """In the session's state: what was asked for in vain for this parameter."""
+    """Key in the session's state: the missing value of this parameter."""
     return f"missing-{key}"
 
 
 def follow_link(page: str) -> None:
-    """On a page that was just opened: a link tells all of its view, so what was chosen there before counts no longer.
+    """On a page that was just opened by a link: drop what was chosen there before, as a link holds its whole view.
 
-    On its way back a browser passes through URLs of a page with another one's parameters: these are no links. Between
-    pages that have a parameter in common Streamlit tells of no link: what was chosen for the rest stays.
+    When a browser goes back, it passes through URLs of a page with another page's parameters: these are not links.
+    Between pages with a parameter in common Streamlit does not show a link: other choices stay.
     """
     had: dict[str, set[str]] = st.session_state.get(_HAD, {})
     here, asked = had.get(page, set()), set(st.query_params) & set().union(*had.values())

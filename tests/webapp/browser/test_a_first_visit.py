@@ -23,7 +23,7 @@ def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_re
     listen(page, server.url, complaints)
     page.goto(server.url)
     heading(page, "Home")
-    expect(page.get_by_text("Begin here: nothing has been measured yet")).to_be_visible()
+    expect(page.get_by_text("Start here: nothing has been measured yet")).to_be_visible()
     page.get_by_role("button", name="Run the demo study").dblclick()
     expect(page.get_by_text("1 waiting")).to_be_visible()
     (demo,) = jobs(server)

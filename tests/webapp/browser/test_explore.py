@@ -29,14 +29,14 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     for label, option in (("Category", "code"), ("Category", "repeat"), ("Arm", "draft")):
         choose(page, label, option)
         page.keyboard.press("Escape")  # a list of which several may be chosen stays open, and hides the rest
-    expect(page.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
     expect(page).to_have_url(re.compile("categories=code&categories=repeat"))
     assert parameters(page)["study"] == f"explored · {job_id}"
 
     other = page.context.new_page()
     other.goto(page.url)
     heading(other, "Explore")
-    expect(other.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    expect(other.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
     expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("Method")
     assert parameters(other) == parameters(page)
 
@@ -47,6 +47,6 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     expect(page).to_have_url(re.compile("run="))
     expect(page.get_by_text(re.compile("^draft, "))).to_be_visible()
     open_listed(page, "Explore")  # as it was left
-    expect(page.get_by_text(re.compile("^4 of .* Narrowed by arm, category"))).to_be_visible()
+    expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
     assert parameters(page) == parameters(other)
     assert errors == []

@@ -56,11 +56,11 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     app = open_page("compare", job=job_id, baseline="draft", metric="Time to first token p50")
     assert "Time to first token p50 over draft" in words(app)
     app = open_page("compare", job=job_id, baseline="gone", candidate="gone too")
-    assert "asks for the arm gone, which is not here" in words(app)
-    assert "asks for the arm gone too" in words(app)
+    assert "The arm gone in this link does not exist" in words(app)
+    assert "The arm gone too in this link does not exist" in words(app)
 
     app = open_page("compare", job=job_id, metric="Acceptance length")
-    assert "Nothing to compare by Acceptance length" in words(app)
+    assert "Acceptance length cannot be compared: no draft or the candidates have no value" in words(app)
     app = open_page("compare", job=job_id, metric="Cost per million output tokens")
     assert "price" in words(app)
 
@@ -73,7 +73,7 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
 def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study())
     shown = words(open_page("compare", job=job_id))
-    assert "One repeat cannot show how much runs differ" in shown
+    assert "One repeat does not show how much runs vary" in shown
     assert "not enough data over all cells" in shown
 
 

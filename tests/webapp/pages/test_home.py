@@ -44,8 +44,8 @@ def test_an_empty_warehouse_says_how_to_begin_and_one_click_queues_the_demo_once
 ) -> None:
     app = open_page("home")
     shown = words(app)
-    assert "Begin here: nothing has been measured yet" in shown
-    assert "No worker is there: the study will wait" in shown
+    assert "Start here: nothing has been measured yet" in shown
+    assert "No worker is running: the study will wait" in shown
     assert re.search(r"24 runs, about \d+ min", shown)
     click(app, DEMO)
     (job,) = queued(settings)
@@ -87,6 +87,6 @@ def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it()
     row = {"job_id": "theirs", "study_name": "copied", "target": "big", "runs_completed": 3, "runs_failed": 1}
     studies = pd.DataFrame([row | {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}])
     (shown,) = tables.ended([], studies).to_dict("records")
-    assert (shown["state"], shown["study"], shown["runs"]) == (["from elsewhere"], "copied", "3 of 4, 1 failed")
+    assert (shown["state"], shown["study"], shown["runs"]) == (["imported"], "copied", "3 of 4, 1 failed")
     assert cards.finished_card(tables.ended([], studies)).value == "copied"
     assert cards.measured_card(studies).detail == "1 study of 1 target; 1 failed"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import shutil
 
+import duckdb
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -110,8 +111,8 @@ def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Setting
     app = open_page("results", category="poetry", metric="Charm")
     said = [warning.value.replace("\\", "") for warning in app.warning]
     assert len(said) == 2
-    assert "asks for the category poetry" in said[0]
-    assert "asks for the metric Charm" in said[1]
+    assert "The category poetry in this link does not exist" in said[0]
+    assert "The metric Charm in this link does not exist" in said[1]
     app.selectbox(key="category").select("code").run()
     assert len(app.warning) == 1
 
@@ -128,12 +129,15 @@ def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
     assert "4 runs failed" in words(app)
 
 
-def test_runs_that_cannot_be_believed_are_left_out_of_the_charts_and_say_why(
+def test_runs_that_failed_checks_are_excluded_from_the_charts_and_the_page_says_why(
     open_page: OpenPage, settings: Settings
 ) -> None:
     measure_study(settings, three_arms(), miscounted="draft")
     app = open_page("results")
-    assert "4 runs of 12 cannot be believed and are left out of charts and comparisons" in words(app)
+    assert (
+        "4 runs of 12 failed validity checks; charts and comparisons exclude them. The tab Checks shows why."
+        in words(app)
+    )
     assert set(app.dataframe[0].value["arm"]) == {"no draft", "a first by name"}
     checks = open_page("results", results_tab="Checks").dataframe[0].value
     invalid = checks[checks["severity"] == "invalid"]
@@ -146,7 +150,7 @@ def test_a_link_to_a_table_that_is_not_there_says_so_and_shows_the_first(
 ) -> None:
     measure_study(settings, three_arms())
     app = open_page("results", results_tab="<b>gone</b>")
-    assert "asks for the table <b>gone</b>, which is not here (any more). Shown instead: Cells." in words(app)
+    assert "The table <b>gone</b> in this link does not exist (any more). Shown instead: Cells." in words(app)
     assert "ratio" in app.dataframe[0].value
 
 
@@ -189,9 +193,18 @@ def test_a_job_table_that_is_away_leaves_the_results_readable(measured: Settings
 
 
 def test_a_warehouse_of_another_revision_is_a_sentence_on_the_page(measured: Settings, open_page: OpenPage) -> None:
+    with duckdb.connect(str(measured.warehouse_file)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = 'from-the-future'")
+    (warning,) = open_page("results").warning
+    assert "from-the-future" in warning.value.replace("\\", "")
+    assert "drafthouse" in warning.value
+
+
+def test_a_file_that_is_not_a_warehouse_is_an_error_on_the_page(measured: Settings, open_page: OpenPage) -> None:
     measured.warehouse_file.write_bytes(b"this is no database")
-    app = open_page("results")
-    assert app.warning or app.error
+    (error,) = open_page("results").error
+    assert "The warehouse does not answer" in error.value
+    assert "not a valid DuckDB database file" in error.value.replace("\\", "")
 
 
 def test_hostile_names_are_shown_letter_by_letter(open_page: OpenPage, settings: Settings) -> None:

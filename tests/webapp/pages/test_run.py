@@ -42,7 +42,7 @@ def test_a_run_shows_what_it_was_its_figures_and_how_it_was_started(open_page: O
     assert "**no draft, " in shown
     assert "Output throughput" in shown
     assert "**Command**" in shown
-    assert "**The arm, as the study asks for it**" in shown
+    assert "**The arm, from the study**" in shown
     app = open_page("run", run_tab="Numbers")
     numbers = next(frame.value for frame in app.dataframe if "formula" in frame.value)
     assert {"output_tok_per_s", "ttft_p50_ms", "acceptance_length"} <= set(numbers["name"])
@@ -54,23 +54,26 @@ def test_a_link_opens_its_run_and_one_that_is_gone_is_said(open_page: OpenPage, 
     job_id = measure_study(settings, study())
     last = run_ids(open_page("run"))[-1]
     assert f"· {last}" in words(open_page("run", job=job_id, run=last))
-    assert "asks for the run gone, which is not here" in words(open_page("run", job=job_id, run="gone"))
+    assert "The run gone in this link does not exist" in words(open_page("run", job=job_id, run="gone"))
 
 
-def test_a_failed_run_shows_the_engines_own_words_and_no_figures(open_page: OpenPage, settings: Settings) -> None:
+def test_a_failed_run_shows_its_error_and_no_figures(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(), failing="draft")
     failed = next(
-        run for run in run_ids(open_page("run")) if "It failed" in words(open_page("run", job=job_id, run=run))
+        run
+        for run in run_ids(open_page("run"))
+        if "The run failed with this error" in words(open_page("run", job=job_id, run=run))
     )
     app = open_page("run", job=job_id, run=failed)
     assert "Output throughput" not in words(app)
-    assert any(code.value for code in app.code)
+    (error,) = [code.value for code in app.code if code.value]
+    assert error == "EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"
 
 
 def test_an_invalid_run_says_so_and_why(open_page: OpenPage, settings: Settings) -> None:
     job_id = measure_study(settings, study(), miscounted="draft")
     pages = [words(open_page("run", job=job_id, run=run)) for run in run_ids(open_page("run"))]
-    (wrong,) = {page.count("server_token_count") for page in pages if "not to be believed" in page}
+    (wrong,) = {page.count("server_token_count") for page in pages if ":red-badge[:material/gpp_bad: invalid]" in page}
     assert wrong == 1
 
 
@@ -103,5 +106,5 @@ def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
     ingest_all(settings)
     shown = words(open_page("run", run_tab="Engine log"))
     assert f"Imported from a file of {run.tool}" in shown
-    assert "an unknown hardware" in shown
-    assert "its file has no log of an engine" in shown
+    assert "unknown hardware" in shown
+    assert "its file has no engine log" in shown

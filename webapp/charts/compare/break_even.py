@@ -51,7 +51,7 @@ def panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -> alt.Layer
 
 
 def domain(gains: pd.DataFrame) -> tuple[float, float]:
-    """The y range: every ratio, and of the intervals what does not press the ratios together."""
+    """The y range: every ratio, and as much of the intervals as leaves the ratios readable."""
     low, high = gains["ratio"].min(), gains["ratio"].max()
     bounds = gains.assign(
         ratio_min=gains["low"].fillna(gains["ratio"]).clip(lower=low * 2**-_MOST_BEYOND),

@@ -1,4 +1,4 @@
-"""Which share of requests was answered within a time: the empirical distribution of a latency, a curve an arm."""
+"""The empirical distribution of a latency: the share of requests answered within a time, a curve per arm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from webapp.charts.axes import PANEL_HEIGHT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
-#: Where the slowest takes more than so many times as long as the quickest, the axis is logarithmic.
+#: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
 _WIDE = 20.0
 
 
@@ -20,7 +20,7 @@ def panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode: Mod
         x=alt.X("value_ms:Q", title=f"{title} (ms)", scale=_scale(frame["value_ms"])),
         y=alt.Y(
             "share:Q",
-            title="Requests within that time (%)",
+            title="Requests within this time (%)",
             scale=alt.Scale(domain=[0, 1]),
             axis=alt.Axis(format=".0%", tickCount=5),
         ),

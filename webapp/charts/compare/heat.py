@@ -21,14 +21,14 @@ _ENDS: dict[Mode, tuple[str, str, str]] = {
 _LEAST_REACH = 0.25
 #: A row with two lines; of the whole, what the column names above take.
 _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
-#: Of a letter of a name, about, and what a column of figures needs. Longer names are cut, and whole in the tooltip.
+#: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
 _HALF_BRIGHT = 128
 
 
 @dataclass(frozen=True)
 class Side:
-    """What is read along a side: its title, and its values in their order."""
+    """One side of the map: its title, and its values in order."""
 
     title: str
     order: tuple[str, ...]
@@ -41,7 +41,7 @@ def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mo
         log2=known["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
         figure=[_figure(ratio, verdict) for ratio, verdict in zip(known["ratio"], known["verdict"], strict=True)],
         interval=[_interval(low, high) for low, high in zip(known["low"], known["high"], strict=True)],
-        told=known["verdict"].map(lambda word: word or "no verdict of a mean"),
+        told=known["verdict"].map(lambda word: word or "none: a mean"),
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
@@ -74,7 +74,7 @@ def reach(frame: pd.DataFrame) -> float:
 
 
 def width(rows: Side, columns: Side) -> int:
-    """Pixels below which a panel's names and figures would run into each other."""
+    """The least width of a panel in pixels, so that names and figures do not overlap."""
     return _longest(rows) + _column_width(columns) * len(columns.order)
 
 
@@ -101,7 +101,7 @@ def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:
 
 
 def _is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
-    """Whether white is read better than black on the cell's colour; `place` is from -1 to 1."""
+    """Whether white text is easier to read than black on the cell's colour; `place` is from -1 to 1."""
     worse, middle, better = _ENDS[mode]
     end = better if (place > 0) == higher else worse
     mixed = [_mixed(middle, end, at, abs(place)) for at in (1, 3, 5)]

@@ -1,4 +1,4 @@
-"""Acceptance by position in the draft, given the positions before, and what fewer drafted tokens would have given."""
+"""Acceptance by position in the draft, also given the positions before, and estimates for fewer drafted tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 #: Of a figure beside its mark: its share of the panel's height.
 _LINE_HEIGHT = 0.075
 _SHARES = {
-    "acceptance": "Rounds that accepted up to there (%)",
+    "acceptance": "Rounds accepted up to this position (%)",
     "conditional": "Accepted, given all before were (%)",
 }
 
@@ -34,9 +34,9 @@ def shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> alt.
 
 
 def lengths(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
-    """Tokens a round by number of drafted tokens: full marks are measured, hollow ones on broken lines estimated."""
+    """Tokens per round by number of drafted tokens: full marks are measured, hollow ones estimated."""
     base = _base(frame, styles, "Drafted tokens (k)").encode(
-        y=alt.Y("length:Q", title="Tokens a round", scale=alt.Scale(zero=False, nice=True, domainMin=1))
+        y=alt.Y("length:Q", title="Tokens per round", scale=alt.Scale(zero=False, nice=True, domainMin=1))
     )
     layers: list[Any] = [base.mark_line(strokeWidth=1.5, strokeDash=[4, 3])]
     for estimated in (True, False):
@@ -78,8 +78,8 @@ _TOOLTIP = [
     alt.Tooltip("arm:N", title="Arm"),
     alt.Tooltip("position:O", title="Position, or drafted tokens"),
     alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
-    alt.Tooltip("conditional:Q", title="Given those before", format=".1%"),
-    alt.Tooltip("length:Q", title="Tokens a round with so many", format=".2f"),
-    alt.Tooltip("is_estimate:N", title="That is an estimate"),
+    alt.Tooltip("conditional:Q", title="Given all before", format=".1%"),
+    alt.Tooltip("length:Q", title="Tokens per round with this k", format=".2f"),
+    alt.Tooltip("is_estimate:N", title="Estimated"),
     alt.Tooltip("rounds:Q", title="Rounds measured", format=",.0f"),
 ]

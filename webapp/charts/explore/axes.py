@@ -1,4 +1,4 @@
-"""What the Explore page's charts are made of, in words: numbers of a run with their units, and dimensions. Pure.
+"""The axes of the Explore page's charts: metrics of a run with their units, and dimensions. Pure.
 
 A label is also its name in a link.
 """
@@ -18,7 +18,7 @@ Kind = Literal["number", "time", "ordinal"]
 
 @dataclass(frozen=True)
 class Axis:
-    """A column of `warehouse.queries.slices.runs` and how a reader reads it; `factor` brings its numbers to `unit`."""
+    """A column of `warehouse.queries.slices.runs`, its label and unit; `factor` converts its numbers to `unit`."""
 
     label: str
     column: str
@@ -39,7 +39,7 @@ def _metric_axis(metric: Metric) -> Axis:
 _MEASURED = {metric.name: _metric_axis(metric) for metric in METRICS if metric.name != "acceptance_per_position"}
 PER_USER, PER_GPU, COST = (_metric_axis(metric) for metric in (catalogue.PER_USER, catalogue.PER_GPU, catalogue.COST))
 _FIRST = (*(metric.name for metric in MEASURES), "acceptance_length", "acceptance_rate")
-#: Every number of a run that is one number, those that are asked for most first.
+#: All metrics that are a single number, the most common ones first.
 NUMBERS: tuple[Axis, ...] = (
     *(_MEASURED[name] for name in _FIRST),
     PER_USER,
@@ -52,7 +52,7 @@ DIMENSIONS: tuple[Axis, ...] = (
     Axis("Arm", "arm", "ordinal"),
     Axis("Category", "category", "ordinal"),
     Axis("Dataset", "dataset", "ordinal"),
-    Axis("Draft tokens k", "k", "ordinal", "tokens a round"),
+    Axis("Draft tokens k", "k", "ordinal", "tokens per round"),
     Axis("Draft model", "draft_model", "ordinal"),
     Axis("Method", "method", "ordinal"),
     Axis("Request rate", "request_rate", "ordinal", "requests/s"),
@@ -69,7 +69,7 @@ LATENCIES: tuple[Axis, ...] = tuple(map(_metric_axis, catalogue.LATENCIES.values
 
 
 def natural(value: str) -> tuple[int, float, str]:
-    """Sorts numbers by size, then words, then what is none or unknown."""
+    """A sort key: numbers by size, then words, then none and unknown."""
     if value in ("none", "closed loop"):
         return 2, 0.0, value
     if value == "unknown":

@@ -1,4 +1,4 @@
-"""Latencies of single requests, all runs of a group together: how they are spread, and their percentiles. Pure."""
+"""Latencies of single requests, pooled over all runs of a group: distribution and percentiles. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def counts_of(rows: pd.DataFrame) -> Counts:
 
 
 def shares(rows: pd.DataFrame, most: int = _STEPS) -> pd.DataFrame:
-    """series, ms, share: at most so many steps a series."""
+    """series, ms, share: at most `most` steps per series."""
     found = []
     for name, group in rows.groupby("series", sort=False):
         values, reached = cumulative(counts_of(group), most)
@@ -33,7 +33,7 @@ def shares(rows: pd.DataFrame, most: int = _STEPS) -> pd.DataFrame:
 
 
 def percentiles(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """`by`, values (how many), p50, p90, p95, p99 in ms: never means of percentiles, always of the pool."""
+    """`by`, values (their number), p50, p90, p95, p99 in ms, always of the pooled values."""
     found = []
     for key, group in rows.groupby(by, sort=False):
         counts = counts_of(group)
@@ -55,7 +55,7 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
         ),
         y=alt.Y(
             "share:Q",
-            title="Values up to there (%)",
+            title="Values up to this time (%)",
             scale=alt.Scale(domain=[0, 1]),
             axis=alt.Axis(format=".0%", tickCount=5),
         ),
@@ -65,9 +65,9 @@ def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     lines = base.mark_line(strokeWidth=2, interpolate="step-after").encode(strokeDash=dash)
     near = base.mark_point(opacity=0, size=60).encode(
         tooltip=[
-            alt.Tooltip("series:N", title="Drawn as"),
+            alt.Tooltip("series:N", title="Series"),
             alt.Tooltip("ms:Q", title=scene.x.title, format=",.4~g"),
-            alt.Tooltip("share:Q", title="Values up to there", format=".1%"),
+            alt.Tooltip("share:Q", title="Values up to this time", format=".1%"),
         ]
     )
     return alt.LayerChart(layer=[_rules(scene), lines, near]).properties(height=scene.height)
@@ -110,7 +110,7 @@ def _x(scene: Scene) -> alt.X:
 
 def _tooltip(scene: Scene) -> list[alt.Tooltip]:
     return [
-        alt.Tooltip("series:N", title="Drawn as"),
+        alt.Tooltip("series:N", title="Series"),
         alt.Tooltip("x:N", title=scene.x.title),
         *(alt.Tooltip(f"p{q}:Q", title=f"p{q}, ms", format=",.4~g") for q in PERCENTILES),
         alt.Tooltip("values:Q", title="Values", format=","),

@@ -1,4 +1,4 @@
-"""Runs as points, with lines or bars through the means of those that share a place on the x axis. Pure."""
+"""Runs as points, with lines or bars through the means of those at the same x. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, 
 
 #: The parameter by which a point is chosen; it gives `run_id`.
 CHOSEN = "run"
-#: More marks than this are slow to draw; with more runs, lines and bars show their means and ranges alone.
+#: With more runs than MOST_POINTS, lines show only means and ranges; more than MOST_MARKS are slow to draw.
 MOST_POINTS = 1_500
 MOST_MARKS = 5_000
 _ABOUT = ("arm", "dataset", "category", "load", "k", "engine", "hardware", "origin", "source")
@@ -52,7 +52,7 @@ def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """x, series, origin, y (mean), low, high, runs: of all runs at one place."""
+    """x, series, origin, y (mean), low, high, runs: one row per x and series."""
     grouped = rows.groupby(["x", "series", "origin"], sort=False, as_index=False)
     return grouped.agg(y=("y", "mean"), low=("y", "min"), high=("y", "max"), runs=("y", "size"))
 
@@ -174,7 +174,7 @@ def _about(scene: Scene) -> list[alt.Tooltip]:
 
 def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:
     return [
-        alt.Tooltip("series:N", title="Drawn as"),
+        alt.Tooltip("series:N", title="Series"),
         _tip(scene.x, "x"),
         alt.Tooltip("y:Q", title=f"Mean: {scene.y.title}", format=",.4~g"),
         alt.Tooltip("low:Q", title="Lowest run", format=",.4~g"),

@@ -1,6 +1,6 @@
-"""Who is drawn in which colour on the Explore page. Pure.
+"""The colours and marks of series on the Explore page. Pure.
 
-What was measured here is full, what was imported or published is hollow and dashed, in the same colour.
+Runs measured here have full marks; imported and published ones have hollow marks and dashed lines of the same colour.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Order:
 
 
 def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
-    """Adds `series`: the value of the colour's dimension, and where it comes from if it was not measured here."""
+    """Add `series`: the value of the colour's dimension, and its origin if it was not measured here."""
     value = rows[colour.column]
     if colour.column == "origin":
         return rows.assign(series=value)
@@ -38,7 +38,7 @@ def with_series(rows: pd.DataFrame, colour: Axis) -> pd.DataFrame:
 
 
 def styles(rows: pd.DataFrame, colour: Axis, order: Order, mode: Mode) -> tuple[ArmStyle, ...]:
-    """Of `rows` with `series`; arms in the order given, everything else by number and alphabet."""
+    """The styles of the series in `rows`; arms in the order given, other values by number and alphabet."""
     first, baseline = (order.arms, order.baseline) if colour.column == "arm" else ((), _WITHOUT)
     names = rows[[colour.column, "origin", "series"]].drop_duplicates().set_index([colour.column, "origin"])["series"]
     values = list(dict.fromkeys([*first, *sorted(rows[colour.column].unique(), key=natural)]))

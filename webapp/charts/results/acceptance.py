@@ -1,4 +1,4 @@
-"""How often drafted tokens are accepted, by their place in the draft."""
+"""How often drafted tokens are accepted, by their position in the draft."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions: int) -> al
         ),
         y=alt.Y(
             "acceptance:Q",
-            title="Drafts accepted up to there (%)",
+            title="Drafts accepted up to this position (%)",
             scale=alt.Scale(domain=[0, 1]),
             axis=alt.Axis(format=".0%", tickCount=5),
         ),

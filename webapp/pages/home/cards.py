@@ -1,4 +1,4 @@
-"""What the Home page says at a glance: what runs, what ended, what there is, and who works. Pure."""
+"""The cards of the Home page: what runs, what finished last, what was measured, and the workers. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.shared.text import count, duration, moment
 
 
 def now_card(jobs: Sequence[Job]) -> Card:
-    """The running studies, or how many wait."""
+    """The running studies, or how many are queued."""
     running = [job for job in jobs if job.state == "running"]
     queued = sum(job.state == "queued" for job in jobs)
     waiting = f"{count(queued, 'study waits', 'studies wait')} in the queue" if queued else "nothing waits in the queue"
@@ -54,12 +54,12 @@ def measured_card(studies: pd.DataFrame) -> Card:
 
 
 def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
-    """Those that are there: how many are free, their hardware, GPUs and engines."""
+    """The workers that are present: how many are free, their hardware, GPUs and engines."""
     label = "Workers"
     there = [worker for worker in workers if not worker.is_away(now)]
     if not there:
         away = f"{len(workers)} away; " if workers else ""
-        return Card(label, "none", f"{away}drafthouse up or drafthouse worker starts one")
+        return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
     free = sum(worker.job_id is None for worker in there)
     gpus = sum(worker.gpus for worker in there)
     hardware = ", ".join(sorted({worker.hardware for worker in there}))

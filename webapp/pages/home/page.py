@@ -1,4 +1,4 @@
-"""Home: what runs now, what finished last, the headline of each target, and who can work."""
+"""Home: what runs now, what finished last, the headline of each target, and the workers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ended = tables.ended(jobs, studies)
 sections.show_summary(jobs, ended, studies, workers)
 with show_user_errors():
     if studies.empty and not sections.active(jobs):
-        sections.show_beginning(workers)
+        sections.show_first_steps(workers)
     jobs_sections.show_active(jobs)
     if not studies.empty:
         sections.show_headlines(headlines)

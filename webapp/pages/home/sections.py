@@ -36,36 +36,38 @@ def show_summary(
     show_cards([*cards, home_cards.workers_card(workers, datetime.now(UTC))])
 
 
-def show_beginning(workers: Sequence[WorkerInfo]) -> None:
-    """While nothing was measured and nothing is on its way: three ways to begin, the demo with one click."""
-    st.subheader("Begin here: nothing has been measured yet", anchor=False)
+def show_first_steps(workers: Sequence[WorkerInfo]) -> None:
+    """Before the first study: three ways to start, the demo with one click."""
+    st.subheader("Start here: nothing has been measured yet", anchor=False)
     with st.grid(3, gap="small", min_column_width=260):
         with st.container(border=True, height="stretch"):
-            st.markdown("**1 · See it work: the demo study**")
+            st.markdown("**1 · Run the demo study**")
             _show_demo(workers)
         with st.container(border=True, height="stretch"):
             st.markdown("**2 · Measure your own model**")
             st.markdown(
-                "Name the model and its drafts, choose prompts and loads. The form says beside each field what is "
-                "wrong, and how long it will take."
+                "Name the model and its drafts, choose prompts and loads. The form checks each field and estimates how "
+                "long the study will take."
             )
             st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
         with st.container(border=True, height="stretch"):
-            st.markdown("**3 · Look at what others measured**")
-            st.markdown("Published figures with their doubts come along; result files of other tools are imported.")
-            st.page_link(page_file("external_results"), label="Other people's figures", icon=":material/groups:")
+            st.markdown("**3 · Look at published results**")
+            st.markdown(
+                "Published figures are included, with notes on doubtful ones. You can import files of other tools."
+            )
+            st.page_link(page_file("external_results"), label="External results", icon=":material/groups:")
 
 
 def _show_demo(workers: Sequence[WorkerInfo]) -> None:
     study = load_preset(DEMO)
     takes = published_data.forecast(study)
     st.markdown(
-        f"{count(len(study.arms), 'arm')} on the small reference model that comes along: "
+        f"{count(len(study.arms), 'arm')} on the small reference model that is included: "
         f"{count(takes.runs, 'run')}, about {duration(takes.seconds)}, no GPU needed."
     )
     if all(worker.is_away() for worker in workers):
         st.caption(
-            ":orange[:material/warning:] No worker is there: the study will wait in the queue until `drafthouse up` "
+            ":orange[:material/warning:] No worker is running: the study will wait in the queue until `drafthouse up` "
             "or `drafthouse worker` starts one."
         )
     if st.button("Run the demo study", type="primary", icon=":material/play_arrow:"):
@@ -78,7 +80,7 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
 
 
 def _submit_demo() -> None:
-    """Once, however often it is clicked: while one is on its way, another click adds none. Raises StudyError."""
+    """Submit the demo study unless one is queued or running. Raises StudyError."""
     study = load_preset(DEMO)
     active = [job for job in sections.all_jobs(published_data.engine()) if job.state in ACTIVE]
     if all(job.study_id != study.digest() for job in active):
@@ -88,9 +90,7 @@ def _submit_demo() -> None:
 def show_headlines(found: Sequence[Headline]) -> None:
     st.subheader("Where speculation pays most, by target", anchor=False)
     if not found:
-        st.caption(
-            "No target has a headline yet: it needs valid runs of a baseline and of another arm under the same load."
-        )
+        st.caption("No target has a headline yet: needs valid runs of a baseline and of another arm at the same load.")
         return
     show_table(
         tables.headlines(found),
@@ -100,7 +100,7 @@ def show_headlines(found: Sequence[Headline]) -> None:
         "headlines",
     )
     if any(each.ratio.low is None for each in found):
-        st.caption("One repeat gives no interval: it cannot show how much runs differ. Ask for three repeats.")
+        st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
 
 
 def show_ended(ended: pd.DataFrame) -> None:
@@ -118,7 +118,7 @@ def show_ended(ended: pd.DataFrame) -> None:
 
 @st.fragment(run_every=_LOOK_EVERY)
 def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
-    """Draw the page anew once something was published, or another study is queued or runs."""
+    """Rerun the page at a new publication, or when the queued and running studies change."""
     with show_user_errors():
         jobs = sections.all_jobs(published_data.engine())
     if published_data.publication() != published or active(jobs) != list(shown):

@@ -14,15 +14,15 @@ from lab.comparison.effect import Interval
 from warehouse.queries.headlines import Headline
 from webapp.shared.text import duration, number
 
-#: Of what has ended, so many are shown.
-MOST_ENDED = 6
-#: A study of bundles or files from elsewhere was never in this queue.
-NOT_QUEUED = "from elsewhere"
+#: Studies in the table of finished ones.
+MAX_ENDED = 6
+#: State of a study whose runs were imported: it was never in this queue.
+NOT_QUEUED = "imported"
 _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
 
 
 def headlines(found: Sequence[Headline]) -> pd.DataFrame:
-    """One row a target."""
+    """One row per target."""
     return pd.DataFrame([_headline(each) for each in found])
 
 
@@ -50,29 +50,31 @@ def headline_config() -> dict[str, Any]:
         "target": text("Target", pinned=True, width=110),
         "arm": text("Best arm", width=125),
         "ratio": numbers("Speed-up", format="%.2f×", width=75, help="Output throughput over the baseline's, mean"),
-        "interval": text("95 % interval", width=120, help="Of this cell alone: the best of many is lucky too"),
+        "interval": text(
+            "95 % interval", width=120, help="Of this cell alone; the best of many cells is also the luckiest"
+        ),
         "workload": text("Workload", width=140),
         "concurrency": numbers("Concurrency", format="%d", width=90),
         "cost": text(
-            "Cost per 10⁶ tokens", width=130, help="Of output, by the study's own price or else by the price book"
+            "Cost per 10⁶ tokens", width=130, help="Output tokens, at the study's own price or that of the price book"
         ),
         "open": st.column_config.LinkColumn("Study", display_text="Results", width=70),
         "output_tok_per_s": numbers("Output (tok/s)", format="%,.1f"),
         "repeats": numbers("Repeats", format="%d", width="small"),
-        "cells": numbers("Best of cells", format="%d", help="Arms at places (workload and load) it was chosen from"),
+        "cells": numbers("Best of cells", format="%d", help="Number of arms × workloads × loads compared"),
         "hardware": text("Hardware"),
         "measured": st.column_config.DatetimeColumn("Measured (UTC)", format="YYYY-MM-DD HH:mm"),
     }
 
 
 def _interval_words(ratio: Interval) -> str:
-    return "one repeat: none" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} – {ratio.high:.2f}×"
+    return "none: one repeat" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} – {ratio.high:.2f}×"
 
 
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
-    """What has ended, the last first: studies of this queue, and those whose results came from elsewhere.
+    """Finished studies, newest first: those of this queue, and imported ones.
 
-    `studies` as `queries.jobs_with_results` gives it, or empty.
+    `studies`: the frame of `queries.jobs_with_results`, or an empty one.
     """
     known = {job.job_id for job in jobs}
     by_id = {row["job_id"]: row for row in studies.to_dict("records")}
@@ -80,7 +82,7 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
     rows += [_of_elsewhere(row) for job_id, row in by_id.items() if job_id not in known]
     found = pd.DataFrame(rows, columns=list(_ENDED))
     found["ended"] = pd.to_datetime(found["ended"], utc=True)
-    return found.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MOST_ENDED)
+    return found.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MAX_ENDED)
 
 
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:
@@ -111,7 +113,7 @@ def _of_elsewhere(row: Mapping[Hashable, Any]) -> dict[str, object]:
 
 
 def _runs_words(results: Mapping[Hashable, Any] | None) -> str:
-    """Those that are in the warehouse."""
+    """The number of runs in the warehouse, in words."""
     if results is None:
         return "none"
     completed, failed = int(results["runs_completed"]), int(results["runs_failed"])

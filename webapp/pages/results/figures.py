@@ -19,9 +19,9 @@ ALL_CATEGORIES = "all"
 
 @cached_figures
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """Speed-up, then the metric itself, then acceptance: each only where there is something to draw.
+    """Speed-up, the metric itself, and acceptance; figures without rows are left out.
 
-    Raises KeyError where the parameters name no study or no metric that there is; UserError without a warehouse.
+    Raises KeyError without a study or for an unknown metric, UserError without a warehouse.
     """
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     category = parameters.get(url_params.CATEGORY.key, [ALL_CATEGORIES])[0]

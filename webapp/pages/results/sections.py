@@ -20,7 +20,7 @@ from webapp.shared.url_params import View
 
 
 def categories(runs: pd.DataFrame) -> list[str]:
-    """What the category can be narrowed to; `all` first."""
+    """The categories to choose from; `all` first."""
     return list(dict.fromkeys([results_figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
 
 
@@ -39,7 +39,9 @@ def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, jo
 def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:
     mode = colour_mode()
     if not (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
-        st.info(f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm on one load.")
+        st.info(
+            f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm at the same load."
+        )
     show_figures(results_figures.figures(view.parameters, mode), mode, view)
 
 
@@ -66,14 +68,14 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     compared = published_data.comparison(job_id, measure.name)
     categories = set(runs["category"].dropna())
     if compared is None or not compared.pairs:
-        st.caption("Nothing to judge yet: a verdict needs valid runs of the baseline and of another arm on one load.")
+        st.caption("No verdicts yet: a verdict needs valid runs of the baseline and of another arm at the same load.")
         return
     agreed = published_data.agreements(job_id, measure.name, compared)
     shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
     if agreed is None:
-        st.caption(f"Whether outputs are the same: `drafthouse compare {job_id}` (there are too many for a page).")
+        st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {job_id}`.")
     if shown.empty:
-        st.caption("No pair of this category.")
+        st.caption("No pair in this category.")
     else:
         show_table(shown, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
 
@@ -81,7 +83,7 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
 def _show_runs(runs: pd.DataFrame, view: View) -> None:
     show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
     if not tables.saw_gpu(runs):
-        st.caption("No GPU was seen in these runs: there are no figures of power, energy and GPU use.")
+        st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
 
 
 def _show_failed(failed: pd.DataFrame, view: View) -> None:
@@ -93,7 +95,7 @@ def _show_failed(failed: pd.DataFrame, view: View) -> None:
 
 def _show_findings(findings: pd.DataFrame, view: View) -> None:
     if findings.empty:
-        st.caption("No check had anything to say about these runs.")
+        st.caption("The checks found nothing in these runs.")
     else:
         shown = verdict_tables.findings(findings)
         show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")

@@ -1,4 +1,4 @@
-"""What one study says in four cards, from the frames of `warehouse.queries.results`. Pure."""
+"""The cards that summarise one study, from the frames of `warehouse.queries.results`. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webapp.shared.text import count, span, times
 
 
 def best_cell(speedups: pd.DataFrame, *, higher_is_better: bool = True) -> pd.Series | None:
-    """The candidate's row with the best ratio to the baseline; None while nothing can be compared."""
+    """The candidate's row with the best ratio to the baseline, or None if nothing can be compared."""
     candidates = speedups[~speedups["is_baseline"] & speedups["ratio"].notna()]
     if candidates.empty:
         return None
@@ -38,17 +38,17 @@ def crossing(frame: pd.DataFrame) -> tuple[int, int, float] | None:
 
 def best_card(best: pd.Series | None, noun: str) -> Card:
     if best is None:
-        return Card(f"Best {noun}", "–", "Needs the baseline and one other arm on the same load.")
+        return Card(f"Best {noun}", "–", "Needs the baseline and another arm at the same load.")
     where = f"{best['arm']}, {best['category']}, concurrency {best['concurrency']}"
     ranged = span(best["ratio_min"], best["ratio_max"]) if best["paired_repeats"] > 1 else "one repeat: no range yet"
     return Card(f"Best {noun}", times(best["ratio"]), f"{where} ({ranged})")
 
 
 def break_even_card(speedups: pd.DataFrame, best: pd.Series | None) -> Card:
-    """Up to which concurrency the best arm pays, in the category where it is best."""
+    """The concurrency up to which the best arm pays, in the category where it is best."""
     label = "Stops paying at concurrency"
     if best is None:
-        return Card(label, "–", "Needs the baseline and one other arm on the same load.")
+        return Card(label, "–", "Needs the baseline and another arm at the same load.")
     keys = ("arm", "dataset", "category", "requested_output_tokens")
     same = [(speedups[key] == best[key]) | (speedups[key].isna() & pd.isna(best[key])) for key in keys]
     rows = speedups[np.logical_and.reduce(same)]
@@ -63,7 +63,7 @@ def break_even_card(speedups: pd.DataFrame, best: pd.Series | None) -> Card:
 
 
 def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
-    """How many runs stand behind the page. `planned` is the study's number of runs where it is known."""
+    """How many runs were measured. `planned`: the study's number of runs, if known."""
     completed = int((results["status"] == "completed").sum())
     failed = len(results) - completed
     of = f" of {planned}" if planned is not None and planned != completed else ""
@@ -73,7 +73,7 @@ def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
 
 
 def hardware_card(results: pd.DataFrame) -> Card:
-    """The machine, the engine and the target. Several of each are all named."""
+    """The hardware, engines and targets of all runs."""
     engines = (results["engine"] + " " + results["engine_version"].fillna("")).str.strip()
     return Card("Hardware", _all_of(results["hardware"]), f"{_all_of(engines)}; target {_all_of(results['target'])}")
 
@@ -83,9 +83,9 @@ def _all_of(column: pd.Series) -> str:
 
 
 def repeats_sentence(speedups: pd.DataFrame) -> str:
-    """How much stands behind a range."""
+    """What the ranges on the page are based on."""
     repeats = sorted(set(speedups["repeats"].dropna().astype(int)))
     if not repeats or repeats == [1]:
-        return "One repeat per cell: there is no range yet, and a single point is not a result."
+        return "One repeat per cell: there are no ranges, and a single measurement is not a result."
     counted = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
     return f"{counted} repeats per cell. Ranges are lowest to highest repeat, not confidence intervals."

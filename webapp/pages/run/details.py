@@ -1,4 +1,4 @@
-"""The lower part of the run page: checks, requests, every number, how it was started, its log, and the whole bundle."""
+"""The lower part of the Run page: checks, requests, all metrics, how the run was started, its log and its bundle."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ _SHOWN = [
     *("index", "category", "sent_s", "ttft_ms", "tpot_ms", "e2e_ms", "prompt_tokens", "completion_tokens"),
     *("spec_drafts", "spec_accepted_tokens", "finish_reason", "error", "prompt_id"),
 ]
-#: Column of `runs` -> what it is called.
+#: Column of `runs` -> title.
 _STARTED = {
     "command_json": "Command",
-    "effective_config_json": "Effective configuration, as the engine logged it",
+    "effective_config_json": "Effective configuration, from the engine's log",
     "environment_json": "Environment variables",
-    "arm_json": "The arm, as the study asks for it",
+    "arm_json": "The arm, from the study",
     "settings_json": "Settings of the worker",
     "counters_before_json": "The server's counters before the window",
     "counters_after_json": "The server's counters after the window",
@@ -63,7 +63,7 @@ def show(run: pd.Series, view: View) -> None:
 
 def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
     if findings.empty:
-        st.caption("No check found anything in this run.")
+        st.caption("The checks found nothing in this run.")
     for _, found in findings.iterrows():
         icon = {"invalid": ":red[:material/gpp_bad:]", "warning": ":orange[:material/warning:]"}
         st.markdown(
@@ -72,12 +72,12 @@ def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
         )
     unjudged = run["unjudged_checks"]
     if unjudged is not None and len(unjudged):
-        st.caption(f"Not judged, because what they look at is not known here: {literal(', '.join(unjudged))}.")
+        st.caption(f"Skipped, because this run does not record what they need: {literal(', '.join(unjudged))}.")
 
 
 def _show_requests(requests: pd.DataFrame) -> None:
-    """A request that is clicked shows its texts."""
-    st.caption("Choose a row to read its prompt and its output.")
+    """The requests; a selected row shows its prompt and output."""
+    st.caption("Select a row to read its prompt and output.")
     chosen = st.dataframe(
         requests[[name for name in _SHOWN if requests[name].notna().any()]],
         hide_index=True,
@@ -98,14 +98,14 @@ def _show_requests(requests: pd.DataFrame) -> None:
 
 
 def _show_numbers(run: pd.Series, view: View) -> None:
-    """With the formula of each; what is unknown is a dash."""
+    """All metrics with their formulas; a dash where unknown."""
     rows = [
         {"name": metric.name, "value": _figure(run[metric.name]), "unit": metric.unit, "formula": metric.formula}
         for metric in METRICS
     ]
     columns = {"name": "Number", "value": "Value", "unit": "Unit"}
     config = {name: st.column_config.TextColumn(title) for name, title in columns.items()}
-    config["formula"] = st.column_config.TextColumn("What it is", width="large")
+    config["formula"] = st.column_config.TextColumn("Formula", width="large")
     show_table(pd.DataFrame(rows), config, f"Numbers of {run['run_id']}", view, "numbers")
 
 
@@ -137,19 +137,19 @@ def _folder(run: pd.Series) -> Path:
 
 def _show_log(run: pd.Series) -> None:
     if run["origin"] == "imported":
-        st.caption("The run was imported: its file has no log of an engine.")
+        st.caption("This run was imported; its file has no engine log.")
         return
     try:
         log = read_log(_folder(run))
     except BundleError:
-        st.caption("The bundle of this run is not on this machine (any more), and its log with it.")
+        st.caption("The bundle of this run, and with it the log, is not on this machine (any more).")
         return
     if log is None:
-        st.caption("The engine of this run wrote no log, or it is somebody else's server.")
+        st.caption("There is no engine log: the engine wrote none, or the run used a server that was already running.")
         return
     text = log.decode("utf-8", "replace")
     if len(text) > _MOST_LOG_LETTERS:
-        st.caption("Shown is the end of it; the bundle has the whole.")
+        st.caption("Only the end of the log is shown; the bundle has all of it.")
     with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
         st.code(text[-_MOST_LOG_LETTERS:], language=None, wrap_lines=True)
 
@@ -163,8 +163,8 @@ def _show_download(run: pd.Series) -> None:
             f"{run['run_id']}.zip",
             mime="application/zip",
             icon=":material/folder_zip:",
-            help="run.json, requests.parquet, telemetry.parquet, engine.log, or the file that was imported: all that "
-            "was recorded",
+            help="Everything that was recorded: run.json, requests.parquet, telemetry.parquet and engine.log, or the "
+            "imported file",
             on_click="ignore",
         )
 

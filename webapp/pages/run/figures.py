@@ -16,9 +16,9 @@ from webapp.shared.text import count
 
 @cached_figures
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
-    """When each request was answered, then what was seen each second: each only where it is known.
+    """When each request was answered, and the telemetry of each second; figures without rows are left out.
 
-    Raises KeyError where the parameters name no run; UserError without a warehouse.
+    Raises KeyError without a run, UserError without a warehouse.
     """
     run_id = url_params.job_id_of(parameters[url_params.RUN.key][0])
     return [*_timeline(published_data.requests_of(run_id), mode), *_seconds(published_data.telemetry(run_id), mode)]
@@ -28,9 +28,9 @@ def _timeline(requests: pd.DataFrame, mode: Mode) -> list[Figure]:
     if requests["sent_s"].isna().all():
         return []
     shown = timeline.in_lanes(requests)
-    note = "a lane a stream; pale: waiting for the first token, full: answering, orange: failed"
+    note = "one lane per stream; pale: waiting for the first token, full: receiving tokens, orange: failed"
     if len(shown) < int(requests["sent_s"].notna().sum()):
-        note += f"; the first {count(timeline.MOST_REQUESTS, 'request')} that were sent"
+        note += f"; only the first {count(timeline.MOST_REQUESTS, 'request')}"
     rows = shown[list(timeline.DRAWN)]
     return [Figure("timeline", "Requests", note, (), (("", timeline.timeline(shown, mode)),), rows)]
 
@@ -41,4 +41,4 @@ def _seconds(telemetry: pd.DataFrame, mode: Mode) -> list[Figure]:
         return []
     panels = tuple((each.heading, timeline.second(telemetry, each, mode)) for each in seen)
     note = f"{len(telemetry)} seconds of the measured window"
-    return [Figure("seconds", "Each second", note, (), panels, telemetry)]
+    return [Figure("seconds", "By second", note, (), panels, telemetry)]

@@ -1,4 +1,4 @@
-"""The upper part of the run page: what it was, whether it can be believed, its figures, and its window in pictures."""
+"""The upper part of the Run page: what was run, whether it is valid, its main metrics, and its figures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from webapp.shared.url_params import View
 
 
 def labels(runs: pd.DataFrame) -> list[str]:
-    """How each run of a study is listed and linked: what it was, and its id."""
+    """The label of each run in lists and links: what was run, and its id."""
     return [url_params.job_label(_what(run), run["run_id"]) for _, run in runs.iterrows()]
 
 
 def _what(run: Any) -> str:
-    """Of an imported run what its file tells."""
+    """Arm, workload, load, repeat and attempt, as far as an imported file has them."""
     workload = run["workload"] if isinstance(run["workload"], str) else run["category"]
     where = [part for part in (run["arm"], workload, run["pattern"]) if isinstance(part, str)]
     where += [] if pd.isna(run["repeat"]) else [f"repeat {run['repeat'] + 1:.0f}"]
@@ -39,7 +39,7 @@ def show_head(run: pd.Series) -> None:
             st.badge("baseline", color="gray")
     version = f" {run['engine_version']}" if isinstance(run["engine_version"], str) else ""
     target, engine, hardware = (
-        run[name] if isinstance(run[name], str) else f"an unknown {name}" for name in ("target", "engine", "hardware")
+        run[name] if isinstance(run[name], str) else f"unknown {name}" for name in ("target", "engine", "hardware")
     )
     began = None if pd.isna(run["started_at"]) else run["started_at"].to_pydatetime()
     st.caption(
@@ -53,7 +53,7 @@ def show_head(run: pd.Series) -> None:
             f"{literal(run['source_sha256'])}; labels: {literal(run['labels_json'])}"
         )
     if isinstance(run["error"], str):
-        st.error("It failed, in its own words:", icon=":material/error:")
+        st.error("The run failed with this error:", icon=":material/error:")
         st.code(run["error"], language=None, wrap_lines=True)
 
 
@@ -61,15 +61,15 @@ def _show_badge(run: pd.Series) -> None:
     if run["status"] != "completed":
         st.badge("failed", icon=":material/error:", color="red")
     elif run["is_valid"] is None or pd.isna(run["is_valid"]):
-        st.badge("not judged", icon=":material/help:", color="gray")
+        st.badge("not checked", icon=":material/help:", color="gray")
     elif run["is_valid"]:
         st.badge("valid", icon=":material/check_circle:", color="green")
     else:
-        st.badge("not to be believed", icon=":material/gpp_bad:", color="red")
+        st.badge("invalid", icon=":material/gpp_bad:", color="red")
 
 
 def show_summary(run: pd.Series) -> None:
-    """Only of a run that has figures."""
+    """Cards of a completed run; a failed one has none."""
     if run["status"] != "completed":
         return
     done = run["requests_completed"]
@@ -94,7 +94,7 @@ def show_charts(view: View) -> None:
     found = figures.figures(view.parameters, mode)
     show_figures(found, mode, view)
     if all(figure.key != "seconds" for figure in found):
-        st.caption("The window was too short for figures of each second.")
+        st.caption("The measured window was too short for figures by second.")
 
 
 def _shown(run: pd.Series, name: str) -> str:
