@@ -1,7 +1,7 @@
 """The home, the folder of all state: made, and both of its databases brought to the newest revision.
 
-Importing this module is cheap. The databases, Arrow and Alembic are imported when there is something to migrate,
-because every verb of the command line asks `ensure_migrated` first.
+Importing this module is cheap: DuckDB, SQLAlchemy, Arrow and Alembic are imported only to migrate, because every verb
+of the command line calls `ensure_migrated` first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCK_FILE = "migrate.lock"
 def ensure_migrated(settings: Settings) -> None:
     """Set up the home on first use: make it and both databases if a database file is missing.
 
-    Existing databases are not upgraded: whoever opens one of another revision gets a RevisionError that names
+    Existing databases are not upgraded: opening one of another revision raises a RevisionError that names
     `drafthouse migrate`. Does nothing where a database server holds the app database.
     """
     if (app_file := settings.app_database_file) is None:

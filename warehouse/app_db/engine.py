@@ -88,7 +88,7 @@ def _prepare_sqlite(connection: DBAPIConnection, _record: ConnectionPoolEntry) -
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    """Begin IMMEDIATE: with a plain BEGIN two readers that go on to write fail at once, whatever the timeout."""
+    """Begin IMMEDIATE: with a plain BEGIN two transactions that first read, then write, fail despite the timeout."""
     reads_only = connection.get_execution_options().get("drafthouse_reads_only", False)
     connection.exec_driver_sql("BEGIN" if reads_only else "BEGIN IMMEDIATE")
 

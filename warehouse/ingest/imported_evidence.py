@@ -43,7 +43,7 @@ def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
     return Evidence(_record(record, run), tuple(_requests(run)), frozenset(_unrecorded(run)))
 
 
-def failure(run: ImportedRun) -> str | None:
+def failure_reason(run: ImportedRun) -> str | None:
     """Return why the run counts as failed, or None if it does not."""
     return None if run.metrics["requests_completed"] != 0 else "no request completed"
 
@@ -96,8 +96,8 @@ def _record(record: ImportedRecord, run: ImportedRun) -> RunRecord:
     dataset, ignore_eos, rate = (run.columns[name] for name in ("dataset", "ignore_eos", "request_rate_rps"))
     concurrency, duration_s = run.columns["concurrency"], run.metrics["duration_s"]
     streams = min(max(int(concurrency), 1), 4096) if isinstance(concurrency, int) else 1
-    asked = run.columns["requested_output_tokens"]
-    why = failure(run)
+    output_tokens = run.columns["requested_output_tokens"]
+    reason = failure_reason(run)
     return RunRecord(
         run_id=run.run_id,
         cell_key=run.run_id,
@@ -109,7 +109,7 @@ def _record(record: ImportedRecord, run: ImportedRun) -> RunRecord:
         is_baseline=False,
         workload=Workload.model_construct(
             dataset=str(dataset or _PLACEHOLDER),
-            output_tokens=asked if isinstance(asked, int) else 0,
+            output_tokens=output_tokens if isinstance(output_tokens, int) else 0,
             ignore_eos=bool(ignore_eos),
         ),
         load=Load(max_concurrency=streams, num_prompts=1_000_000, request_rate_rps=rate or None),
@@ -119,8 +119,8 @@ def _record(record: ImportedRecord, run: ImportedRun) -> RunRecord:
         repeat=0,
         launch_index=0,
         attempt=0,
-        status="completed" if why is None else "failed",
-        error=why,
+        status="completed" if reason is None else "failed",
+        error=reason,
         started_at=str(run.columns["started_at"] or "1970-01-01T00:00:00+00:00"),
         duration_s=float(duration_s) if isinstance(duration_s, (int, float)) else None,
         circumstances=_NOWHERE,
@@ -143,7 +143,7 @@ _NOWHERE = Circumstances(
 
 
 def _requests(run: ImportedRun) -> Iterator[RequestRecord]:
-    asked = run.columns["requested_output_tokens"]
+    output_tokens = run.columns["requested_output_tokens"]
     for request in run.requests or ():
         sent_s = request.sent_s or 0.0
         first_s = None if request.ttft_ms is None else sent_s + request.ttft_ms / 1000
@@ -153,7 +153,7 @@ def _requests(run: ImportedRun) -> Iterator[RequestRecord]:
             prompt_id="",
             category=None,
             prompt="",
-            requested_output_tokens=asked if isinstance(asked, int) else 0,
+            requested_output_tokens=output_tokens if isinstance(output_tokens, int) else 0,
             intended_send_s=sent_s,
             sent_s=sent_s,
             first_token_s=first_s,

@@ -14,7 +14,7 @@ from lab.metrics.histogram import histogram
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
 from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import as_evidence, chunk_moments_s, failure
+from warehouse.ingest.imported_evidence import as_evidence, chunk_moments_s, failure_reason
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -53,7 +53,7 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
     labelled = {name: run.labels[name] for name in LABELS if name in run.labels}
     known = {name: value for name, value in run.columns.items() if value is not None}
     found: dict[str, Any] = {**dict.fromkeys(_RUN_NAMES), **labelled, **known}
-    why = failure(run)
+    reason = failure_reason(run)
     found |= {
         "run_id": run.run_id,
         "cell_key": run.run_id,
@@ -64,8 +64,8 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "is_baseline": True if run.labels.get("baseline") == "true" else None,
         "workload": _workload(found),
         "pattern": _pattern(run.columns),
-        "status": "completed" if why is None else "failed",
-        "error": why,
+        "status": "completed" if reason is None else "failed",
+        "error": reason,
         "started_at": _moment(run.columns["started_at"]),
         "window_s": run.metrics["duration_s"],
         "format_version": record.format_version,
@@ -79,8 +79,8 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
 
 
 def request_rows(run: ImportedRun) -> pa.Table:
-    asked = run.columns["requested_output_tokens"]
-    return rows(from_dicts(REQUEST_COLUMNS), [_request(request, asked) for request in run.requests or ()])
+    output_tokens = run.columns["requested_output_tokens"]
+    return rows(from_dicts(REQUEST_COLUMNS), [_request(request, output_tokens) for request in run.requests or ()])
 
 
 def figure_rows(run: ImportedRun) -> pa.Table:
@@ -102,7 +102,7 @@ def histograms(requests: Sequence[ImportedRequest]) -> dict[str, dict[int, int]]
     return {name: histogram(np.asarray(each, dtype=np.float64)) for name, each in values.items() if each}
 
 
-def _request(request: ImportedRequest, asked: Scalar) -> Mapping[str, Any]:
+def _request(request: ImportedRequest, output_tokens: Scalar) -> Mapping[str, Any]:
     """Return the row of a request; its times are known only if the file records when it was sent."""
     sent_s = request.sent_s
     first_s = None if sent_s is None or request.ttft_ms is None else sent_s + request.ttft_ms / 1000
@@ -110,7 +110,7 @@ def _request(request: ImportedRequest, asked: Scalar) -> Mapping[str, Any]:
         dict.fromkeys(_REQUEST_NAMES)
         | {name: getattr(request, name) for name in _SHARED}
         | {
-            "requested_output_tokens": asked,
+            "requested_output_tokens": output_tokens,
             "first_token_s": first_s,
             "end_s": None if sent_s is None or request.e2e_ms is None else sent_s + request.e2e_ms / 1000,
             "chunk_s": None if sent_s is None else list(chunk_moments_s(request, sent_s, first_s)) or None,

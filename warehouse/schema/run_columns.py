@@ -169,7 +169,7 @@ _HOW = (
     column("log_end_bytes", "bigint?", "length of the engine's log when the measured window ended"),
 )
 _CIRCUMSTANCES = (
-    column("hardware", "text?", "the accelerator, or the processor where there is none", "circumstances.hardware"),
+    column("hardware", "text?", "the accelerator, or the processor if there is none", "circumstances.hardware"),
     column("host", "text?", "name of the machine", "circumstances.host"),
     column("cpu_count", "int?", "number of processor cores of the machine", "circumstances.cpu_count"),
     column("memory_bytes", "bigint?", "memory of the machine", "circumstances.memory_bytes"),

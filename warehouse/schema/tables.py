@@ -46,7 +46,7 @@ PUBLISHED_COLUMNS: tuple[Column, ...] = (
 
 
 def _replica(source: sa.Table) -> tuple[Column, ...]:
-    """The columns of a table of the app database that the warehouse replicates: those that say what they mean."""
+    """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
     return tuple(_replicated(each, each.doc) for each in source.columns if each.doc is not None)
 
 
@@ -168,7 +168,7 @@ findings = table(
 study_verdicts = table(
     WAREHOUSE,
     "study_verdicts",
-    "Which jobs were judged as a whole, after their runs were judged one by one",
+    "The jobs whose runs were judged together, after each run was judged by itself",
     STUDY_VERDICT_COLUMNS,
 )
 study_findings = table(
