@@ -1,4 +1,4 @@
-"""The last step of every importer: figures as printed and figures computed anew become one run."""
+"""The last step of every importer: build one run from printed and recomputed figures."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from warehouse.importers.model import (
     run_id,
 )
 
-#: Tools compute shares with floating point numbers.
+#: Tools compute shares in floating point.
 _ROUNDING = 1e-6
-#: What a run in which nothing completed says of itself is 0 in some tools, and unknown here.
+#: Figures that some tools print as 0 for a run in which nothing completed; here they are unknown.
 _OF_COMPLETED = (
     "duration_s",
     "prompt_tokens",
@@ -48,8 +48,8 @@ def build_run(
     labels: Mapping[str, str] | None = None,
     companions: Sequence[SourceFile] = (),
 ) -> ImportedRun:
-    """The run. Where the file has its requests, their figures are computed anew and stand before the printed ones,
-    which are doubted if they differ. `content` is what the run's id is the digest of.
+    """Build the run. If the file has its requests, figures recomputed from them replace the printed ones, and a
+    difference is noted as a doubt. The run's id is the digest of `content`.
     """
     computed = recompute.of_requests(requests) if requests is not None else {}
     doubts = recompute.disagreements(taken.metrics, computed, "its own requests")
@@ -80,11 +80,11 @@ def build_run(
 
 
 def _refuse_impossible(document: Document, metrics: Mapping[str, Value]) -> None:
-    """Shares of more than all, and quotients that are too large for a number."""
+    """Raise ForeignFileError for shares above 1 and for quotients that overflow."""
     per_position = metrics.get("acceptance_per_position")
     shares = [metrics.get("acceptance_rate"), *(per_position if isinstance(per_position, tuple) else ())]
     if any(isinstance(share, float) and share > 1 + _ROUNDING for share in shares):
-        raise document.error((), "it says that more tokens were accepted than drafted, which cannot be")
+        raise document.error((), "more tokens were accepted than drafted, which is impossible")
     for name, value in metrics.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise document.error((), f"{name} cannot be computed from its figures: they are too large or too small")

@@ -1,4 +1,4 @@
-"""Every supported format by name, and which of them a file is: told by its content, never by its name."""
+"""Every supported format by name, and detection of a file's format by its content, never by its name."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Recogniser = Callable[[object], bool]
 
 @dataclass(frozen=True)
 class Format:
-    """`read` gets the documents of one folder that are of this format."""
+    """A format of result files. `read` gets the documents of one folder that have this format."""
 
     title: str
-    seen_versions: str  # whose files it was tested with
+    seen_versions: str  # of the tool whose files the importer was tested with
     detect: tuple[Recogniser, ...]
     read: Callable[[Sequence[Document]], list[ImportedRun]]
     fields: tuple[Figure, ...]
@@ -103,5 +103,5 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(value: object) -> str | None:
-    """The name of the format that this JSON value is of; None where it is none of them."""
+    """The name of this JSON value's format, or None if no supported format matches."""
     return next((name for name, one in FORMATS.items() if any(is_it(value) for is_it in one.detect)), None)

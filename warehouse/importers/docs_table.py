@@ -14,12 +14,12 @@ _SAME_AS = {"vllm-bench-sweep": "vllm-bench-serve"}
 
 
 def markdown() -> str:
-    """A section for each format."""
+    """A section per format."""
     return "\n\n".join("\n".join(_section(name, one)) for name, one in FORMATS.items())
 
 
 def updated(document: str) -> str:
-    """The document with the sections as they are in the code. Raises ValueError where its marks are missing."""
+    """The document with the sections that follow from the code. Raises ValueError if its marks are missing."""
     before, _, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:

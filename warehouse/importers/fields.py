@@ -1,6 +1,6 @@
 """Figures of a tool, declared once: what each became in Drafthouse, by which factor, or why it was left out.
 
-docs/importing.md is written from these declarations.
+The tables of docs/importing.md are generated from these declarations.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ from warehouse.importers.typed_json import Count, Number, Part, Record
 
 _COUNTED = {metric.name for metric in METRICS if metric.unit in ("requests", "tokens", "rounds")}
 _STATISTICS = ("mean", "p50", "p90", "p95", "p99")
-#: Why a figure stays out, where several tools share the reason.
-STD = "standard deviations are not kept; those of imported requests can be computed"
-CHUNK_RATE = "counted from chunks, and a chunk is no token: too low by the acceptance length"
-OTHER_PERCENTILE = "a percentile that Drafthouse has no column for"
+#: Reasons to leave out a figure that several tools share.
+STD = "standard deviations are not stored; they can be computed from imported requests"
+CHUNK_RATE = "counted in chunks, not tokens: too low by the acceptance length"
+OTHER_PERCENTILE = "no column for this percentile"
 
 
 @dataclass(frozen=True)
 class Figure:
-    """`path` in the file (dots between keys), the column it became (None: none) times `factor`, and what to know."""
+    """A number of a file: its `path` (dots between keys), the column it became times `factor` (None: left out), and a
+    remark.
+    """
 
     path: str
     becomes: str | None
@@ -37,14 +39,14 @@ class Figure:
 
 @dataclass
 class Taken:
-    """What was read by declarations. Importers change it before they make their run of it."""
+    """The figures read from a file. Importers adjust them before they build the run."""
 
     metrics: dict[str, Value] = field(default_factory=dict)
     printed: dict[str, float] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def drop(self, names: Iterable[str], why: str) -> None:
-        """Take columns back; those that had a value are noted."""
+        """Remove columns; note the reason for those that had a value."""
         for name in names:
             if self.metrics.pop(name, None) is not None:
                 self.left_out.append(LeftOut(name, why))
@@ -53,7 +55,7 @@ class Taken:
 def statistics_of(
     path: str, latency: str | None, words: str = "", factor: float = 1.0, statistics: Sequence[str] = _STATISTICS
 ) -> tuple[Figure, ...]:
-    """The fields of one latency: `path` has {} where the name of the statistic stands."""
+    """The figures of one latency: `path` has {} in place of the statistic's name."""
     return tuple(
         Figure(path.format(one), None if latency is None else f"{latency}_{one}_ms", words, factor)
         for one in statistics

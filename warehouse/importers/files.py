@@ -1,4 +1,4 @@
-"""Files of strangers: read whole, within limits that keep the memory bounded. Nothing is unpacked or unpickled."""
+"""Read foreign files whole, within limits that bound the memory. Nothing is unpacked or unpickled."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warehouse.importers.model import SourceFile
 MIB = 2**20
 #: The largest file that is read. A result file with every request of a long run in it has some ten MiB.
 LARGEST_FILE_BYTES = 128 * MIB
-#: The most that one import reads. It is kept until all of it was understood, so that nothing is half imported.
+#: The most that one import reads. It stays in memory until all of it is parsed, so that nothing is half imported.
 LARGEST_IMPORT_BYTES = 256 * MIB
 #: The most files that a folder may have.
 MOST_FILES = 10_000
@@ -25,11 +25,11 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True)
 class ForeignFile:
-    """A file's name, as text for people and to tell folders apart (it is never opened by it), and its content."""
+    """A file's content and its name, which is shown and tells folders apart; the file is never opened by it."""
 
     name: str
     content: bytes
-    was_named: bool = True  # by the user; False for one that was found in a folder
+    was_named: bool = True  # by the user; False for a file found in a folder
 
     def __post_init__(self) -> None:
         if len(self.content) > LARGEST_FILE_BYTES:
@@ -46,9 +46,9 @@ class ForeignFile:
 
 
 def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
-    """Every file named, and every regular file in a folder named; links in folders are not followed.
+    """Read the named files, and every regular file in the named folders; links in folders are not followed.
 
-    Raises ForeignFileError for what is missing, too large or too much.
+    Raises ForeignFileError for missing or too large files, and for too many.
     """
     files: list[ForeignFile] = []
     left = LARGEST_IMPORT_BYTES
@@ -64,15 +64,15 @@ def read_paths(paths: Sequence[Path]) -> tuple[ForeignFile, ...]:
 
 
 def printable(name: str) -> str:
-    """A name from outside as one short line."""
+    """A foreign name as one short printable line."""
     shown = "".join(character if character.isprintable() else "?" for character in name)
     return shown if len(shown) <= _LONGEST_NAME else f"...{shown[-_LONGEST_NAME:]}"
 
 
 def too_large(name: str, size: int) -> str:
     return (
-        f"{printable(name)}: {size / MIB:.0f} MiB is more than the {LARGEST_FILE_BYTES // MIB} MiB that are read of "
-        "one file: import its runs one by one, or save it without the texts of prompts and answers"
+        f"{printable(name)}: {size / MIB:.0f} MiB is more than the limit of {LARGEST_FILE_BYTES // MIB} MiB per "
+        "file: import its runs one by one, or save it without the texts of prompts and answers"
     )
 
 
@@ -89,11 +89,11 @@ def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
 
 
 def _content(path: Path, name: str) -> bytes:
-    """What is in it; at most one byte more than is allowed is read, also of a file that grows meanwhile."""
+    """The file's content. Reads at most one byte more than the limit, even if the file grows meanwhile."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
-            raise ForeignFileError(f"{printable(name)}: this is no regular file: name a result file or a folder")
+            raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
         if found.st_size > LARGEST_FILE_BYTES:
             raise ForeignFileError(too_large(name, found.st_size))
         with path.open("rb") as opened:

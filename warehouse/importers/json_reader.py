@@ -1,7 +1,7 @@
-"""JSON of strangers: one document or several, one after another. Stricter than Python's own reader.
+"""Read foreign JSON: one document or several, one after another. Stricter than Python's own reader.
 
-Refused, with line or key: what is not UTF-8, keys that stand twice, NaN, infinite numbers (but for a request rate,
-where tools write it), half a surrogate pair, and nesting or numbers of values that would eat the memory.
+Refused, with line or key: text that is not UTF-8, duplicate keys, NaN, infinite numbers (except a request rate, where
+tools write them), half a surrogate pair, and nesting or numbers of values that would exhaust the memory.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from warehouse.importers.files import ForeignFile, printable
 
 #: The deepest of the supported formats has about 12 levels.
 DEEPEST = 64
-#: The most values of one file. Each costs up to about 150 bytes once it is read.
+#: The most values in one file. Each takes up to about 150 bytes in memory.
 MOST_VALUES = 5_000_000
 #: Keys under which Infinity means "all at once".
 _MAY_BE_INFINITE = frozenset({"request_rate"})
@@ -27,21 +27,21 @@ Step = str | int
 
 @dataclass(frozen=True)
 class Document:
-    """One JSON value of a file and the line that it begins on, from 1."""
+    """One JSON value of a file and the line where it begins, from 1."""
 
     file: ForeignFile
     line: int
     value: object
 
     def error(self, path: Sequence[Step], why: str) -> ForeignFileError:
-        """Says which file, which line or key, and why."""
+        """An error that names the file, the line or key, and the reason."""
         where = [f"line {self.line}"] if self.line > 1 else []
         where += [shown_path(path)] if path else []
         return ForeignFileError(": ".join((printable(self.file.name), *where, why)))
 
 
 class _TwiceError(Exception):
-    """A key that stands twice in one object."""
+    """A duplicate key in one object."""
 
 
 def documents(file: ForeignFile) -> tuple[Document, ...]:
@@ -50,7 +50,7 @@ def documents(file: ForeignFile) -> tuple[Document, ...]:
     commas = sum(file.content.count(mark) for mark in (b",", b"[", b"{"))
     if commas > MOST_VALUES:
         raise ForeignFileError(
-            f"{printable(file.name)}: about {commas} values are more than the {MOST_VALUES} that are read of one file: "
+            f"{printable(file.name)}: about {commas} values are more than the limit of {MOST_VALUES} per file: "
             "split it, or save it without its requests"
         )
     found = _decoded(file, text)
@@ -62,7 +62,7 @@ def documents(file: ForeignFile) -> tuple[Document, ...]:
 
 
 def shown_path(path: Sequence[Step]) -> str:
-    """Like `requests[2].error`."""
+    """The path as text, like `requests[2].error`."""
     shown = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return printable(shown.removeprefix("."))
 
@@ -70,8 +70,8 @@ def shown_path(path: Sequence[Step]) -> str:
 def _text(file: ForeignFile) -> str:
     if b"\0" in file.content[:4096] or file.content[:1] == b"\x80":
         raise ForeignFileError(
-            f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it, and "
-            "name the JSON file in it"
+            f"{printable(file.name)}: this is a binary file (archives and pickles are never opened): unpack it and "
+            "import the JSON file in it"
         )
     try:
         return file.content.decode("utf-8-sig")
@@ -90,20 +90,20 @@ def _decoded(file: ForeignFile, text: str) -> list[Document]:
         try:
             value, end = decoder.raw_decode(text, position)
         except json.JSONDecodeError as error:
-            why = "the file ends too early" if not text[error.pos :].strip() else f"this is no JSON ({error.msg})"
+            why = "the file ends too early" if not text[error.pos :].strip() else f"this is not JSON ({error.msg})"
             raise ForeignFileError(f"{printable(file.name)}: line {error.lineno}: {why}") from error
         except _TwiceError as error:
-            raise ForeignFileError(f"{printable(file.name)}: the key {error} stands twice in one object") from error
+            raise ForeignFileError(f"{printable(file.name)}: duplicate key {error} in one object") from error
         except RecursionError as error:
             raise ForeignFileError(f"{printable(file.name)}: line {line}: {_TOO_DEEP}") from error
         except ValueError as error:  # Python's own limit on the digits of an integer
-            raise ForeignFileError(f"{printable(file.name)}: line {line}: a number is too long to be one") from error
+            raise ForeignFileError(f"{printable(file.name)}: line {line}: a number has too many digits") from error
         found.append(Document(file, line, value))
         position = _skipped(text, end)
     return found
 
 
-_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which no supported format is"
+_TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which is more than any supported format"
 
 
 def _skipped(text: str, position: int) -> int:
@@ -121,8 +121,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _check(document: Document) -> None:
-    """Every number is one, every text can be written, and nothing lies too deep. Without recursion, and without a list
-    of what is still to be seen: that could be larger than the file.
+    """Refuse numbers and texts that cannot be stored, and deep nesting.
+
+    Walks without recursion and without a list of pending values, which could be larger than the file.
     """
     _check_one(document, document.value, ())
     path: list[Step] = []
@@ -166,7 +167,7 @@ def _check_one(document: Document, value: object, path: Sequence[Step]) -> None:
 def _check_number(document: Document, value: float, path: Sequence[Step]) -> None:
     if math.isfinite(value) or (value == math.inf and path and path[-1] in _MAY_BE_INFINITE):
         return
-    raise document.error(path, f"{value} is no number that can be stored")
+    raise document.error(path, f"{value} cannot be stored as a number")
 
 
 def _check_text(document: Document, text: str, path: Sequence[Step]) -> None:
@@ -175,4 +176,4 @@ def _check_text(document: Document, text: str, path: Sequence[Step]) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise document.error(path, "half a surrogate pair is no text") from error
+        raise document.error(path, "half a surrogate pair is not text") from error

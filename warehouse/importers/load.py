@@ -1,4 +1,4 @@
-"""Importing files and folders: read within limits, recognise, and make runs of all of them or of none."""
+"""Import files: detect their formats and return the runs of all of them, or raise and import nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_KEYS = 6
 
 @dataclass(frozen=True)
 class Imported:
-    """What an import gave: each run once, and the files of a folder that are none, with the reason."""
+    """The result of an import: each run once, and the files of a folder that were skipped, with the reason."""
 
     runs: tuple[ImportedRun, ...]
     skipped: tuple[str, ...]
@@ -53,7 +53,7 @@ def import_files(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping
 
 
 class _NotAResultError(Exception):
-    """A file that is no result of a supported tool; the text is for the user."""
+    """The file is not a result of a supported tool; the text is for the user."""
 
 
 def _named(error: _NotAResultError) -> ForeignFileError:
@@ -61,9 +61,9 @@ def _named(error: _NotAResultError) -> ForeignFileError:
 
 
 def _recognised(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
-    """Every document of the file with its format. Raises ForeignFileError for a result that is damaged."""
+    """Every document of the file with its format. Raises ForeignFileError for a damaged result."""
     if not file.was_named and not _looks_like_json(file):
-        raise _NotAResultError(f"{printable(file.name)}: this is no JSON")
+        raise _NotAResultError(f"{printable(file.name)}: this is not JSON")
     found: list[tuple[str, Document]] = []
     for document in documents(file):
         name = format_of(document.value)
@@ -82,12 +82,12 @@ def _what_it_is(value: object, name: str | None) -> str:
     if name is not None:
         return f"this is a result of {FORMATS[name].title}: choose {name} or {AUTO}"
     keys = ", ".join(printable(key) for key in list(value)[:_MOST_KEYS]) if isinstance(value, dict) else ""
-    has = f"its keys begin with {keys}" if keys else "it has no keys to tell it by"
-    return f"no supported result: {has}"
+    has = f"its keys begin with {keys}" if keys else "it has no keys that identify it"
+    return f"not a supported result: {has}"
 
 
 def _nothing(files: Sequence[ForeignFile], skipped: Sequence[str]) -> str:
     if not files:
-        return "no file to import: name result files or a folder that has some"
+        return "no file to import: name result files or a folder with some"
     first = f", such as {skipped[0]}" if skipped else ""
-    return f"no run in any of the {len(files)} files{first}"
+    return f"none of the {len(files)} files has a run{first}"

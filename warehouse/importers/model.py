@@ -1,4 +1,4 @@
-"""One run as another tool's file tells it. What the file does not tell is None, never 0."""
+"""One run as another tool's file describes it. What the file does not say is None, never 0."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file that a run was read from: its name as given, and its content's digest."""
+    """A file that a run was read from: its name as given, and the digest of its content."""
 
     name: str
     sha256: str
@@ -47,7 +47,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A figure of the file that became no column, and why."""
+    """A figure of the file that has no column, and why."""
 
     field: str
     why: str
@@ -55,13 +55,13 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class ImportedRequest:
-    """One request as the file tells it. A failed one has its error and no latency, whatever its row says."""
+    """One request as the file describes it. A failed one has its error and no latency, whatever its row says."""
 
     index: int
     error: str | None = None
     sent_s: float | None = None  # since the first request was sent
     ttft_ms: float | None = None
-    tpot_ms: float | None = None  # None too for a request of one token
+    tpot_ms: float | None = None  # also None for a request of one token
     e2e_ms: float | None = None
     chunk_gaps_ms: tuple[float, ...] | None = None  # a chunk may hold several tokens
     token_gaps_ms: tuple[float, ...] | None = None  # a chunk's gap divided over its tokens
@@ -80,25 +80,25 @@ class ImportedRequest:
 @dataclass(frozen=True)
 class ImportedRun:
     """A run of another tool. `run_id` is the digest of what the file says of this run: importing it again, alone or
-    from a longer file that has it too, gives the same id.
+    as part of a longer file, gives the same id.
 
-    `metrics` has every one of METRICS, `columns` every one of COLUMNS. `printed` holds the tool's own
-    figures under its own names and in its own units. `doubts` are sentences about figures that contradict each other.
+    `metrics` has all of METRICS, `columns` all of COLUMNS. `printed` holds the tool's own figures under its own names
+    and in its own units. `doubts` are sentences about figures that contradict each other.
     """
 
     run_id: str
     tool: str  # a key of warehouse.importers.detect.FORMATS
     tool_version: str | None
     source: SourceFile
-    place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty where the file is the run
+    place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty if the file is one run
     columns: Mapping[str, Scalar]
     metrics: Mapping[str, Value]
-    requests: tuple[ImportedRequest, ...] | None = None  # None where the file has no rows of requests
+    requests: tuple[ImportedRequest, ...] | None = None  # None if the file has no rows of requests
     labels: Mapping[str, str] = field(default_factory=dict)
     printed: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
     doubts: tuple[str, ...] = ()
-    companions: tuple[SourceFile, ...] = ()  # other files that told more about this run
+    companions: tuple[SourceFile, ...] = ()  # other files about the same run
 
 
 def run_id(tool: str, content: object) -> str:
@@ -108,12 +108,12 @@ def run_id(tool: str, content: object) -> str:
 
 
 def all_columns(known: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
-    """Every one of COLUMNS, None where it is not known. Raises KeyError for a name that is none of them."""
+    """All of COLUMNS, None where unknown. Raises KeyError for any other name."""
     return _filled(dict.fromkeys(COLUMNS), known)
 
 
 def all_metrics(known: Mapping[str, Value]) -> Mapping[str, Value]:
-    """Every one of METRICS, None where it is not known. Raises KeyError for a name that is none of them."""
+    """All of METRICS, None where unknown. Raises KeyError for any other name."""
     return _filled(dict.fromkeys(metric.name for metric in METRICS), known)
 
 

@@ -1,4 +1,4 @@
-"""A run's numbers computed anew from the requests in its file, by Drafthouse's own definitions."""
+"""Recompute a run's numbers from the requests in its file, by Drafthouse's own definitions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from lab.metrics.measure import Value
 from warehouse.importers.model import ImportedRequest
 
-#: How far a printed figure may be from the one computed of the same file's requests before it is doubted. Tools round
-#: and interpolate a little differently; a percentile of a dozen values is the one that moves most.
+#: Relative difference between a printed figure and the one recomputed from the same file's requests above which it is
+#: doubted. Tools round and interpolate a little differently; percentiles of a dozen values move most.
 TOLERANCE = 0.005
 _QUANTILES = (50, 90, 95, 99)
 _GAPS: dict[str, Callable[[ImportedRequest], tuple[float, ...] | None]] = {
@@ -26,7 +26,7 @@ _SINGLE: dict[str, Callable[[ImportedRequest], float | None]] = {
 
 
 def of_requests(requests: Sequence[ImportedRequest]) -> dict[str, Value]:
-    """Counts, latencies and acceptance of all requests of a run; only what is known of every completed one."""
+    """Counts, latencies and acceptance of all requests of a run; only what is known for every completed request."""
     done = [request for request in requests if request.is_completed]
     values: dict[str, Value] = {"requests_completed": len(done), "requests_failed": len(requests) - len(done)}
     values["prompt_tokens"] = _sum([request.prompt_tokens for request in done])
@@ -47,7 +47,7 @@ def of_requests(requests: Sequence[ImportedRequest]) -> dict[str, Value]:
 
 
 def statistics_ms(name: str, values_ms: Sequence[float]) -> dict[str, Value]:
-    """Mean and linear percentiles, as lab.metrics.catalogue has them; nothing of nothing."""
+    """Mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
     if not values_ms:
         return {}
     samples = np.asarray(values_ms, dtype=np.float64)
@@ -69,7 +69,7 @@ def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) ->
 
 
 def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
-    """Throughput from the counts and the duration; only what can be known."""
+    """Throughput from counts and duration, as far as they are known."""
     duration_s = _number(metrics.get("duration_s"))
     if not duration_s:
         return {}

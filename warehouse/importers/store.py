@@ -1,4 +1,4 @@
-"""Files of other tools become bundles, which the ingester finds like any other."""
+"""Store files of other tools as bundles, which the ingester finds like any other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from warehouse.settings import Settings
 
 @dataclass(frozen=True)
 class Import:
-    """What an import did: the jobs of its runs, those runs that were new, and the files that are no results.
+    """The outcome of an import: the jobs of its runs, the runs that were new, and the skipped files.
 
     `taken_in` are the ids of runs that another Drafthouse exported.
     """
@@ -34,8 +34,10 @@ class Import:
 def import_paths(
     settings: Settings, paths: Sequence[Path], tool: str = AUTO, labels: Mapping[str, str] | None = None
 ) -> Import:
-    """Import files and folders: all of them, or with ForeignFileError nothing. A folder that another Drafthouse
-    exported is taken in as it is, alone: its runs keep their ids, and were measured.
+    """Import all files and folders, or raise ForeignFileError and import nothing.
+
+    A folder that another Drafthouse exported is restored as it is, on its own: its runs keep their ids and count as
+    measured.
     """
     exported = [path for path in paths if is_export(path)]
     if not exported:
@@ -53,7 +55,7 @@ def import_paths(
 def import_read(
     settings: Settings, files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None
 ) -> Import:
-    """The same of files that were read or uploaded. Runs that are there already are left as they are."""
+    """Import files that were read or uploaded. Runs that are stored already stay as they are."""
     if sum(len(file.content) for file in files) > LARGEST_IMPORT_BYTES:
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
@@ -66,12 +68,12 @@ def import_read(
     except OSError as error:
         raise _unwritable(settings, error) from error
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
-    jobs = dict.fromkeys(places[run.run_id] for run in found.runs)  # those of before, where runs were there already
+    jobs = dict.fromkeys(places[run.run_id] for run in found.runs)  # the earlier jobs of runs that were stored already
     return Import(tuple(jobs), found.runs, tuple(record.run.run_id for record in new), found.skipped)
 
 
 def _refuse_unstorable(run: ImportedRun) -> None:
-    """A figure that no column can hold is said now, and not when the ingester finds the bundle."""
+    """Refuse a figure that no column can hold now, not when the ingester finds the bundle."""
     try:
         imported_tables(ImportedBundle(Path(), record_of(run), run))
     except UNSTORABLE as error:

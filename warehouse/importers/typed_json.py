@@ -132,7 +132,7 @@ R = TypeVar("R", bound=Record)
 
 @dataclass(frozen=True)
 class Part:
-    """An object of a document and where it stands in it."""
+    """An object of a document, with its path in it."""
 
     document: Document
     content: Mapping[str, object]

@@ -40,7 +40,7 @@ def changed(**keys: Any) -> dict[str, Any]:
         (b" \n ", "some.json: the file is empty"),
         (_GOOD[:2000], "some.json: line 1:"),
         (_GOOD + b'\n{"model_id":', "some.json: line 2: the file ends too early"),
-        (b"not json", "some.json: line 1: this is no JSON (Expecting value)"),
+        (b"not json", "some.json: line 1: this is not JSON (Expecting value)"),
         (b"\x00\x01\x02", "this is a binary file"),
         (gzip.compress(_GOOD), "this is"),
         (b"PK\x03\x04\x14\x00\x00\x00\x08\x00", "this is a binary file"),
@@ -49,16 +49,16 @@ def changed(**keys: Any) -> dict[str, Any]:
         (_GOOD.replace(b"reference", b"r\xe9f\xe9rence"), "line 1: this is not UTF-8"),
         (b"[" * 100_000, "nested more than 64 levels deep"),
         (b"[" * 200 + b"]" * 200, "nested more than 64 levels deep"),
-        (b'{"a": 1, "b": {"c": 1, "c": 2}}', "the key 'c' stands twice in one object"),
-        (b'{"a": ' + b"9" * 5000 + b"}", "a number is too long to be one"),
-        (b'{"a": [1, NaN]}', "a[1]: nan is no number that can be stored"),
-        (b'{"a": 1e999}', "a: inf is no number that can be stored"),
-        (b'{"a": -Infinity}', "a: -inf is no number that can be stored"),
-        (b'{"a": "\\ud800"}', "a: half a surrogate pair is no text"),
-        (b'{"a": 1}', "no supported result: its keys begin with a. Supported are `vllm bench serve`"),
-        (b"[]", "no supported result: it has no keys to tell it by"),
-        (b"null", "no supported result"),
-        (b"1 2 3", "no supported result"),
+        (b'{"a": 1, "b": {"c": 1, "c": 2}}', "duplicate key 'c' in one object"),
+        (b'{"a": ' + b"9" * 5000 + b"}", "a number has too many digits"),
+        (b'{"a": [1, NaN]}', "a[1]: nan cannot be stored as a number"),
+        (b'{"a": 1e999}', "a: inf cannot be stored as a number"),
+        (b'{"a": -Infinity}', "a: -inf cannot be stored as a number"),
+        (b'{"a": "\\ud800"}', "a: half a surrogate pair is not text"),
+        (b'{"a": 1}', "not a supported result: its keys begin with a. Supported are `vllm bench serve`"),
+        (b"[]", "not a supported result: it has no keys that identify it"),
+        (b"null", "not a supported result"),
+        (b"1 2 3", "not a supported result"),
     ],
 )
 def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str) -> None:
@@ -115,13 +115,13 @@ def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> No
     large = tmp_path / "large.json"
     with large.open("wb") as opened:
         opened.truncate(2**30)
-    with pytest.raises(ForeignFileError, match="1024 MiB is more than the 128 MiB that are read of one file"):
+    with pytest.raises(ForeignFileError, match="1024 MiB is more than the limit of 128 MiB per file"):
         import_files(read_paths([large]))
 
 
 def test_an_upload_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "LARGEST_FILE_BYTES", 100)
-    with pytest.raises(ForeignFileError, match="are read of one file"):
+    with pytest.raises(ForeignFileError, match="is more than the limit of"):
         ForeignFile("large.json", _GOOD)
 
 
@@ -135,7 +135,7 @@ def test_several_files_together_are_bounded_too(tmp_path: Path, monkeypatch: pyt
 
 def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_reader, "MOST_VALUES", 1000)
-    assert "values are more than the 1000 that are read of one file" in refused(b"[" + b"[]," * 2000 + b"[]]")
+    assert "values are more than the limit of 1000 per file" in refused(b"[" + b"[]," * 2000 + b"[]]")
 
 
 def test_a_name_like_a_path_or_with_control_characters_is_only_shown() -> None:
@@ -162,7 +162,7 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
 def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:
     sglang = (SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_bytes()
     assert len(import_files([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
-    assert "line 2: no supported result" in refused(_GOOD + b'\n{"a": 1}')
+    assert "line 2: not a supported result" in refused(_GOOD + b'\n{"a": 1}')
 
 
 def test_a_tool_that_the_user_insists_on_is_checked() -> None:

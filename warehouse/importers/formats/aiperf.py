@@ -1,7 +1,7 @@
-"""AIPerf: profile_export_aiperf.json (a run's figures) and profile_export.jsonl (a line a request), alone or together.
+"""AIPerf: profile_export_aiperf.json (a run's figures) and profile_export.jsonl (its requests), alone or together.
 
-AIPerf counts tokens by tokenising the text again; the server's own counts stand beside them. Drafthouse takes the
-server's, so throughput and TPOT may differ from what AIPerf printed.
+AIPerf counts tokens by tokenising the text again, and also records the server's counts. Drafthouse uses the server's,
+so throughput and TPOT may differ from what AIPerf printed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from warehouse.importers.model import ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import Count, Flag, Name, Number, Part, Record, whole
 
 _TOOL = "aiperf"
-#: Versions of the summary's schema that were seen; a higher number may mean something else by the same name.
+#: Known versions of the summary's schema; a later one may give the same names other meanings.
 SUPPORTED = tuple(f"1.{minor}" for minor in range(5))
-_RETOKENISED = "AIPerf tokenises the text again; the server's own count is taken"
-_OF_SERVER = "left out where the server counted other tokens than AIPerf, which divides by its own count"
-_OF_REQUESTS = "a mean over requests; over rounds it is another number"
+_RETOKENISED = "AIPerf tokenises the text again; the server's count is used"
+_OF_SERVER = "divided by AIPerf's own token count; left out if the server's count differs"
+_OF_REQUESTS = "a mean over requests, not over rounds"
 _LATENCIES = {
     "time_to_first_token": ("ttft", ""),
     "inter_token_latency": ("tpot", _OF_SERVER),
@@ -44,8 +44,12 @@ FIELDS: tuple[Figure, ...] = (
     Figure("total_spec_decode_steps.avg", "num_drafts"),
     Figure("total_draft_tokens.avg", "num_draft_tokens"),
     Figure("total_accepted_draft_tokens.avg", "num_accepted_tokens"),
-    Figure("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "percent made a fraction", 0.01),
-    Figure("spec_decode_token_weighted_acceptance_length.avg", "acceptance_length", "the bonus token counts, as here"),
+    Figure("spec_decode_overall_draft_acceptance_rate.avg", "acceptance_rate", "from percent to a fraction", 0.01),
+    Figure(
+        "spec_decode_token_weighted_acceptance_length.avg",
+        "acceptance_length",
+        "counts the bonus token, as Drafthouse does",
+    ),
     Figure("spec_decode_draft_acceptance_rate.avg", None, _OF_REQUESTS),
     Figure("spec_decode_acceptance_length.avg", None, _OF_REQUESTS),
     Figure("output_token_throughput.avg", None, _RETOKENISED),
@@ -53,7 +57,7 @@ FIELDS: tuple[Figure, ...] = (
     Figure("total_osl.avg", None, _RETOKENISED),
     Figure("total_isl.avg", None, _RETOKENISED),
     Figure("output_token_throughput_per_user.avg", None, "no column; about 1000 / tpot"),
-    Figure("effective_concurrency.avg", None, "requests in flight on average, which is no limit"),
+    Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
     *(Figure(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
     *(
         one
@@ -67,17 +71,17 @@ PASSTHROUGH: dict[str, str] = {
     "input_config.models": "target",
     "input_config.endpoint": "endpoint; ignore_eos and temperature of its extra inputs",
     "input_config.phases": "concurrency, request_rate_rps and num_prompts of the phase that is measured",
-    "input_config.datasets": "requested_output_tokens, where each asked for the same",
+    "input_config.datasets": "requested_output_tokens, if it is the same for all requests",
     "pooled_spec_decode_acceptance_histogram": "acceptance_per_position",
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
-    "start_time": "a label: local time without a zone; started_at comes from the lines of requests",
-    "profile_export.jsonl": "the requests; those of a warm-up are left out, failed ones have no latency",
-    "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration over it",
+    "start_time": "a label: local time without a time zone; started_at comes from the requests",
+    "profile_export.jsonl": "the requests without the warm-up; failed ones have no latency",
+    "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration over all but one of them",
 }
 
 
 def detect(value: object) -> bool:
-    """Its files of server metrics begin alike, but have their figures under one key."""
+    """AIPerf's files of server metrics begin alike, but have their figures under one key."""
     keys = ("aiperf_version", "schema_version", "input_config")
     return isinstance(value, dict) and all(key in value for key in keys) and "metrics" not in value
 
@@ -211,7 +215,7 @@ def _positions(part: Part, summary: _Summary) -> dict[str, Value]:
 
 
 def _drafted_per_round(summary: _Summary) -> int | None:
-    """Tokens drafted in each round; None if rounds differed, so that it is no whole number."""
+    """Tokens drafted in each round; None if rounds differed."""
     rounds, drafted = summary.total_spec_decode_steps.avg, summary.total_draft_tokens.avg
     if not rounds or drafted is None or drafted % rounds or drafted > rounds * _MOST_DRAFTED:
         return None

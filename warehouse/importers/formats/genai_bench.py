@@ -1,4 +1,4 @@
-"""genai-bench: a JSON file a run, and experiment_metadata.json beside it. The time unit stands in either."""
+"""genai-bench: a JSON file per run, with experiment_metadata.json beside it. Either names the time unit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _figures(factor: float) -> tuple[Figure, ...]:
         Figure(f"{aggregated}num_error_requests", "requests_failed"),
         Figure(f"{aggregated}run_duration", "duration_s", "always seconds"),
         Figure(f"{stats}num_input_tokens.sum", "prompt_tokens"),
-        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, where it sends one"),
+        Figure(f"{stats}num_output_tokens.sum", "completion_tokens", "the server's usage, if the server sends it"),
         Figure(f"{aggregated}requests_per_second", "request_per_s"),
         Figure(f"{aggregated}mean_output_throughput_tokens_per_s", "output_tok_per_s"),
         Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
@@ -49,15 +49,15 @@ def _figures(factor: float) -> tuple[Figure, ...]:
 
 FIELDS: tuple[Figure, ...] = _figures(1000.0)
 PASSTHROUGH: dict[str, str] = {
-    "_time_unit": "unit of all latencies; else metrics_time_unit of experiment_metadata.json; without it refused",
+    "_time_unit": "unit of all latencies, else metrics_time_unit of experiment_metadata.json; refused without either",
     "aggregated_metrics.num_concurrency": "concurrency",
-    "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, where it is D(input,output)",
-    "individual_request_metrics": "the requests; those with an error code have no latency",
+    "aggregated_metrics.scenario": "input_tokens and requested_output_tokens, if it is D(input,output)",
+    "individual_request_metrics": "the requests; failed ones have no latency",
     "experiment_metadata.json: model": "target",
     "experiment_metadata.json: benchmark_version": "the tool's version",
     "experiment_metadata.json: server_engine, server_version": "engine (in small letters), engine_version",
     "experiment_metadata.json: additional_request_params": "ignore_eos, temperature",
-    "experiment_metadata.json: max_requests_per_run": "nothing: more requests may be sent, so it is no num_prompts",
+    "experiment_metadata.json: max_requests_per_run": "not used: more requests may be sent, so it is not num_prompts",
 }
 
 

@@ -30,7 +30,7 @@ from warehouse.importers.typed_json import (
 
 _TOOL = "guidellm"
 SUPPORTED = 2
-_STEPS = "its percentiles take the nearest value and do not interpolate; they are computed anew of the requests"
+_STEPS = "its percentiles are nearest values, not interpolated; recomputed from the requests"
 _MEANS = {"time_to_first_token_ms": ("ttft", 1.0), "request_latency": ("e2e", 1000.0)}
 FIELDS: tuple[Figure, ...] = (
     Figure("metrics.request_totals.successful", "requests_completed"),
@@ -47,26 +47,26 @@ FIELDS: tuple[Figure, ...] = (
     Figure(
         "metrics.time_per_output_token_ms.successful.mean",
         None,
-        "the time to the first token is in it, so it is no tpot; that is computed of the requests",
+        "includes the time to the first token, so it is not tpot, which is computed from the requests",
     ),
     Figure(
         "metrics.inter_token_latency_ms.successful.mean",
         None,
-        "what is called tpot here, but each request weighs as its tokens do; tpot is computed of the requests",
+        "tpot, but weighted by tokens per request; tpot is computed from the requests",
     ),
     *(
         Figure(f"metrics.{name}.successful.percentiles.{p}", None, _STEPS)
         for name in (*_MEANS, "time_per_output_token_ms", "inter_token_latency_ms")
         for p in ("p50", "p90", "p95", "p99")
     ),
-    Figure("metrics.request_concurrency.successful.mean", None, "requests in flight on average, which is no limit"),
-    Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens a chunk, not a round"),
+    Figure("metrics.request_concurrency.successful.mean", None, "average requests in flight, not the limit"),
+    Figure("metrics.output_tokens_per_iteration.successful.mean", None, "tokens per chunk, not per round"),
 )
 PASSTHROUGH: dict[str, str] = {
     "metadata.guidellm_version": "the tool's version",
     "config.backend.model": "target",
     "config.backend.request_format": "endpoint",
-    "config.strategy": "concurrency (streams; 1 where it is synchronous) or request_rate_rps",
+    "config.strategy": "concurrency (streams; 1 if synchronous) or request_rate_rps",
     "config.constraints.max_requests": "num_prompts",
     "requests.*.response_metrics.speculative_decoding.num_spec_tokens": "num_speculative_tokens",
     "start_time": "started_at",

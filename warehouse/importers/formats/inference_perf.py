@@ -1,5 +1,5 @@
 """inference-perf: stage_N_lifecycle_metrics.json is a run; summary_lifecycle_metrics.json is all stages together, and a
-run where no stage lies beside it. per_request_lifecycle_metrics.json has the requests of all stages. Seconds.
+run only if no stage lies beside it. per_request_lifecycle_metrics.json has the requests of all stages. Seconds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from warehouse.importers.typed_json import Count, Number, Part, Record, whole
 
 _TOOL = "inference-perf"
 _LATENCY = "successes.latency."
-_CLIENT = "divided by the client's own count of tokens; left out where that differs from the server's"
+_CLIENT = "divided by the client's own token count; left out if the server's differs"
 _LATENCIES = {
     "time_to_first_token": ("ttft", ""),
     "time_per_output_token": ("tpot", _CLIENT),
@@ -29,7 +29,9 @@ FIELDS: tuple[Figure, ...] = (
     Figure("successes.count", "requests_completed"),
     Figure("failures.count", "requests_failed"),
     Figure("benchmark_time_seconds", "duration_s"),
-    Figure("successes.prompt_tokens.total", "prompt_tokens", "the server's, if none fell back to the client's count"),
+    Figure(
+        "successes.prompt_tokens.total", "prompt_tokens", "the server's count, if no request fell back to the client's"
+    ),
     Figure("successes.output_tokens.total", "completion_tokens", "likewise"),
     Figure("successes.throughput.requests_per_sec", "request_per_s"),
     Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
@@ -44,23 +46,23 @@ FIELDS: tuple[Figure, ...] = (
     Figure(
         f"{_LATENCY}inter_token_latency.mean",
         None,
-        "gaps between chunks, with a 0 for each further token that the client saw in one: neither icl nor itl",
+        "gaps between chunks, with a 0 for each further token in a chunk: neither icl nor itl",
     ),
-    Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "the time to the first token is in it"),
-    Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not asked for"),
+    Figure(f"{_LATENCY}normalized_time_per_output_token.mean", None, "includes the time to the first token"),
+    Figure("load_summary.achieved_rate", None, "the rate at which requests were sent, not the requested one"),
 )
 PASSTHROUGH: dict[str, str] = {
-    "load_summary.concurrency": "concurrency; requested_rate is request_rate_rps where there is none",
+    "load_summary.concurrency": "concurrency; without it, requested_rate is request_rate_rps",
     "load_summary.count": "num_prompts",
-    "successes.token_count_mismatches": "0 keeps the tool's time_per_output_token",
-    "successes.client_fallback_requests": "0 keeps its counts of tokens: the server made them",
+    "successes.token_count_mismatches": "at 0, the tool's time_per_output_token is used",
+    "successes.client_fallback_requests": "at 0, its token counts are used: the server made them",
     "per_request_lifecycle_metrics.json": (
-        "the requests, in order of their start cut into stages; kept where a stage's own means come out of them"
+        "the requests, split into stages by start time; used if they reproduce the stage's means"
     ),
-    "per_request_lifecycle_metrics.json: request": "target (its model), where all have the same",
+    "per_request_lifecycle_metrics.json: request": "target (its model), if it is the same for all requests",
     "per_request_lifecycle_metrics.json: info.response_metrics.chunk_times": "ttft, tpot, icl",
     "per_request_lifecycle_metrics.json: info.response_metrics.server_usage": "prompt_tokens, completion_tokens",
-    "config.yaml": "nothing: YAML of strangers is not read",
+    "config.yaml": "not used: foreign YAML is not read",
 }
 
 
@@ -71,7 +73,7 @@ def detect(value: object) -> bool:
 
 
 def is_stage(value: object) -> bool:
-    """The summary of all stages has neither what was asked for nor what was achieved."""
+    """Whether it is one stage: the summary of all stages has no achieved rate."""
     return isinstance(value, dict) and detect(value) and "achieved_rate" in value["load_summary"]
 
 
@@ -164,7 +166,7 @@ def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
 
 
 def _fitting(taken: Taken, requests: list[ImportedRequest]) -> list[ImportedRequest] | None:
-    """The requests, if the stage's own count and mean times come out of them."""
+    """The requests, or None if they do not reproduce the stage's count and mean times."""
     found = recompute.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
     names: dict[str, Value] = {name: found.get(name) for name in same}

@@ -1,4 +1,4 @@
-"""SGLang's `bench_serving --output-file`: a JSON line a run, each appended to the last. Arrays are in seconds."""
+"""SGLang's `bench_serving --output-file`: one JSON line per run, each appended to the last. Arrays are in seconds."""
 
 from __future__ import annotations
 
@@ -14,23 +14,27 @@ from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Sca
 from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, known, whole
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
-_GAP = "gaps between chunks; left out for SGLang's own endpoint, where versions differ in dividing them over tokens"
+_GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ in dividing them over tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2e_latency": ("e2e", "")}
 _TOOL = "sglang-bench-serving"
 FIELDS: tuple[Figure, ...] = (
     Figure("completed", "requests_completed"),
     Figure("duration", "duration_s"),
     Figure("total_input_tokens", "prompt_tokens"),
-    Figure("total_output_tokens", "completion_tokens", "the server's usage, or what was asked for where it sends none"),
-    Figure("total_output_tokens_retokenized", None, "counted from the text again: tokens are the server's to count"),
+    Figure(
+        "total_output_tokens",
+        "completion_tokens",
+        "the server's usage, or the requested number if the server sends none",
+    ),
+    Figure("total_output_tokens_retokenized", None, "recounted from the text; the server's count is used"),
     Figure("request_throughput", "request_per_s"),
     Figure("output_throughput", "output_tok_per_s"),
     Figure("total_throughput", "total_tok_per_s"),
     Figure("input_throughput", None, "no column; prompt_tokens / duration_s"),
     Figure("accept_length", None, "cumulative since the server started, and other runs are in it"),
-    Figure("concurrency", None, "requests in flight on average, which is no limit; max_concurrency is"),
+    Figure("concurrency", None, "average requests in flight, not the limit; max_concurrency is the limit"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
-    Figure("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
+    Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     *(
         one
         for name, (ours, words) in _LATENCIES.items()
@@ -46,10 +50,10 @@ PASSTHROUGH: dict[str, str] = {
     "random_input_len": "input_tokens, for random prompts",
     "random_output_len": "requested_output_tokens, for random prompts",
     "input_lens, output_lens, ttfts, itls, errors, generated_texts": (
-        "the requests (--output-details); those with an error have no latency, although the file says 0.0"
+        "the requests (--output-details); failed ones have no latency, although the file says 0.0"
     ),
 }
-#: Backends whose client divides a chunk's gap over its tokens in some versions and not in others.
+#: Backends whose client divides a chunk's gap over its tokens in some versions only.
 _DIVIDES_MAYBE = ("sglang", "sglang-native")
 _NEEDED = ("backend", "completed", "duration", "total_output_tokens", "output_throughput", "mean_e2e_latency_ms")
 
@@ -133,11 +137,11 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
 
 
 def _without_end(one: ImportedRequest) -> ImportedRequest:
-    """The file has no end of a request, only its last chunk; the run's e2e figures stay as SGLang printed them."""
+    """The file has no end of a request, only its last chunk; the run's e2e figures stay as printed by SGLang."""
     return replace(one, e2e_ms=None)
 
 
 def _divided(one: ImportedRequest) -> ImportedRequest:
-    """A gap for each token but the first is a token's gap; anything else may be either, so it is left out."""
+    """Keep gaps only if there is one per token but the first; otherwise they may be of chunks or tokens."""
     per_token = one.chunk_gaps_ms is not None and len(one.chunk_gaps_ms) + 1 == one.completion_tokens
     return replace(one, chunk_gaps_ms=None, token_gaps_ms=one.chunk_gaps_ms if per_token else None)

@@ -1,4 +1,4 @@
-"""`vllm bench serve --save-result`: one JSON object a run; plain, detailed (--save-detailed), appended
+"""`vllm bench serve --save-result`: one JSON object per run; plain, detailed (--save-detailed), appended
 (--append-result), and as `vllm bench sweep` writes them, one by one or as a list. Times in its arrays are seconds.
 """
 
@@ -18,14 +18,14 @@ from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import Count, Name, Number, Numbers, OneLine, Part, Record, each, known, whole
 
-_GAP = "gaps between chunks, under whatever name: with speculation a chunk holds several tokens"
+_GAP = "gaps between chunks, not tokens: with speculation a chunk holds several tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
 FIELDS: tuple[Figure, ...] = (
     Figure("completed", "requests_completed"),
     Figure("failed", "requests_failed"),
     Figure("duration", "duration_s"),
     Figure("total_input_tokens", "prompt_tokens"),
-    Figure("total_output_tokens", "completion_tokens", "the server's usage, where the server sends it"),
+    Figure("total_output_tokens", "completion_tokens", "the server's usage, if the server sends it"),
     Figure("request_throughput", "request_per_s"),
     Figure("output_throughput", "output_tok_per_s"),
     Figure("total_token_throughput", "total_tok_per_s"),
@@ -35,10 +35,10 @@ FIELDS: tuple[Figure, ...] = (
     Figure("spec_decode_num_drafts", "num_drafts"),
     Figure("spec_decode_draft_tokens", "num_draft_tokens"),
     Figure("spec_decode_accepted_tokens", "num_accepted_tokens"),
-    Figure("spec_decode_acceptance_rate", "acceptance_rate", "percent made a fraction", 0.01),
-    Figure("spec_decode_acceptance_length", "acceptance_length", "the bonus token counts, as here"),
+    Figure("spec_decode_acceptance_rate", "acceptance_rate", "from percent to a fraction", 0.01),
+    Figure("spec_decode_acceptance_length", "acceptance_length", "counts the bonus token, as Drafthouse does"),
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
-    Figure("max_concurrent_requests", None, "counted second by second, so higher than the requests in flight at once"),
+    Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
     *(one for name, (ours, words) in _LATENCIES.items() for one in statistics_of(f"{{}}_{name}_ms", ours, words)),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
@@ -52,13 +52,13 @@ PASSTHROUGH: dict[str, str] = {
     "burstiness": "burstiness",
     "max_concurrency": "concurrency",
     "num_prompts": "num_prompts",
-    "endpoint_type": "endpoint, where it is one of OpenAI's",
+    "endpoint_type": "endpoint, if it is one of OpenAI's",
     "spec_decode_per_position_acceptance_rates": "acceptance_per_position; its length is num_speculative_tokens",
-    "date": "a label: local time without a zone, so it is no started_at",
+    "date": "a label, not started_at: local time without a time zone",
     "speculative_config": "method, draft_model, num_speculative_tokens (in a sweep)",
     "run_number": "repeat (in a sweep)",
     "ttfts, itls, latencies, start_times, input_lens, output_lens, errors, generated_texts": (
-        "the requests; those with an error have no latency, although the file says 0.0"
+        "the requests; failed ones have no latency, although the file says 0.0"
     ),
 }
 _NOT_LABELS = {
@@ -93,7 +93,7 @@ class _Speculation(Record):
 
 
 def _config(value: object) -> object:
-    """A sweep's parameter, as an object or as the text of one; anything else tells nothing."""
+    """A sweep's parameter, as an object or as the text of one; anything else is ignored."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
