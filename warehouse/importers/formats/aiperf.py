@@ -76,7 +76,7 @@ PASSTHROUGH: dict[str, str] = {
     "profile_export.jsonl: spec_decode_acceptance.num_spec_tokens": "num_speculative_tokens",
     "start_time": "a label: local time without a time zone; started_at comes from the requests",
     "profile_export.jsonl": "the requests without the warm-up; failed ones have no latency",
-    "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration over all but one of them",
+    "profile_export.jsonl: usage_completion_tokens": "completion_tokens; tpot is decode_duration / (it - 1)",
 }
 
 
