@@ -1,4 +1,4 @@
-"""`python -m benchmarks [PART...]`: measure, print a table of ratios and aims. Asserts nothing about time."""
+"""`python -m benchmarks [PART...]`: measure and print tables of ratios and aims. Never fails because of a time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
 
 
 def main() -> int:
-    """Exit status 1 when a part could not be measured."""
+    """Return exit status 1 if a part could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
     parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in parts client and progress")
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in parts questions, pages")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # or the folders and the engine would stay
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that folders and engines are cleaned up
     try:
         size = Size(options.jobs, options.requests)
         sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}

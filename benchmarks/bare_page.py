@@ -1,4 +1,4 @@
-"""What Streamlit itself takes: a page of its own with a title, a choice and one small chart, served as ours is."""
+"""The cost of Streamlit itself: a page with only a title, a choice and a small chart, served like ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reader with a real browser. The page's own clock is read, so that what drives the browser is not measured."""
+"""One reader with a real browser. Times come from the page's own clock, which excludes the browser's driver."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FLAGS = (
     "--no-first-run",
 )
 _PATIENCE_MS = 300_000.0
-#: A page that has ended its script may have charts that are not drawn yet.
+#: After a page's script has ended its charts may still be drawing.
 _DRAWING_MS = 3_000.0
-#: A chart with something drawn in it; else a table; else what every page begins with.
+#: A drawn chart; else a table; else the heading that every page has.
 _SHOWN = {
     "chart": '[data-testid="stVegaLiteChart"] :is(canvas, svg)',
     "table": '[data-testid="stDataFrame"] canvas',
     "heading": "h1",
 }
-#: Run in the page before anything of it: the moment of the first frame that has what is looked for, in ms.
+#: Injected before the page's own scripts: records the first frame, in ms, in which the selector matches.
 _LOOKING = """(selector) => {
     const heading = document.querySelector("h1")?.innerText;
     window.seen = new Promise((found) => {
@@ -40,9 +40,9 @@ _CLICKING = """(link) => { window.began = performance.now(); link.click(); }"""
 
 
 def from_link(url: str, links: Mapping[str, str], repeats: int) -> dict[str, list[float]]:
-    """Seconds from the navigation to a page by its link, the browser's cache filled, to its first chart.
+    """Time a navigation to each page by its link, with a warm browser cache, up to its first chart; in seconds.
 
-    `links`: by page. The names of the answer say what was waited for where there is no chart.
+    `links`: by page. The keys of the result name what was waited for on a page without a chart.
     """
     times = {}
     with sync_playwright() as playwright:
@@ -67,7 +67,9 @@ def _opened_s(page: Page, link: str) -> float:
 
 
 def from_page_list(url: str, pages: Mapping[str, str], repeats: int, start: str) -> dict[str, list[float]]:
-    """Seconds from the click on a page in the list of pages, with `start` open, to its first chart; named as above."""
+    """Time a click on each page in the list of pages, with `start` open, up to its first chart; in seconds, keys as
+    above.
+    """
     times = {}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
@@ -104,6 +106,6 @@ def _settle(page: Page) -> None:
 
 
 def _shown_on(page: Page) -> str:
-    """What can be waited for there."""
+    """Return what can be waited for on this page."""
     _settle(page)
     return next(name for name, selector in _SHOWN.items() if page.locator(selector).first.is_visible())

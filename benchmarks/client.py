@@ -1,7 +1,7 @@
-"""Part client: our measuring client and `vllm bench serve`, in turns on one server, with the same prompts.
+"""Part client: our measuring client and `vllm bench serve`, alternating on one server, with the same prompts.
 
-Aims: output throughput within 2 %, median TTFT and TPOT within 3 %, a quarter of the CPU seconds. CPU is counted for
-the whole process, and again less what the same process takes for a single request of two tokens (imports, start-up).
+Aims: output throughput within 2 %, median TTFT and TPOT within 3 %, a quarter of the CPU seconds. CPU time is that of
+the whole process, and again less that of the same process sending a single request of two tokens (imports, start-up).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from lab.study import Arm, Load, Study, Workload
 from warehouse.settings import Settings
 
 WORKLOAD, LOAD = Workload(output_tokens=64), Load(max_concurrency=4, num_prompts=32)
-#: No prefix cache: both clients send the same prompts again and again. float32: what processors without native bfloat16
-#: are fastest at.
+#: No prefix cache, because both clients repeat the same prompts. float32, because processors without native bfloat16
+#: are fastest with it.
 FLAGS = {
     "dtype": "float32",
     "enable_prefix_caching": False,
@@ -41,7 +41,7 @@ STUDY = Study(
 
 @dataclass(frozen=True)
 class Spent:
-    """What one execution of a client reported, and the CPU seconds of its process."""
+    """The figures that one execution of a client reported, and the CPU seconds of its process."""
 
     figures: Figures
     cpu_s: float
@@ -49,7 +49,7 @@ class Spent:
 
 @dataclass(frozen=True)
 class Sides:
-    """Both clients, with all that they share."""
+    """Both clients and their shared settings."""
 
     settings: Settings
     base_url: str
@@ -76,7 +76,7 @@ class Sides:
 
 
 def run(settings: Settings, repeats: int) -> None:
-    """Measure and print. Raises UserError when the engine or the models are not there."""
+    """Measure and print. Raises UserError if the engine or the models are missing."""
     check_model(settings, TARGET)
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0)
     with own_home(settings) as own, serving(own, STUDY, STUDY.arms[0]) as base_url:
@@ -102,7 +102,7 @@ def _compare(sides: Sides, dataset: Path, repeats: int) -> list[Row]:
 
 
 def _rows(ours: tuple[list[Spent], float], theirs: tuple[list[Spent], float]) -> list[Row]:
-    """Each side: what its runs spent, and the CPU seconds of its start-up."""
+    """Each side: the results of its runs, and the CPU seconds of its start-up."""
 
     def row(name: str, value: Callable[[Spent, float], float], aim: str) -> Row:
         columns = [[value(spent, start_up_s) for spent in runs] for runs, start_up_s in (ours, theirs)]

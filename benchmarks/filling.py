@@ -1,7 +1,8 @@
-"""A warehouse of any size: its tables made by the migrations, its rows by SQL from `range` and hashes of a seed.
+"""A synthetic warehouse of any size: its tables come from the migrations, its rows from SQL over `range` and seeded
+hashes.
 
-Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with what varies put in, so
-no column is forgotten. Texts are short and chunks are two a request: what a page asks for is read from other columns.
+Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with the varying values
+replaced, so no column is missing. Texts are short and each request has two chunks: pages read other columns.
 """
 
 # ruff: noqa: S608 - no user's text is in this SQL
@@ -31,7 +32,7 @@ _TOKENS = 128
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is: `jobs` of 100 runs, each with so many requests."""
+    """The size of the warehouse: `jobs` of 100 runs, and the requests of each run."""
 
     jobs: int = 50
     requests_per_run: int = 2000
@@ -47,7 +48,7 @@ class Size:
 
 
 def fill(settings: Settings, size: Size) -> None:
-    """Make both databases of the home and put `size` into the warehouse that is published there."""
+    """Create both databases of the home, and fill the warehouse that is published there."""
     migrate(settings)
     with duckdb.connect(settings.warehouse_file) as connection:
         connection.execute("SET TimeZone = 'UTC'")

@@ -1,4 +1,4 @@
-"""Our measuring client as a process of its own, so that its CPU seconds can be counted: the run as JSON in argv[1]."""
+"""Our measuring client as a process of its own, so that its CPU seconds can be counted; argv[1] is the run as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.load.driver import LoadResult, drive
 
 @dataclass(frozen=True)
 class Figures:
-    """What both clients report."""
+    """The figures that both clients report."""
 
     output_tok_per_s: float
     ttft_ms: float  # median
@@ -28,7 +28,7 @@ class Figures:
 
 
 async def measured(base_url: str, model: str, dataset: str, output_tokens: int, concurrency: int) -> LoadResult:
-    """Send every prompt of the file in its order, greedy, to exactly `output_tokens` tokens."""
+    """Send every prompt of the file in its order, greedily, with answers of exactly `output_tokens` tokens."""
     prompts = _prompts(Path(dataset))
     load = Load(max_concurrency=concurrency, num_prompts=len(prompts))
     params = RequestParams(Sampling(), output_tokens, ignore_eos=True, timeout_s=600)
@@ -44,7 +44,7 @@ def _prompts(dataset: Path) -> list[Prompt]:
 
 
 def figures(result: LoadResult) -> Figures:
-    """Raises EngineError when a request failed: then there is nothing to compare."""
+    """Compute the figures. Raises EngineError if a request failed: then there is nothing to compare."""
     if errors := [request.error for request in result.requests if request.error]:
         raise EngineError(f"{len(errors)} requests failed: {errors[0]}")
     tokens = sum(request.completion_tokens or 0 for request in result.requests)

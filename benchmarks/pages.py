@@ -49,7 +49,7 @@ _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
 
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
-    """Make the warehouse in a home of its own, serve it, visit, and print."""
+    """Fill a warehouse in a home of its own, serve and visit it, and print."""
     with own_home(settings) as own:
         fill(own, size or Size())
         visit(own, max(repeats, 3))
@@ -89,7 +89,7 @@ def _show(title: str, unit: str, aim: float, measured: Mapping[str, Sequence[flo
 
 
 async def _warmed(url: str) -> tuple[str, ...]:
-    """Every page of the app, as it tells its visitors, each opened once."""
+    """Open every page that the app lists once, and return their paths."""
     async with visitors.new_session() as session, visitors.visitor(session, url) as websocket:
         first = await visitors.open_page(websocket, "")
         for page in first.pages:
@@ -102,7 +102,7 @@ def _at_once(url: str, page: str, repeats: int) -> list[float]:
 
 
 async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Process) -> float:
-    """The first ones fill pools that the server keeps: only the growth after them counts."""
+    """The first visitors fill pools that the server keeps, so only the growth after them counts."""
     async with visitors.staying(url, pages, AT_ONCE):
         before = server.memory_info().rss
         async with visitors.staying(url, pages, STAYING):
@@ -110,7 +110,7 @@ async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Pr
 
 
 def _served(settings: Settings) -> AbstractContextManager[tuple[str, psutil.Process]]:
-    """`python -m webapp` of this home."""
+    """Run `python -m webapp` on this home."""
     home = {f"{ENVIRONMENT_PREFIX}HOME": str(settings.home.absolute())}
     return _serving(("-m", "webapp"), home, f"{ENVIRONMENT_PREFIX}WEB_PORT")
 
@@ -119,7 +119,7 @@ def _served(settings: Settings) -> AbstractContextManager[tuple[str, psutil.Proc
 def _serving(
     arguments: Sequence[str], environment: Mapping[str, str], port_name: str
 ) -> Iterator[tuple[str, psutil.Process]]:
-    """Python with these arguments, on a free port that it reads from `port_name`."""
+    """Run Python with these arguments, on a free port that it reads from `port_name`."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     whole = os.environ | environment | {port_name: str(port)}

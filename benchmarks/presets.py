@@ -1,7 +1,7 @@
 """Part presets: the reference version of every preset, measured for real on this machine.
 
-There is no rival here; beside the time it took stands what the plan had said. Aim: every run completed, and a time
-within 0.5 to 2 of the plan's.
+There is no rival; the time is compared with the plan's estimate. Aim: every run completes, in 0.5 to 2 times the
+estimate.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from workers.worker import Worker
 
 
 def run(settings: Settings, _repeats: int) -> None:
-    """Measure and print. Raises UserError or EngineError when a preset could not be measured."""
+    """Measure and print. Raises UserError or EngineError if a preset could not be measured."""
     rows = [measured(settings, name) for name in preset_names()]
     show("Presets, scaled down to the reference pair: seconds", "as planned", rows)
 
 
 def measured(settings: Settings, name: str) -> Row:
-    """One preset in a home of its own. Raises EngineError unless every one of its runs completed."""
+    """Measure one preset in a home of its own. Raises EngineError unless all its runs completed."""
     study = load_preset(name, reference=True)
     print(f"presets: {study.name}", file=sys.stderr, flush=True)
     with own_home(settings) as own:

@@ -1,4 +1,4 @@
-"""Processes beside the benchmark: commands whose CPU seconds are counted, and the server both clients talk to."""
+"""Processes of the benchmarks: commands whose CPU seconds are counted, and the server that both clients use."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0
 
 @dataclass(frozen=True)
 class Counted:
-    """A command that ended well."""
+    """The result of a command that succeeded."""
 
     stdout: str
     wall_s: float
-    cpu_s: float  # user and system, of the process and all it waited for
+    cpu_s: float  # user and system, including child processes
 
 
 def counted(command: Sequence[str], environment: Mapping[str, str]) -> Counted:
-    """Run a command to its end. Raises EngineError with the end of its output when it fails."""
+    """Run a command to its end. Raises EngineError with the end of its output if it fails."""
     before_s, start_s = _children_cpu_s(), time.perf_counter()
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
     wall_s, cpu_s = time.perf_counter() - start_s, _children_cpu_s() - before_s
@@ -50,7 +50,7 @@ def _children_cpu_s() -> float:
 
 @contextmanager
 def own_home(settings: Settings) -> Iterator[Settings]:
-    """A home for this benchmark alone, with the models of the real one; it is gone afterwards."""
+    """Create a temporary home for this benchmark, with the models of the real one."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-bench-") as folder:
         own = settings.model_copy(update={"home": Path(folder), "bundles_dir": None, "database_url": None})
         own.models_dir.symlink_to(settings.models_dir.absolute())
@@ -59,7 +59,7 @@ def own_home(settings: Settings) -> Iterator[Settings]:
 
 @contextmanager
 def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
-    """The arm's engine as Drafthouse starts it; gives its base URL once it has answered a request."""
+    """Start the arm's engine as Drafthouse does; yield its base URL once it has answered a request."""
     started: list[Process] = []
     try:
         start = start_engine(settings, study, arm, "bench", lambda _command, process: started.append(process))
@@ -74,14 +74,16 @@ def vllm_program(settings: Settings) -> str:
 
 
 def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, str]:
-    """What Drafthouse would start this arm's engine in, and the packages that the rival reads its prompts with."""
+    """Return the environment in which Drafthouse would start this arm's engine, plus the packages that the rival
+    needs.
+    """
     profile = installed_profile(settings, "vllm")
     whole = whole_environment(settings, profile, profile_environment(settings, profile, study, arm))
     return whole | {"PYTHONPATH": str(_bench_packages(settings))}
 
 
 def _bench_packages(settings: Settings) -> Path:
-    """What `vllm bench serve` needs beside vLLM, in a folder of its own: an engine that serves has no use for it."""
+    """Install what `vllm bench serve` needs beside vLLM into a folder of its own: an engine does not need it."""
     folder = settings.engines_dir.absolute() / "vllm-bench-packages"
     if not folder.is_dir():
         writing = folder.with_suffix(".writing")

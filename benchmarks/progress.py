@@ -1,9 +1,9 @@
-"""Part progress: the same window with and without all that goes on beside it while a job is measured.
+"""Part progress: the same window with and without everything that runs beside it while a job is measured.
 
 With: the job's heartbeat writes its progress into the job table twice a second, and the probes read host, GPUs and the
-engine's own page each second. Without: the client alone. Aims: the same output throughput within 1 %. Where a machine
-scatters by more than that, the last row still bounds the loss: whoever measures can take no more from the engine than
-the processor time it uses itself.
+engine's metrics page each second. Without: the client alone. Aim: the same output throughput within 1 %. On a machine
+with more noise than that, the last row still bounds the loss: measuring can take no more from the engine than the
+processor time that it uses itself.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _seen(window: Callable[[], LoadResult]) -> Seen:
 
 @dataclass(frozen=True)
 class Windows:
-    """One running engine and a claimed job: windows on it, watched or alone."""
+    """One running engine and a claimed job, for windows with and without observers."""
 
     engine: RunningEngine
     database: sa.Engine
@@ -94,7 +94,7 @@ class Windows:
 
 
 def run(settings: Settings, repeats: int) -> None:
-    """Measure and print. Raises UserError when the engine or the models are not there."""
+    """Measure and print. Raises UserError if the engine or the models are missing."""
     check_model(settings, TARGET)
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0, target=TARGET)
     with own_home(settings) as own:
@@ -134,7 +134,7 @@ def _compare(windows: Windows, repeats: int) -> list[Row]:
 
 @contextmanager
 def _running(settings: Settings) -> Iterator[RunningEngine]:
-    """The study's engine as Drafthouse starts it."""
+    """Start the study's engine as Drafthouse does."""
     started: list[Process] = []
     try:
         start = start_engine(settings, STUDY, STUDY.arms[0], "bench", lambda _command, process: started.append(process))

@@ -1,8 +1,8 @@
-"""Part questions: what a page asks of a warehouse of ten million requests in five thousand runs, and others' time.
+"""Part questions: how long the queries of pages take on a warehouse of ten million requests in five thousand runs.
 
-Each question is asked as the page does it, the opening of the published file included. Aim: 200 ms (median, warm).
-Beside that one slice over all requests, from our aggregates against pandas (all rows in memory) and SQLite (indexed for
-it); their answers must be within 1 % of ours.
+Each query runs as on its page, opening the published file included. Aim: 200 ms (median, warm). In addition one slice
+over all requests, from our aggregates against pandas (all rows in memory) and SQLite (with an index for it); their
+results must be within 1 % of ours.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Question = Callable[[duckdb.DuckDBPyConnection], object]
 
 @dataclass(frozen=True)
 class Asked:
-    """One job in the middle, one of its runs, and the comparison that a page has cached."""
+    """What the questions are about: a job in the middle, one of its runs, and its comparison, which pages cache."""
 
     job: str
     run: str
@@ -46,7 +46,7 @@ class Asked:
 
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
-    """Make the warehouse in a home of its own, ask, and print."""
+    """Fill a warehouse in a home of its own, run the queries, and print."""
     size = size or Size()
     with own_home(settings) as own:
         start_s = time.perf_counter()
@@ -63,7 +63,7 @@ def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
 
 
 def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]]]:
-    """Each question with the milliseconds of its warm repeats."""
+    """Return each query with the milliseconds of its warm repeats."""
     with open_warehouse(settings.warehouse_file) as connection:
         asked = _asked(connection)
     return [(name, _repeated(settings, question, repeats)) for name, question in _questions(asked).items()]
@@ -143,5 +143,5 @@ def _repeated(settings: Settings, question: Question, repeats: int) -> list[floa
             question(connection)
         return (time.perf_counter() - start_s) * 1000
 
-    once()  # what was never read comes from the disk
+    once()  # the first time reads from disk
     return [once() for _ in range(repeats)]

@@ -1,4 +1,4 @@
-"""`vllm bench serve` and what both parts give it: the same prompts in the same order, greedy, of a fixed length."""
+"""`vllm bench serve` and its input: the same prompts in the same order, greedy, of a fixed length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ TARGET = "reference"
 
 
 def bench_arguments(settings: Settings, dataset: Path, output_tokens: int) -> list[str]:
-    """Behind `vllm`: a benchmark of the prompts in a file, each answered with exactly `output_tokens` tokens."""
+    """Return the words after `vllm`: a benchmark of the prompts in a file, with answers of exactly `output_tokens`
+    tokens.
+    """
     return [
         *("bench", "serve", "--backend", "openai", "--endpoint", "/v1/completions"),
         *("--model", model_path(settings, TARGET), "--served-model-name", TARGET),

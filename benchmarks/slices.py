@@ -1,4 +1,4 @@
-"""One slice over all requests by Drafthouse's aggregates, pandas and SQLite: the same answer, and each one's time.
+"""One slice over all requests by Drafthouse's aggregates, pandas and SQLite: equal results, and the time of each.
 
 The slice: p50 and p95 of TTFT by arm and concurrency, and output throughput (mean over runs) by arm.
 """
@@ -22,17 +22,17 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.queries.results import frame
 from warehouse.settings import Settings
 
-#: By (arm, concurrency), or by (arm,): the numbers of the slice.
+#: The values of the slice, by (arm, concurrency) or by (arm,).
 Answer = dict[tuple[object, ...], tuple[float, ...]]
 _QUANTILES = (0.5, 0.95)
-#: What the histograms are exact to, with some room for percentiles between two neighbours.
+#: The accuracy of the histograms, with some room for percentiles between two neighbours.
 _APART = 0.01
 _ROWS = "SELECT run_id, arm, concurrency, ttft_ms, completion_tokens, end_s FROM requests"
 _BATCH = 1 << 16
 
 
 def run(settings: Settings, repeats: int, about: str) -> None:
-    """Print both slices beside pandas and SQLite. Raises DrafthouseError where their answers differ."""
+    """Print both slices beside pandas and SQLite. Raises DrafthouseError if their results differ."""
     ours = {"TTFT p50, p95 ms": partial(_our_ttft, settings), "output tok/s ms": partial(_our_throughput, settings)}
     with open_warehouse(settings.warehouse_file) as connection:
         table = frame(connection, _ROWS)
@@ -55,9 +55,9 @@ def _check(name: str, ours: Answer, theirs: Answer) -> None:
     for key, numbers in ours.items():
         for one, other in zip(numbers, theirs[key], strict=True):
             if abs(one - other) > _APART * abs(other):
-                raise DrafthouseError(f"{name} of {key}: {one} by us and {other} by the rival")
+                raise DrafthouseError(f"{name} of {key}: {one} by Drafthouse and {other} by the rival")
     if len(ours) != len(theirs):
-        raise DrafthouseError(f"{name}: {len(ours)} groups by us and {len(theirs)} by the rival")
+        raise DrafthouseError(f"{name}: {len(ours)} groups by Drafthouse and {len(theirs)} by the rival")
 
 
 def _ms(question: Callable[[], Answer]) -> float:
@@ -104,7 +104,7 @@ def _sqlite_ttft(rival: sqlite3.Connection) -> Answer:
 
 
 def _sqlite_quantile(rival: sqlite3.Connection, arm: str, streams: int, rank: float) -> float:
-    """Linear between the two neighbours of the rank, which the index gives without sorting."""
+    """Interpolate between the two neighbours of the rank, which the index finds without sorting."""
     around = [float(ms) for (ms,) in rival.execute(_SQLITE_RANK, (arm, streams, int(rank)))]
     return around[0] + (around[-1] - around[0]) * (rank - int(rank))
 

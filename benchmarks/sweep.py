@@ -42,13 +42,13 @@ STUDY = Study(
     workloads=(WORKLOAD,),
     loads=(Load(max_concurrency=1, num_prompts=8), Load(max_concurrency=4, num_prompts=16)),
     repeats=2,
-    order="fewest_launches",  # as the rival does
+    order="fewest_launches",  # like the rival
     engine_flags=FLAGS,
 )
 
 
 def run(settings: Settings, _repeats: int) -> None:
-    """Measure and print. Raises UserError when the engine or the models are not there."""
+    """Measure and print. Raises UserError if the engine or the models are missing."""
     for name in (TARGET, "reference-draft"):
         check_model(settings, name)
     with own_home(settings) as own:
@@ -61,7 +61,9 @@ def run(settings: Settings, _repeats: int) -> None:
 
 
 def _ours(settings: Settings) -> float:
-    """Seconds from submitting the study to the end of its job. Raises EngineError when not every run was measured."""
+    """Return the seconds from submitting the study to the end of its job. Raises EngineError unless every run was
+    measured.
+    """
     migrate(settings)
     start_s = time.perf_counter()
     job_id = submit(settings, STUDY)
@@ -74,7 +76,9 @@ def _ours(settings: Settings) -> float:
 
 
 def _theirs(settings: Settings) -> float:
-    """Seconds that the rival takes for the same cells. Raises EngineError when not every request was answered."""
+    """Return the seconds that the rival takes for the same cells. Raises EngineError unless every request was
+    answered.
+    """
     folder = settings.home / "rival"
     folder.mkdir()
     command = [vllm_program(settings), "bench", "sweep", "serve", *_sweep_arguments(settings, folder)]

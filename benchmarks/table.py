@@ -1,4 +1,4 @@
-"""Ratios with their aims, as text."""
+"""Prints ratios with their aims."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of both, measured in pairs; the ratio shown is the median of the pairs' ratios."""
+    """One figure of both sides, measured in pairs; the printed ratio is the median of the pairs' ratios."""
 
     name: str
     ours: Sequence[float]
@@ -25,7 +25,7 @@ class Row:
 
 
 def show(title: str, rival: str, rows: Sequence[Row]) -> None:
-    """Print the table. The load average tells whether the machine had other work."""
+    """Print the table. The load average shows whether the machine had other work."""
     head = ("", "Drafthouse", rival, "ratio", "min .. max", "aim")
     lines = [head, *(row.cells() for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]

@@ -1,6 +1,6 @@
 """Visitors without a browser: Streamlit's own messages over a websocket, as its script in the browser sends them.
 
-What is timed so is the server's work and the way of the bytes, without what a browser needs to draw.
+This times the server's work and the transfer, without what a browser needs to draw.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from lab.errors import EngineError
 
-#: The longest that anybody waits for one page.
+#: Timeout of one page.
 _PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True)
 class Opened:
-    """One page, from the question to the end of the script; `pages` are the paths of all pages of the app."""
+    """One page, from the request to the end of its script; `pages` are the paths of all pages of the app."""
 
     seconds: float
     kilobytes: float
@@ -32,20 +32,20 @@ class Opened:
 
 
 def new_session() -> aiohttp.ClientSession:
-    """As many websockets at once as are asked for."""
+    """Open a session without a limit of websockets."""
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
 
 @asynccontextmanager
 async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
-    """A websocket as a browser opens it for a new visitor."""
+    """Open a websocket as a browser does for a new visitor."""
     address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
     async with session.ws_connect(address, protocols=("streamlit",), max_msg_size=0) as websocket:
         yield websocket
 
 
 async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Opened:
-    """Ask for a page and read until its script has ended. Raises EngineError when it ends otherwise."""
+    """Request a page and read until its script has ended. Raises EngineError if it ends otherwise."""
     start_s = time.perf_counter()
     await websocket.send_bytes(_asking_for(page).SerializeToString())
     size, charts, pages = 0, 0, ()
@@ -61,11 +61,11 @@ async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Op
                 charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"
             elif kind == "script_finished":
                 return Opened(time.perf_counter() - start_s, size / 1000, pages, charts)
-    raise EngineError(f"the page {page!r} broke off before its end")
+    raise EngineError(f"the connection closed before the end of page {page!r}")
 
 
 async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
-    """Seconds until each of so many new visitors has the page, the opening of the websocket included."""
+    """Return the seconds until each of so many new visitors has the page, including opening the websocket."""
 
     async def one(session: aiohttp.ClientSession) -> float:
         start_s = time.perf_counter()
@@ -79,7 +79,7 @@ async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
 
 @asynccontextmanager
 async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterator[None]:
-    """So many visitors, one after the other, each with all these pages seen and the last one open."""
+    """So many visitors, one after the other, each of whom has seen all these pages and keeps the last one open."""
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(new_session())
         for _ in range(visitors):

@@ -52,5 +52,5 @@ def test_the_rivals_answers_are_ours(made: Settings, capsys: pytest.CaptureFixtu
 
 
 def test_a_rival_with_another_answer_is_no_rival() -> None:
-    with pytest.raises(DrafthouseError, match="by us and 2"):
+    with pytest.raises(DrafthouseError, match="by Drafthouse and 2"):
         slices._check("x", {("a",): (1.0,)}, {("a",): (2.0,)})
