@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     @property
     def app_database_file(self) -> Path | None:
         """The SQLite file of the app database, or None if a database server holds it."""
-        embedded = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]+)", self.app_database_url)
+        embedded = re.fullmatch(r"sqlite(?:\+\w+)?:///([^?]+)(?:\?.*)?", self.app_database_url)
         return None if embedded is None else Path(embedded[1])
 
     @property

@@ -63,3 +63,18 @@ def test_a_wrong_file_is_refused_with_what_is_wrong(text: str, sentence: str) ->
     with pytest.raises(SettingsError) as caught:
         load_settings()
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "file"),
+    [
+        (None, Path("/home-of-the-test/app.sqlite")),
+        ("sqlite:////data/app.sqlite", Path("/data/app.sqlite")),
+        ("sqlite+pysqlite:///app.sqlite?timeout=5", Path("app.sqlite")),
+        ("sqlite://", None),
+        ("postgresql+pg8000://someone:secret@host/database", None),
+    ],
+)
+def test_the_app_database_is_a_file_only_if_it_is_embedded(url: str | None, file: Path | None) -> None:
+    settings = Settings(home=Path("/home-of-the-test"), database_url=url)
+    assert settings.app_database_file == file
