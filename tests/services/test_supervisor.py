@@ -14,6 +14,8 @@ import pytest
 from tests.cli.homes import Home, new_home, services_of, up
 from tests.services.test_process import eventually
 
+pytestmark = pytest.mark.engine
+
 MEMORY_LIMIT_BYTES = 700 * 10**6
 
 

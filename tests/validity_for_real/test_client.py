@@ -20,6 +20,8 @@ from tests.workers.load.builders import params, prompts
 from workers.load.client import Endpoint, open_session
 from workers.load.driver import drive
 
+pytestmark = pytest.mark.engine
+
 LOAD = Load(max_concurrency=8, num_prompts=36, request_rate_rps=8.0, arrivals="constant")
 #: What is found, how gravely, and in which words.
 EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (

@@ -20,7 +20,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from workers.worker import Worker
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 TOKENIZER = Path(__file__).parents[2] / "models" / "target" / "tokenizer.json"
 LONG = 500

@@ -13,7 +13,8 @@ OF_THE_STUDY = {
 }  # fmt: skip
 OTHER_TEXT = "outputs_differ"
 
-pytestmark = pytest.mark.timeout(900)  # the study is measured in the first test that asks for it
+#: The study is measured in the first test that asks for it.
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize(("arm", "check", "severity", "words"), EXPECTED, ids=[f"{e[0]}-{e[1]}" for e in EXPECTED])

@@ -16,6 +16,8 @@ from tests.workers.homes import Home, celery_worker, until
 from tests.workers.valkey import Broker
 from workers.engine_runtime.process import end_leftovers
 
+pytestmark = pytest.mark.engine
+
 SLOW = {"token_s": 0.05}  # a run takes a second or two
 LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two
 MANY_LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2, 3)]

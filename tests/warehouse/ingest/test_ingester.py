@@ -11,10 +11,13 @@ import threading
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import request, write_run
 from warehouse.settings import Settings
+
+pytestmark = pytest.mark.engine
 
 #: Opens the published file as anybody would, again and again, and says what it saw at the end.
 _READER = """

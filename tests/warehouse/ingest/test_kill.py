@@ -16,6 +16,8 @@ from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import failed_request, request, write_run
 from warehouse.settings import Settings
 
+pytestmark = pytest.mark.engine
+
 ROUNDS, RUNS_A_ROUND = 5, 4
 TIMES = 25
 
