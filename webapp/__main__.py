@@ -29,7 +29,7 @@ def refuse_taken_port(host: str, port: int) -> None:
 
 
 def streamlit_options(settings: Settings) -> dict[str, object]:
-    """What depends on the settings; the rest stands in `.streamlit/config.toml` beside this file."""
+    """Streamlit's options that depend on our settings; `.streamlit/config.toml` beside this file has the others."""
     hosts = ["*"] if settings.web_host in _ANY_ADDRESS else sorted({*LOCAL_HOSTS, settings.web_host})
     return {
         "server.address": settings.web_host,

@@ -1,4 +1,4 @@
-"""Cost by load, a line an arm, and the share of the baseline's cost that an arm saves. Pure."""
+"""Cost by load, a line an arm, and the share of the baseline's cost that an arm saves."""
 
 from __future__ import annotations
 

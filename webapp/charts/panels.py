@@ -1,4 +1,4 @@
-"""Figures of several panels: their rows, and the scales that their panels share. Pure."""
+"""Figures of several panels: their rows, and the scales that their panels share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What theory predicts for a run against what was measured: on the diagonal both are the same."""
+"""Predicted against measured values of runs: on the diagonal both are equal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def panel(frame: pd.DataFrame, about: str, styles: Sequence[ArmStyle], mode: Mod
 
 
 def _ends(frame: pd.DataFrame) -> tuple[float, float]:
-    """Of both axes alike, with 1 among them: neither slower nor faster, or one token a round."""
+    """The range of both axes. It includes 1: neither slower nor faster, or one token per round."""
     values = pd.concat([frame["predicted"], frame["measured"], pd.Series([1.0])])
     low, high = float(values.min()), float(values.max())
     room = _ROOM * max(high - low, 0.1)

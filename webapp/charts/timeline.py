@@ -1,4 +1,4 @@
-"""When each request of a run waited and was answered, and the telemetry of each second. Pure."""
+"""When each request of a run waited and was answered, and the telemetry of each second."""
 
 from __future__ import annotations
 

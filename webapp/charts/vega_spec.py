@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications, made once per figure, as each takes tens of milliseconds.
 
 How Altair handles data frames is a setting of the whole process, which Streamlit changes while it draws for another
-visitor. So the rows are put into the specification here. Pure.
+visitor. So the rows are put into the specification here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode, themed
 
 #: The text of a specification, and its rows as the browser reads them, by their name.
-_Made = tuple[str, dict[str, bytes]]
-_MADE: WeakKeyDictionary[Figure, dict[Mode, list[_Made]]] = WeakKeyDictionary()
+_Spec = tuple[str, dict[str, bytes]]
+_CACHE: WeakKeyDictionary[Figure, dict[Mode, list[_Spec]]] = WeakKeyDictionary()
 #: Attributes of a chart that may hold charts.
 _PARTS = ("layer", "concat", "hconcat", "vconcat")
 
@@ -31,13 +31,13 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
 
     Rows are Arrow already, which Streamlit passes on unchanged. A cached figure keeps both.
     """
-    made = _MADE.setdefault(figure, {})
-    if mode not in made:
-        made[mode] = [_made(_spec(chart, title, mode)) for title, chart in figure.panels]
-    return [json.loads(text) | ({"datasets": dict(rows)} if rows else {}) for text, rows in made[mode]]
+    cached = _CACHE.setdefault(figure, {})
+    if mode not in cached:
+        cached[mode] = [_split(_spec(chart, title, mode)) for title, chart in figure.panels]
+    return [json.loads(text) | ({"datasets": dict(rows)} if rows else {}) for text, rows in cached[mode]]
 
 
-def _made(spec: dict[str, Any]) -> _Made:
+def _split(spec: dict[str, Any]) -> _Spec:
     rows = spec.pop("datasets", {})
     return json.dumps(spec), {name: convert_anything_to_arrow_bytes(found) for name, found in rows.items()}
 
@@ -59,13 +59,13 @@ def plain(chart: Any) -> dict[str, Any]:
 
 def _without_rows(chart: Any, rows: dict[str, list[Any]]) -> Any:
     """The chart with the names of its rows in place of its data frames: Altair would convert each value again."""
-    made = chart.copy(deep=False)
-    if isinstance(made.data, pd.DataFrame):
-        found: list[Any] = sanitize_pandas_dataframe(made.data).to_dict(orient="records")
-        name = f"data-{hashlib.sha256(json.dumps(found).encode()).hexdigest()[:32]}"
-        rows[name] = found
-        made.data = alt.NamedData(name=name)
+    copy = chart.copy(deep=False)
+    if isinstance(copy.data, pd.DataFrame):
+        records: list[Any] = sanitize_pandas_dataframe(copy.data).to_dict(orient="records")
+        name = f"data-{hashlib.sha256(json.dumps(records).encode()).hexdigest()[:32]}"
+        rows[name] = records
+        copy.data = alt.NamedData(name=name)
     for part_name in _PARTS:
-        if isinstance(parts := getattr(made, part_name, None), list):
-            setattr(made, part_name, [_without_rows(part, rows) for part in parts])
-    return made
+        if isinstance(parts := getattr(copy, part_name, None), list):
+            setattr(copy, part_name, [_without_rows(part, rows) for part in parts])
+    return copy

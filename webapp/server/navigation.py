@@ -1,4 +1,4 @@
-"""The list of pages. Streamlit makes pages only while it runs a script, so this is a function."""
+"""The pages of the navigation. Streamlit creates pages only while it runs a script, so this is a function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from webapp.shared.page_files import page_file
 
 
 def sections() -> dict[str, list[StreamlitPage]]:
-    """In the order of a reader's day: measure, understand what was measured, then take it further."""
+    """In the order of work: measure, understand the results, share them."""
     return {
         "Measure": [
             st.Page(
@@ -18,7 +18,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 title="Home",
                 icon=":material/home:",
                 default=True,
-                help="What runs now, what finished last, where speculation pays for each target, and who can work.",
+                help="What runs now, what finished last, where speculation pays for each target, and the workers.",
             ),
             st.Page(
                 page_file("submit"),
@@ -32,7 +32,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="jobs",
                 title="Jobs",
                 icon=":material/list_alt:",
-                help="The queue and everything measured before, with progress, engine logs, cancel and retry.",
+                help="The queue and finished studies, with progress, engine logs, cancel and retry.",
             ),
         ],
         "Understand": [
@@ -48,21 +48,21 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="explore",
                 title="Explore",
                 icon=":material/query_stats:",
-                help="Slice every run by what was measured; draw it as lines, bars, points, ECDF, Pareto, percentiles.",
+                help="Filter all runs and draw them as lines, bars, points, ECDF, Pareto front or percentiles.",
             ),
             st.Page(
                 page_file("compare"),
                 url_path="compare",
                 title="Compare",
                 icon=":material/compare_arrows:",
-                help="One study's arms against any of them: ratios with intervals, break-even, latencies, outputs.",
+                help="A study's arms against a baseline: ratios with intervals, break-even, latencies, outputs.",
             ),
             st.Page(
                 page_file("cost"),
                 url_path="cost",
                 title="Cost",
                 icon=":material/payments:",
-                help="What a million tokens cost with each arm, what it saves, and the price book behind it.",
+                help="What a million tokens cost with each arm, what it saves, and the price book.",
             ),
             st.Page(
                 page_file("advice"),
@@ -76,7 +76,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="run",
                 title="Run",
                 icon=":material/timeline:",
-                help="Everything behind one run's numbers: its requests, each second, its checks, how it was started.",
+                help="Everything about one run: its requests, telemetry, checks, and how it was started.",
             ),
         ],
         "Share": [
@@ -85,21 +85,21 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="sql",
                 title="SQL",
                 icon=":material/database:",
-                help="Ask the warehouse anything, draw the answer, and send its link.",
+                help="Query the warehouse in SQL, draw the result, and share its link.",
             ),
             st.Page(
                 page_file("dashboards"),
                 url_path="dashboards",
                 title="Dashboards",
                 icon=":material/dashboard:",
-                help="Figures and queries that somebody pinned side by side, each with a link and as one file.",
+                help="Pinned figures and queries side by side, each with a link, exported as one file.",
             ),
             st.Page(
                 page_file("external_results"),
                 url_path="external_results",
                 title="External results",
                 icon=":material/groups:",
-                help="Import result files of other tools, and see published figures beside what was measured here.",
+                help="Import result files of other tools, and compare published figures with your own.",
             ),
         ],
     }

@@ -1,4 +1,4 @@
-"""Figures and tables as files that can leave the page: each carries its title, source, date and link. Pure."""
+"""Figures and tables as files that can leave the page: each carries its title, source, date and link."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.page_files import page_file
 from webapp.shared.text import count, literal
 
-#: The name that stands for the model this project ships.
+#: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"
 _LOOK_EVERY = "2s"
 

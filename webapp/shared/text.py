@@ -15,8 +15,8 @@ _WORD_JOINER = "\u2060"
 
 def literal(text: object) -> str:
     """`text` so that Markdown shows it letter by letter; its line breaks stay."""
-    kept = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
-    return _PUNCTUATION.sub(r"\\\1", kept).replace("\n", "  \n")
+    literal_lines = "\n".join(_WORD_JOINER.join(_REPLACED.split(line)) for line in str(text).splitlines())
+    return _PUNCTUATION.sub(r"\\\1", literal_lines).replace("\n", "  \n")
 
 
 def duration(seconds: float | None) -> str:

@@ -26,10 +26,10 @@ _HAD = "link-had"
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
     """The chosen option; the first one if the link has no value, or one that no longer exists."""
     new = param.key not in st.session_state
-    asked = st.session_state.get(param.key) or st.query_params.get(param.key)
-    there = _there(asked, options)
-    if asked and there is None:
-        st.session_state[missing_key(param.key)] = asked
+    wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
+    there = _option(wanted, options)
+    if wanted and there is None:
+        st.session_state[missing_key(param.key)] = wanted
     if there is None and param.always_in_url:
         there = options[0]
     if there is not None:
@@ -65,16 +65,16 @@ def choose_many(
     Without `show` there is no widget and the result is empty, but missing values of the link are still reported.
     """
     new = param.key not in st.session_state
-    asked = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
-    found = {each: _there(each, options) for each in asked}
+    wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
+    found = {each: _option(each, options) for each in wanted}
     if lost := [each for each, there in found.items() if there is None]:
         st.session_state[missing_key(param.key)] = ", ".join(lost)
     if not show:
         return ()
     chosen = list(dict.fromkeys(there for there in found.values() if there is not None)) or (list(first) if new else [])
-    if new and chosen != asked:
+    if new and chosen != wanted:
         st.query_params[param.key] = chosen
-        if asked:
+        if wanted:
             st.rerun()
     st.session_state[param.key] = chosen
     picked: list[str] = st.multiselect(
@@ -91,11 +91,11 @@ def choose_many(
 
 def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
     """A day, or None. An invalid day in the link is reported."""
-    if param.key not in st.session_state and (asked := st.query_params.get(param.key)):
+    if param.key not in st.session_state and (wanted := st.query_params.get(param.key)):
         try:
-            date.fromisoformat(asked)
+            date.fromisoformat(wanted)
         except ValueError:
-            st.session_state[missing_key(param.key)] = asked
+            st.session_state[missing_key(param.key)] = wanted
     picked: date | None = st.date_input(
         param.label,
         None,
@@ -123,17 +123,21 @@ def write(param: Param, *, placeholder: str, help_text: str) -> str:
 
 
 def note_missing(param: Param, options: Sequence[str]) -> None:
-    """Before the widget is made: remember a value of the link that is not among the options, for `say_missing`."""
-    if param.key not in st.session_state and _there(asked := st.query_params.get(param.key), options) is None and asked:
-        st.session_state[missing_key(param.key)] = asked
+    """Before the widget is made: remember a value of the link that is not among the options, for `report_missing`."""
+    if (
+        param.key not in st.session_state
+        and _option(wanted := st.query_params.get(param.key), options) is None
+        and wanted
+    ):
+        st.session_state[missing_key(param.key)] = wanted
 
 
-def say_missing(*params: Param) -> None:
+def report_missing(*params: Param) -> None:
     """A warning for each value of the link that does not exist; gone once the reader has chosen another one."""
     for param in params:
-        if asked := st.session_state.get(missing_key(param.key)):
+        if wanted := st.session_state.get(missing_key(param.key)):
             st.warning(
-                f"The {param.noun} {literal(asked)} in this link does not exist (any more). "
+                f"The {param.noun} {literal(wanted)} in this link does not exist (any more). "
                 f"Shown instead: {literal(_shown(param))}.",
                 icon=":material/link_off:",
             )
@@ -146,11 +150,11 @@ def _shown(param: Param) -> str:
     return str(value or ("any day" if param in (BEGUN_FROM, BEGUN_TO) else "the first one"))
 
 
-def _there(asked: str | None, options: Sequence[str]) -> str | None:
+def _option(wanted: str | None, options: Sequence[str]) -> str | None:
     """The option that a link names, or None; a bare job id is enough for a job."""
-    if asked in options:
-        return asked
-    return next((option for option in options if asked and option.endswith(SEPARATOR + asked)), None)
+    if wanted in options:
+        return wanted
+    return next((option for option in options if wanted and option.endswith(SEPARATOR + wanted)), None)
 
 
 def _put_into_url(param: Param, value: str) -> None:
@@ -159,10 +163,10 @@ def _put_into_url(param: Param, value: str) -> None:
     A bound widget writes only what its reader changes, and removes another value that it finds in the URL when it is
     created: that is replaced in a run of its own.
     """
-    asked = st.query_params.get(param.key)
-    if asked != value:
+    wanted = st.query_params.get(param.key)
+    if wanted != value:
         st.query_params[param.key] = value
-        if asked:
+        if wanted:
             st.rerun()
 
 
@@ -174,7 +178,7 @@ def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
     """Tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
     note_missing(param, list(parts))
     tabs = st.tabs(list(parts), **bound(param.key))
-    say_missing(param)
+    report_missing(param)
     for tab, show_part in zip(tabs, parts.values(), strict=True):
         if tab.open:
             with tab:
@@ -199,8 +203,8 @@ def follow_link(page: str) -> None:
     Between pages with a parameter in common Streamlit does not show a link: other choices stay.
     """
     had: dict[str, set[str]] = st.session_state.get(_HAD, {})
-    here, asked = had.get(page, set()), set(st.query_params) & set().union(*had.values())
-    if asked and (not here or asked & here):
-        for key in here | asked:
+    here, wanted = had.get(page, set()), set(st.query_params) & set().union(*had.values())
+    if wanted and (not here or wanted & here):
+        for key in here | wanted:
             st.session_state.pop(key, None)
             st.session_state.pop(missing_key(key), None)

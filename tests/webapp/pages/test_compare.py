@@ -77,11 +77,23 @@ def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: Open
     assert "not enough data over all cells" in shown
 
 
-def test_imported_runs_are_compared_as_far_as_their_files_tell(open_page: OpenPage, settings: Settings) -> None:
+def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage, settings: Settings) -> None:
+    labels = {"study": "theirs", "hardware": "H200"}
+    for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
+        path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
+        import_paths(settings, [path], labels={**labels, "arm": arm, **more})
+    ingest_all(settings)
+    app = open_page("compare")
+    assert "Output throughput over base, geometric mean" in words(app)
+    assert charts(app) > 0
+
+
+def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page: OpenPage, settings: Settings) -> None:
     found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
     ingest_all(settings)
     for job_id in found.jobs:
-        assert words(open_page("compare", job=job_id))
+        shown = words(open_page("compare", job=job_id))
+        assert "Nothing to compare yet: needs valid runs of the baseline" in shown or "no valid run of an arm" in shown
 
 
 def test_with_nothing_measured_the_pages_say_how_to_begin(open_page: OpenPage) -> None:

@@ -41,7 +41,7 @@ def panel(frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mo
         log2=known["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
         figure=[_figure(ratio, verdict) for ratio, verdict in zip(known["ratio"], known["verdict"], strict=True)],
         interval=[_interval(low, high) for low, high in zip(known["low"], known["high"], strict=True)],
-        told=known["verdict"].map(lambda word: word or "none: a mean"),
+        words=known["verdict"].map(lambda word: word or "none: a mean"),
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
@@ -122,6 +122,6 @@ def _tooltip(rows: str, columns: str) -> list[alt.Tooltip]:
         alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
         alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
         alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
-        alt.Tooltip("told:N", title="Verdict"),
+        alt.Tooltip("words:N", title="Verdict"),
         alt.Tooltip("basis:N", title="Interval from"),
     ]

@@ -1,4 +1,4 @@
-"""The axes of the Explore page's charts: metrics of a run with their units, and dimensions. Pure.
+"""The axes of the Explore page's charts: metrics of a run with their units, and dimensions.
 
 A label is also its name in a link.
 """

@@ -1,4 +1,4 @@
-"""Latencies of single requests, pooled over all runs of a group: distribution and percentiles. Pure."""
+"""Latencies of single requests, pooled over all runs of a group: distribution and percentiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs as points, with lines or bars through the means of those at the same x. Pure."""
+"""Runs as points, with lines or bars through the means of those at the same x."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChart:
     """`rows` of `numbers` with `series` and `best`: whether no other run is better in both.
 
-    `higher`: both numbers are better when they are higher, else when they are lower. Steps, because nobody measured
-    what lies between two runs.
+    `higher`: both numbers are better when they are higher, else when they are lower. Steps, as nothing was measured
+    between two runs.
     """
     best = alt.Chart(rows.loc[rows["best"], ["x", "y"]].drop_duplicates())
     steps = best.mark_line(
@@ -115,17 +115,17 @@ def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
         tooltip=[*_place(scene), *_about(scene)],
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.25)),
     )
-    made: alt.Chart = dots.add_params(chosen)
-    return made
+    chart: alt.Chart = dots.add_params(chosen)
+    return chart
 
 
 def _dots(base: alt.Chart, scene: Scene) -> alt.Chart:
-    made: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer").encode(
+    chart: alt.Chart = base.mark_point(size=70, strokeWidth=1.6, cursor="pointer").encode(
         stroke=alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None),
         fill=alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None),
         shape=alt.Shape("series:N", scale=shape_scale(scene.styles), legend=None),
     )
-    return made
+    return chart
 
 
 def _colour(scene: Scene) -> alt.Color:

@@ -1,4 +1,4 @@
-"""The colours and marks of series on the Explore page. Pure.
+"""The colours and marks of series on the Explore page.
 
 Runs measured here have full marks; imported and published ones have hollow marks and dashed lines of the same colour.
 """

@@ -52,7 +52,7 @@ def choose() -> dict[str, Sequence[str]]:
             help="Time of a draft step relative to a target step, used for the predictions. Empty: as measured for "
             "each arm at its lowest concurrency.",
         )
-    url_widgets.say_missing(url_params.JOB)
+    url_widgets.report_missing(url_params.JOB)
     parameters: dict[str, Sequence[str]] = {url_params.JOB.key: (job_id,)}
     return parameters if entered is None else parameters | {url_params.DRAFT_COST: (f"{entered:g}",)}
 

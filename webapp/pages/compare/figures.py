@@ -39,7 +39,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError without a study or for an unknown metric, UserError where nothing can be compared.
     """
-    return [made for key in _FIGURES if (made := figure(key, parameters, mode)) is not None]
+    return [drawn for key in _FIGURES if (drawn := figure(key, parameters, mode)) is not None]
 
 
 def figure(key: str, parameters: Mapping[str, Sequence[str]], mode: Mode) -> Figure | None:

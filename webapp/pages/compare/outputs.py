@@ -35,7 +35,7 @@ def show(choice: Choice) -> None:
     pages = _pages(len(differing))
     with page_column:
         page = url_widgets.choose(url_params.PROMPTS, pages) if pages else ""
-    url_widgets.say_missing(url_params.AGAINST, url_params.PROMPTS)
+    url_widgets.report_missing(url_params.AGAINST, url_params.PROMPTS)
     st.markdown(_sentence(found, arm, choice.found.baseline))
     if pages:
         first = pages.index(page) * _PAGE_SIZE

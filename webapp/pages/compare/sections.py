@@ -40,7 +40,7 @@ def choose() -> dict[str, Sequence[str]]:
         chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
     with rows:
         heat_rows = url_widgets.choose(url_params.HEAT_ROWS, selection.HEAT_ROWS)
-    url_widgets.say_missing(
+    url_widgets.report_missing(
         url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.CANDIDATES, url_params.HEAT_ROWS
     )
     keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS)
@@ -54,8 +54,8 @@ def show_charts(keys: Sequence[str], parameters: Parameters, view: View) -> None
     """Show the figures one after the other: the first can be seen while the others are computed."""
     mode = colour_mode()
     for key in keys:
-        if (made := figures.figure(key, parameters, mode)) is not None:
-            show_figures([made], mode, view)
+        if (figure := figures.figure(key, parameters, mode)) is not None:
+            show_figures([figure], mode, view)
 
 
 def choose_cell(choice: Choice) -> dict[str, Sequence[str]]:
@@ -66,7 +66,7 @@ def choose_cell(choice: Choice) -> dict[str, Sequence[str]]:
         workload = url_widgets.choose(url_params.AT_WORKLOAD, workloads)
     with load_column:
         load = url_widgets.choose(url_params.AT_LOAD, selection.loads(choice.found, choice.candidates, workload))
-    url_widgets.say_missing(url_params.AT_WORKLOAD, url_params.AT_LOAD)
+    url_widgets.report_missing(url_params.AT_WORKLOAD, url_params.AT_LOAD)
     return {url_params.AT_WORKLOAD.key: (workload,), url_params.AT_LOAD.key: (load,)}
 
 

@@ -1,4 +1,4 @@
-"""The tables of the Compare page and the rows behind its figures. Pure."""
+"""The tables of the Compare page and the rows behind its figures."""
 
 from __future__ import annotations
 

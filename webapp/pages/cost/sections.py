@@ -48,7 +48,7 @@ def choose() -> dict[str, Sequence[str]]:
             help_text="The share of paid hours in which the hardware works; idle hours are paid for too",
         )
         is_valid &= _is_valid(lambda: selection.utilisation_of(utilisation))
-    url_widgets.say_missing(url_params.JOB, url_params.PER, url_params.KEPT)
+    url_widgets.report_missing(url_params.JOB, url_params.PER, url_params.KEPT)
     if not is_valid:
         st.stop()
     keys = (url_params.JOB, url_params.PER, url_params.KEPT, url_params.PRICE, url_params.UTILISATION)

@@ -53,8 +53,8 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     if folded.open or _any_is_set():
         with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
             found |= _choose_more(options)
-    url_widgets.say_missing(url_params.MARK, *_drawn_by(), *url_params.SLICED.values())
-    url_widgets.say_missing(url_params.VALIDITY, url_params.BEGUN_FROM, url_params.BEGUN_TO)
+    url_widgets.report_missing(url_params.MARK, *_drawn_by(), *url_params.SLICED.values())
+    url_widgets.report_missing(url_params.VALIDITY, url_params.BEGUN_FROM, url_params.BEGUN_TO)
     return {key: chosen for key, chosen in found.items() if chosen}
 
 

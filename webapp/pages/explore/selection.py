@@ -1,4 +1,4 @@
-"""The selection that a link of the Explore page describes: which runs, and how they are drawn. Pure."""
+"""The selection that a link of the Explore page describes: which runs, and how they are drawn."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def show_published() -> None:
     sources = data.published_sources()
     st.subheader("Published figures", anchor=False)
     chosen = url_widgets.choose(url_params.SOURCE, sources["source"].tolist())
-    url_widgets.say_missing(url_params.SOURCE)
+    url_widgets.report_missing(url_params.SOURCE)
     about = sources[sources["source"] == chosen].iloc[0]
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
     st.caption(literal(about["method"]))

@@ -1,4 +1,4 @@
-"""The cards of the Home page: what runs, what finished last, what was measured, and the workers. Pure."""
+"""The cards of the Home page: what runs, what finished last, what was measured, and the workers."""
 
 from __future__ import annotations
 

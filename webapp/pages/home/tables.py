@@ -1,4 +1,4 @@
-"""The tables of the Home page. Pure."""
+"""The tables of the Home page."""
 
 from __future__ import annotations
 

@@ -22,5 +22,5 @@ sections.show_table(jobs)
 
 with show_user_errors():
     label = url_widgets.choose(url_params.JOB, [url_params.job_label(job.name, job.job_id) for job in jobs])
-    url_widgets.say_missing(url_params.JOB)
+    url_widgets.report_missing(url_params.JOB)
     detail.show(published_data.engine(), url_params.job_id_of(label))

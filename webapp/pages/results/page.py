@@ -22,7 +22,7 @@ with show_user_errors():
         category = url_widgets.choose(url_params.CATEGORY, sections.categories(runs))
     with metric_column:
         measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
-    url_widgets.say_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
+    url_widgets.report_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
     speedups = figures.of_category(published_data.speedup(job_id, measure.name), category)
     state = study_picker.job_state(job_id)
 

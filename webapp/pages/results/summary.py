@@ -1,4 +1,4 @@
-"""The cards that summarise one study, from the frames of `warehouse.queries.results`. Pure."""
+"""The cards that summarise one study, from the frames of `warehouse.queries.results`."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ with show_user_errors():
         run_id = url_params.job_id_of(
             url_widgets.choose(url_params.RUN, sections.labels(published_data.results(job_id)))
         )
-    url_widgets.say_missing(url_params.JOB, url_params.RUN)
+    url_widgets.report_missing(url_params.JOB, url_params.RUN)
     run = published_data.run(run_id).iloc[0]
 
 sections.show_head(run)
