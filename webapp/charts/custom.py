@@ -18,6 +18,10 @@ MARKS: tuple[Mark, ...] = get_args(Mark)
 #: A browser draws more marks than this only slowly.
 MOST_ROWS = 10_000
 _HEIGHT = 380
+#: About as many fit side by side below the narrowest chart, a card of a dashboard.
+_LETTERS_ON_A_LINE = 40
+_LABEL_LIMIT_PX = 120
+_LEGEND_COLUMNS = 3
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,14 @@ def chart(frame: pd.DataFrame, spec: ChartSpec, styles: Sequence[ArmStyle] = ())
     field = {column: f"c{place}" for place, column in enumerate(used)}
     kinds = {column: _kind(frame[column]) for column in used}
     encoded = {
-        "x": alt.X(f"{field[x]}:{kinds[x]}", title=x, sort=None),
+        "x": alt.X(f"{field[x]}:{kinds[x]}", title=x, sort=None, axis=_x_axis(frame[x], kinds[x])),
         "y": alt.Y(f"{field[y]}:{kinds[y]}", title=y, sort=None),
         "tooltip": [alt.Tooltip(f"{field[column]}:{kinds[column]}", title=column) for column in used],
     }
     if colour is not None:
         scale = colour_scale(styles) if styles else alt.Undefined
-        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour, scale=scale)
+        legend = None if colour == x else alt.Legend(columns=_LEGEND_COLUMNS)  # the x axis names the same values
+        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour, scale=scale, legend=legend)
     base = alt.Chart(rows, height=_HEIGHT)
     made: alt.Chart = {
         "line": base.mark_line(point=True),
@@ -69,6 +74,14 @@ def drawable(frame: pd.DataFrame) -> list[str]:
 
 
 _NESTED = (list, dict, tuple, np.ndarray)
+
+
+def _x_axis(column: pd.Series, kind: str) -> alt.Axis:
+    """Labels of many or long names are slanted, so that they do not cover each other."""
+    if kind != "N":
+        return alt.Axis()
+    letters = sum(len(str(value)) for value in column.head(MOST_ROWS).unique())
+    return alt.Axis(labelAngle=-40, labelLimit=_LABEL_LIMIT_PX) if letters > _LETTERS_ON_A_LINE else alt.Axis()
 
 
 def _kind(column: pd.Series) -> str:

@@ -178,7 +178,7 @@ def test_a_job_leads_to_the_form_that_holds_its_study(server: Server, page: Page
     job_id = queue.submit(server.settings, study(name="to change"))
     page.goto(f"{server.url}/jobs?job={job_id}")
     heading(page, "Jobs")
-    page.get_by_role("link", name="Change and submit").click()
+    page.get_by_role("link", name="Edit and resubmit").click()
     heading(page, "Submit a study")
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("to change")
     expect(page).to_have_url(re.compile(f"from_job={job_id}"))

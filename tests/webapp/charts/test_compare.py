@@ -15,7 +15,6 @@ from lab.comparison.acceptance import Counts, pooled, with_fewer_tokens
 from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import Word
-from lab.errors import UserError
 from lab.metrics import histogram
 from webapp.charts import predicted, theme, vega_spec
 from webapp.charts.compare import break_even as crossing
@@ -23,7 +22,6 @@ from webapp.charts.compare import ecdf, heat, positions
 from webapp.charts.compare.heat import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
-from webapp.pages.advice import figures as advice_figures
 from webapp.pages.compare import tables
 
 STYLES = theme.arm_styles(["no draft", "draft"], "no draft", "light")
@@ -203,12 +201,6 @@ def test_predicted_stands_against_measured_on_axes_of_one_scale() -> None:
     points = drawn[-1]["encoding"]
     assert points["x"]["scale"] == points["y"]["scale"]
     assert points["x"]["title"] == "Speed-up (×), predicted"
-
-
-@pytest.mark.parametrize("text", ["nan", "-1", "inf", "cheap"])
-def test_a_draft_cost_that_is_none_is_refused_with_a_sentence(text: str) -> None:
-    with pytest.raises(UserError, match="a draft cost of"):
-        advice_figures.draft_cost({"draft_cost": (text,)})
 
 
 def test_a_figure_that_is_kept_keeps_its_specifications_and_each_caller_has_its_own() -> None:

@@ -68,14 +68,14 @@ def _show_foot(each: RenderedPin) -> None:
     as_of = each.pin.shown.as_of
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         if as_of is None:
-            st.caption(f":material/sync: updates with new data; data of {moment(each.about.as_of)}", width="content")
+            st.caption(f":material/sync: newest data: {moment(each.about.as_of)}", width="content")
         else:
             st.caption(f":material/history: data as of {moment(as_of)}", width="content")
         if each.view.page not in FIGURES:
             return
         st.page_link(
             page_file(each.view.page),
-            label="Open the source page",
+            label="Source page",
             icon=":material/open_in_new:",
             query_params=[(name, value) for name, values in each.view.parameters.items() for value in values],
         )

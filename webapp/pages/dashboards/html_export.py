@@ -25,12 +25,12 @@ from webapp.pages.dashboards import render_pins
 from webapp.shared.files import SOURCE, VEGA_LITE, About
 from webapp.shared.text import count, moment
 
-#: Of a table; a browser shows more, but nobody reads them there.
+#: Rows of a table in the file: a browser could show more, but nobody would read them.
 MOST_ROWS = 1_000
-#: A longer value of a table stands in several lines.
+#: Longer values of a table are wrapped.
 _LONG_LETTERS = 60
 _PAGE = Path(__file__).parents[2] / "static" / "dashboard.html"
-#: What Vega-Lite gives no width of its own.
+#: Kinds of charts to which Vega-Lite gives no width of their own.
 _WITHOUT_WIDTH = ("hconcat", "vconcat", "concat", "facet", "repeat")
 
 

@@ -17,8 +17,9 @@ class Example:
 EXAMPLES: tuple[Example, ...] = (
     Example(
         "Throughput of each arm by concurrency",
-        """-- the view valid_latest_runs holds the runs that count: the last valid attempt at each
-SELECT arm, concurrency, avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
+        """-- the view valid_latest_runs has the last valid attempt at each run
+SELECT arm, concurrency,
+    avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
 FROM valid_latest_runs
 WHERE origin = 'measured'
 GROUP BY ALL
