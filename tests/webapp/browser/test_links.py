@@ -100,7 +100,7 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
         "select arm, concurrency, count(*) as runs from results where origin = 'measured' group by all order by all"
     )
     editor.press("Control+Enter")
-    expect(page.get_by_text("The chart asks for output_tok_per_s")).to_be_visible()
+    expect(page.get_by_text("The chart uses output_tok_per_s")).to_be_visible()
     choose(page, "^y$", "runs")
     settled(page)
     before = page.url
@@ -189,10 +189,10 @@ def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: 
     page.goto(f"{server.url}/jobs?job={second}")
     heading(page, "Jobs")
     card = page.locator(f".st-key-active-{second}")
-    expect(card.get_by_text("1 study before it")).to_be_visible()
+    expect(card.get_by_text("1 study ahead")).to_be_visible()
     page.locator(f".st-key-up-{second}").get_by_test_id("stTooltipHoverTarget").get_by_role("button").click()
     expect(card.get_by_text("Next in the queue")).to_be_visible()
-    expect(page.locator(f".st-key-active-{first}").get_by_text("1 study before it")).to_be_visible()
+    expect(page.locator(f".st-key-active-{first}").get_by_text("1 study ahead")).to_be_visible()
     for job_id in (first, second):
         cancel_by_hand(server, job_id)
 
