@@ -1,1 +1,1 @@
-"""What a study is and what its numbers mean: pure functions and records, no I/O."""
+"""Studies, their metrics, comparisons and checks: pure functions and records, no I/O."""

@@ -1,7 +1,7 @@
-"""What tokens cost: a dated price book, and cost per million tokens. Pure; unknown is None, never 0.
+"""The cost of tokens: a dated price book, and cost per million tokens. Unknown is None, never 0.
 
 Cost per million tokens = price per hour / 3600 / throughput x 10^6, as the published cost studies compute it. A price
-is that of everything the engine ran on, not of one GPU of several. Money is never converted: figures in two currencies
+covers everything the engine ran on, not one GPU of several. Currencies are never converted: figures in two currencies
 are not compared.
 """
 
@@ -23,7 +23,7 @@ _HOURS_PER_YEAR = 365.25 * 24
 
 
 class Owned(Frozen):
-    """Hardware that was bought: its price spread over the hours in which it works."""
+    """Purchased hardware: its price is spread over the hours in which it works."""
 
     purchase_price: float = Field(gt=0)
     lifetime_years: float = Field(gt=0)
@@ -35,19 +35,19 @@ class Owned(Frozen):
 
 
 class Price(Frozen):
-    """What an hour of some hardware costs from a day on. Entries are added, never changed: old figures keep theirs."""
+    """The hourly price of some hardware from a day on. Entries are added, never changed, so old figures stay."""
 
-    hardware: str = Field(min_length=1)  # part of the hardware's name is enough, capitals do not matter
+    hardware: str = Field(min_length=1)  # part of the hardware's name, case-insensitive
     valid_from: date
     currency: str = Field(pattern=r"^[A-Z]{3}$")
-    source: str = Field(min_length=1)  # where the price is from
+    source: str = Field(min_length=1)  # where the price was found
     rented_per_hour: float | None = Field(default=None, gt=0)
     owned: Owned | None = None
-    electricity_per_kwh: float | None = Field(default=None, ge=0)  # only where it is not in the price already
+    electricity_per_kwh: float | None = Field(default=None, ge=0)  # only if the price does not include it
 
     @property
     def per_hour(self) -> float:
-        """Without electricity. Raises UserError for an entry that says neither price, or both."""
+        """The hourly price without electricity. Raises UserError for an entry with neither price, or both."""
         if self.rented_per_hour is not None and self.owned is None:
             return self.rented_per_hour
         if self.owned is not None and self.rented_per_hour is None:
@@ -58,9 +58,9 @@ class Price(Frozen):
         )
 
     def at(self, utilisation: float) -> Price:
-        """What a working hour costs where the hardware works in this share (0 to 1) of the hours that are paid for.
+        """Return the price at a utilisation: the share (0 to 1) of paid hours in which the hardware works.
 
-        A rented hour is paid for whether it is used or not; of bought hardware this share replaces the entry's own.
+        A rented hour is paid for whether it is used or not; for purchased hardware the share replaces the entry's own.
         """
         if self.owned is not None:
             return self.model_copy(update={"owned": self.owned.model_copy(update={"utilisation": utilisation})})
@@ -68,15 +68,16 @@ class Price(Frozen):
 
 
 def price_on(book: Iterable[Price], hardware: str, day: date) -> Price | None:
-    """What counted for this hardware on that day: of the entries whose name fits best the latest one; of two for the
-    same day the later in the book.
+    """Return the price valid for this hardware on that day.
+
+    Among the entries whose name matches best, it is the latest; of two for the same day, the later one in the book.
     """
     fitting = [price for price in book if price.hardware.lower() in hardware.lower() and price.valid_from <= day]
     return max(enumerate(fitting), key=lambda at: (len(at[1].hardware), at[1].valid_from, at[0]), default=(0, None))[1]
 
 
 def per_million_tokens(price_per_hour: float | None, tok_per_s: float | None) -> float | None:
-    """Of output tokens or of all, whichever rate is given."""
+    """Cost per million tokens: of output tokens or of all tokens, depending on the rate given."""
     if price_per_hour is None or not tok_per_s:
         return None
     return price_per_hour / _S_PER_HOUR / tok_per_s * _MILLION
@@ -90,15 +91,17 @@ def per_request(price_per_hour: float | None, request_per_s: float | None) -> fl
 
 @dataclass(frozen=True)
 class Window:
-    """A measured window: its length and the tokens it gave."""
+    """A measured window: its length and the tokens it produced."""
 
     duration_s: float
     tokens: int
 
 
 def per_million_with_start_up(price_per_hour: float, start_s: float | None, windows: Iterable[Window]) -> float | None:
-    """Of one engine start and every window measured on it. How much start-up weighs depends on how long the engine is
-    used afterwards: this figure is that of the benchmark itself. None where the start was not timed.
+    """Cost per million tokens including the engine's start, over every window measured on it.
+
+    The weight of the start depends on how long the engine is used afterwards: here, on the benchmark itself. None if
+    the start was not timed.
     """
     windows = list(windows)
     tokens = sum(window.tokens for window in windows)
@@ -109,8 +112,10 @@ def per_million_with_start_up(price_per_hour: float, start_s: float | None, wind
 
 
 def saving(throughput_ratio: float, price_ratio: float = 1.0) -> float:
-    """Share of the baseline's cost that is saved (negative: it costs more), from the ratio of throughputs candidate /
-    baseline and of prices per hour. It grows with the ratio, so the bounds of its interval are those of the ratio's.
+    """Return the share of the baseline's cost that is saved; negative if it costs more.
+
+    Both ratios are candidate / baseline, of throughputs and of hourly prices. The saving grows with the throughput
+    ratio, so the bounds of the ratio's interval give those of the saving.
     """
     return 1 - price_ratio / throughput_ratio
 
@@ -120,6 +125,6 @@ def kwh_per_million_tokens(energy_j_per_token: float | None) -> float | None:
 
 
 def electricity_per_million_tokens(energy_j_per_token: float | None, per_kwh: float | None) -> float | None:
-    """Of the GPUs alone: what the host and the cooling take was not measured."""
+    """Cost of electricity of the GPUs alone: host and cooling are not measured."""
     kwh = kwh_per_million_tokens(energy_j_per_token)
     return None if kwh is None or per_kwh is None else kwh * per_kwh

@@ -1,4 +1,4 @@
-"""The exception tree: what a user can mend, and everything else."""
+"""The exception tree: errors that a user can fix, and everything else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class DrafthouseError(Exception):
 
 
 class UserError(DrafthouseError):
-    """Something the user can mend: its text is one sentence that says how. Printed without a traceback."""
+    """An error that the user can fix: its text is one sentence that says how. Printed without a traceback."""
 
 
 class SettingsError(UserError):
@@ -29,7 +29,7 @@ class StudyError(UserError):
 
 
 class EngineError(DrafthouseError):
-    """An engine that did not start, or died. A result of the study, kept with the telling lines of its log."""
+    """An engine that did not start, or died. It is recorded as a result, with an excerpt of the engine's log."""
 
 
 class RevisionError(UserError):
@@ -37,7 +37,7 @@ class RevisionError(UserError):
 
 
 class BundleError(UserError):
-    """A run's folder that is not whole, or of a format this Drafthouse does not read."""
+    """A run's folder that is incomplete, or of a format that this Drafthouse cannot read."""
 
 
 class ForeignFileError(UserError):
@@ -45,17 +45,17 @@ class ForeignFileError(UserError):
 
 
 class QueryError(UserError):
-    """A question to the warehouse that it cannot answer; DuckDB's own words are in the text."""
+    """A query that the warehouse cannot answer; the text includes DuckDB's message."""
 
 
 class UnknownPriceError(QueryError):
-    """Nobody knows what an hour of `hardware` cost on `day` (None: the day is unknown too)."""
+    """No price is recorded for an hour of `hardware` on `day` (None: the day is unknown too)."""
 
     def __init__(self, hardware: str, day: date | None) -> None:
         self.hardware, self.day = hardware, day
         super().__init__(
-            f"nobody knows the price of {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
-            "`drafthouse prices add`, or say it with --price-per-hour"
+            f"no price is recorded for {hardware!r} on {day or 'an unknown day'}: add it to the price book with "
+            "`drafthouse prices add`, or give it with --price-per-hour"
         )
 
 

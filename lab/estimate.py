@@ -1,4 +1,4 @@
-"""How long a study will take: by what this host's own runs took, and by assumptions where it has none of the kind."""
+"""Estimate how long a study takes, from this host's earlier runs and, where there are none, from assumptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, paced_s
 
 @dataclass(frozen=True)
 class PastRuns:
-    """Completed runs of one kind, of the study's target on its hardware: what they took in the median."""
+    """Completed runs of one kind, with the study's target on its hardware: their median times."""
 
     engine: str
     method: str  # none without speculation
@@ -24,14 +24,14 @@ class PastRuns:
     concurrency: int
     num_prompts: int
     closed_loop: bool
-    requests: float  # that were sent: fewer than num_prompts where a duration ended the load
+    requests: float  # sent; fewer than num_prompts if a duration ended the load
     run_s: float  # warm-up and window
     engine_start_s: float | None
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a study asks of a machine. The counts from history say how far the time is more than an assumption."""
+    """The estimated cost of a study in time. The counts from history say how much of it is not assumed."""
 
     launches: int
     runs: int
@@ -43,17 +43,17 @@ class Estimate:
 
     @property
     def basis(self) -> str:
-        """Where `seconds` come from, in words."""
+        """A phrase that says what `seconds` is based on."""
         if self.runs_from_history == self.runs:
-            return "by earlier runs on this hardware"
+            return "from earlier runs on this hardware"
         if not self.runs_from_history:
-            return f"no such run was measured on this hardware yet: assumed as of {self.assumed_of}"
-        others = f"the others assumed as of {self.assumed_of}"
-        return f"{self.runs_from_history} of {self.runs} runs by earlier ones on this hardware, {others}"
+            return f"no such run was measured on this hardware yet: assumed to be like {self.assumed_of}"
+        others = f"the others are assumed to be like {self.assumed_of}"
+        return f"{self.runs_from_history} of {self.runs} runs from earlier ones on this hardware, {others}"
 
 
 class History:
-    """Answers by the nearest kind of past run: the same cell, or else the same arm at the same concurrency."""
+    """Looks up the most similar past runs: the same cell, or else the same arm at the same concurrency."""
 
     def __init__(self, past: Sequence[PastRuns] = ()) -> None:
         closed = [runs for runs in past if runs.closed_loop and runs.requests]
@@ -64,11 +64,11 @@ class History:
         self._any_starts = _medians((runs.engine, start_s) for runs, start_s in started)
 
     def start_s(self, arm: Arm) -> float | None:
-        """Seconds until its engine answers: of this arm, or else of the engine with any."""
+        """Return the seconds until the engine answers: for this arm, or else for its engine with any arm."""
         return self._starts.get(_arm(arm), self._any_starts.get(arm.engine))
 
     def run_s(self, run: PlannedRun) -> float | None:
-        """Seconds of warm-up and window; None where nothing of its arm was measured at its concurrency."""
+        """Return the seconds of warm-up and window; None if its arm was never measured at its concurrency."""
         if (known_s := self._cells.get(_cell(run))) is not None:
             return known_s
         token_s = self._paces.get((*_arm(run.arm), run.load.max_concurrency))
@@ -88,7 +88,7 @@ class _Sum:
 
 
 def estimate(launches: Iterable[Launch], history: History, assumed: Assumptions = WITHOUT_GPU) -> Estimate:
-    """What these launches take, each start and run by the history where it has an answer."""
+    """Estimate launches; each start and each run from the history if it has an answer."""
     starts, runs, requests = _Sum(), _Sum(), 0
     for launch in launches:
         starts.add(history.start_s(launch.arm), assumed.start_s)
@@ -100,7 +100,7 @@ def estimate(launches: Iterable[Launch], history: History, assumed: Assumptions 
 
 
 def _token_s(runs: PastRuns) -> float:
-    """The prompt's share of the time is in it: it is as much of the next run of this kind."""
+    """Seconds per token. They include reading the prompt, which takes as long in the next run of this kind."""
     return runs.run_s / (math.ceil(runs.requests / runs.concurrency) * runs.output_tokens)
 
 

@@ -1,7 +1,7 @@
-"""Advice from a user's own runs: for each workload and concurrency enable speculation, leave it, or measure this next.
+"""Advice from a user's own runs: for each workload and concurrency enable speculation, leave it off, or measure next.
 
-Two published sources are rules here: a checklist of practice and a tuning procedure measured on a mixture of experts.
-What was measured wins over every rule: they only say what to expect and what to try.
+Two published sources serve as rules: a checklist of practice and a tuning procedure measured on a mixture of experts.
+Measurements beat every rule: rules only say what to expect and what to try.
 """
 
 from lab.advice.measured import Action, Advice, Basis, Failed, Figures, Measured, Outcome, Reason

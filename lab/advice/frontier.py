@@ -1,4 +1,4 @@
-"""Which of many points have the best of two numbers: no other point is as good in both and better in one. Pure."""
+"""The Pareto frontier of points: those that no other point beats in one number without losing in the other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 def best(
     x: NDArray[np.float64], y: NDArray[np.float64], *, higher_x: bool = True, higher_y: bool = True
 ) -> NDArray[np.bool_]:
-    """Whether each point (x, y) is on the Pareto frontier; of equal points all are. Points with NaN are not."""
+    """Return whether each point (x, y) is on the Pareto frontier. Equal points all are; points with NaN never are."""
     across, up = (x if higher_x else -x), (y if higher_y else -y)
     known = ~(np.isnan(x) | np.isnan(y))
     found = np.zeros(x.shape, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""What advice is given from, and what it is: measured arms, failed ones, and a verdict with its reasons."""
+"""The input and output of advice: measured arms, failed arms, and a verdict with its reasons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Action = Literal["enable", "do not enable", "measure this next"]
 
 @dataclass(frozen=True)
 class Figures:
-    """What the runs of an arm at one place showed besides throughput; None is unknown. Medians and maxima over them."""
+    """Figures of an arm in one cell besides throughput, as medians and maxima over its runs; None is unknown."""
 
     tpot_ms: float | None = None  # median time per output token
     gpu_memory_bytes: float | None = None  # most in use on the engine's GPUs, the target's part included
@@ -22,7 +22,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Measured:
-    """A speculating arm against the baseline in one place: a workload at a concurrency."""
+    """A speculating arm against the baseline in one cell: a workload at a concurrency."""
 
     workload: str
     concurrency: int
@@ -36,7 +36,7 @@ class Measured:
     acceptance_rate: float | None  # accepted / drafted
     acceptance_length: float | None
     output_tokens: float | None  # mean of the answers
-    more_repeats: int | None = None  # about how many would decide, where the data do not
+    more_repeats: int | None = None  # about how many more would decide, if the data do not
     run_ids: tuple[str, ...] = ()
     pattern: str = ""  # the load's name
     own: Figures = Figures()
@@ -45,7 +45,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class Failed:
-    """A speculating arm whose runs failed at a place. `error` is the first one's, in the engine's own words."""
+    """A speculating arm whose runs failed in a cell. `error` is the first run's, as the engine reported it."""
 
     workload: str
     concurrency: int
@@ -59,7 +59,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Reason:
-    """A reason: what it says, how sure that is, and the runs it stands on."""
+    """A reason for a verdict: its text, its basis, and the runs it rests on."""
 
     text: str
     basis: Basis
@@ -68,7 +68,7 @@ class Reason:
 
 @dataclass(frozen=True)
 class Advice:
-    """The verdict for one workload at one concurrency, and where there are several loads of it, for each."""
+    """The verdict for one workload, concurrency and load."""
 
     workload: str
     concurrency: int

@@ -1,9 +1,9 @@
-"""What theory predicts for each run, beside what was measured.
+"""The prediction of theory for each run, to be compared with the measurement.
 
-The chance alpha that a drafted token is accepted is taken from the first position alone: there nothing has to be
-assumed. `theory.tau` then says how long rounds would be if every later token were accepted as often, so a longer or
-shorter measured length says how far that fails. What drafting costs is told beforehand, or is what the same arm showed
-at its least concurrency, where a round has no other requests to share the machine with.
+Alpha, the chance that a drafted token is accepted, is taken from the first position alone, where nothing has to be
+assumed. `theory.tau` then gives the length of rounds if every later token were accepted as often; a different measured
+length shows how far that assumption fails. The cost of drafting is given by the user, or is what the same arm showed at
+its lowest concurrency, where a round shares the machine with the fewest requests.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SpeculatedRun:
 class Prediction:
     """`predicted_length` is tau(alpha, gamma), which is also the speed-up that it would bring were drafting free.
 
-    `predicted_speedup` takes `draft_cost` into account, and is None where nothing but the run itself tells that cost.
+    `predicted_speedup` takes `draft_cost` into account, and is None if only the run itself could tell that cost.
     `implied_draft_cost` is what the run's own speed-up and length say of it, verifying included. At the one cost, or
     else the other, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` of them pay most
     (None where they are free: then more are always better).
@@ -57,7 +57,7 @@ class Prediction:
 
 
 def predictions(runs: Sequence[SpeculatedRun], draft_cost: float | None = None) -> list[Prediction]:
-    """One of each run, in their order. `draft_cost` is the time of a draft step over that of a target step."""
+    """Return one prediction per run. `draft_cost` is the time of a draft step over that of a target step."""
     return [_prediction(run, *_cost(run, runs, draft_cost)) for run in runs]
 
 
@@ -78,7 +78,7 @@ def _prediction(run: SpeculatedRun, draft_cost: float | None, source: CostFrom |
 
 
 def _alpha(run: SpeculatedRun) -> float | None:
-    """None also of a share that is none: counters of a run that nobody judged may say so."""
+    """Alpha, or None for a share outside 0 to 1, which the counters of an unjudged run may give."""
     return run.first_position if run.first_position is not None and 0 <= run.first_position <= 1 else None
 
 

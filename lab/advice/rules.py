@@ -13,7 +13,7 @@ from lab.advice import theory
 from lab.advice.measured import Failed, Measured, Reason
 from lab.study.arm import METHODS
 
-#: Up to so many requests at once somebody waits for each token.
+#: Up to this concurrency a person reads along and waits for each token.
 _INTERACTIVE = 4
 _FEW_CONCURRENT, _MANY_CONCURRENT = 10, 32
 _LONG_OUTPUT_TOKENS, _SHORT_OUTPUT_TOKENS = 50, 20
@@ -38,20 +38,20 @@ def checklist(one: Measured) -> Iterator[Reason]:
 
 
 def _interactive(one: Measured) -> Iterator[Reason]:
-    """Where somebody reads along, a token's time is what speculation is for."""
+    """Interactive use, where speculation is meant to reduce the time per token."""
     if one.concurrency > _INTERACTIVE:
         yield _thumb(
-            f"concurrency {one.concurrency} is no interactive use (up to {_INTERACTIVE}): nobody waits for a token, so "
-            "throughput and cost decide"
+            f"concurrency {one.concurrency} is not interactive use (up to {_INTERACTIVE}): nobody waits for single "
+            "tokens, so throughput and cost decide"
         )
         return
     ours, theirs = one.own.tpot_ms, one.baseline.tpot_ms
-    told = "their time per token was not measured"
+    times = "the time per token was not measured"
     if ours is not None and theirs:
-        told = f"a token takes {one.arm} {ours:.3g} ms, and the baseline {theirs:.3g} ms (medians)"
+        times = f"a token takes {one.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
     yield Reason(
-        f"concurrency {one.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is felt: "
-        f"{told}",
+        f"concurrency {one.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
+        f"noticed: {times}",
         "rule of thumb",
         one.run_ids,
     )
@@ -80,22 +80,22 @@ def _acceptance(one: Measured) -> Iterator[Reason]:
 
 
 def _memory(one: Measured) -> Reason:
-    """What the draft takes of the GPU, as far as both arms' telemetry tells."""
+    """GPU memory taken by the draft, if both arms have telemetry of it."""
     if METHODS.get(one.method) is False:
-        return Reason(f"{one.arm} drafts without a model, so no memory goes to one", "expected", one.run_ids)
+        return Reason(f"{one.arm} drafts without a model, so it needs no memory for one", "expected", one.run_ids)
     ours, theirs = one.own.gpu_memory_bytes, one.baseline.gpu_memory_bytes
     if ours is None or theirs is None:
-        return _thumb(f"the draft's memory was not measured, because no GPU told it: expect {_DRAFT_GIB}")
+        return _thumb(f"the draft's memory was not measured, because no GPU reported it: expect {_DRAFT_GIB}")
     more_gib = (ours - theirs) / _GIB
     if abs(more_gib) >= _SAME_GIB:
         more = "more" if more_gib > 0 else "less"
-        said = f"{one.arm} had {abs(more_gib):.1f} GiB {more} GPU memory in use than the baseline"
+        used = f"{one.arm} had {abs(more_gib):.1f} GiB {more} GPU memory in use than the baseline"
     else:
-        said = (
-            f"{one.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at its start "
+        used = (
+            f"{one.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
             "takes the draft's part from the KV cache"
         )
-    return Reason(f"{said}{_cache(one)}; {_DRAFT_GIB} are usual for a draft", "measured", one.run_ids)
+    return Reason(f"{used}{_cache(one)}; {_DRAFT_GIB} are usual for a draft", "measured", one.run_ids)
 
 
 def _cache(one: Measured) -> str:
@@ -106,12 +106,12 @@ def _cache(one: Measured) -> str:
 
 
 def _runs(one: Measured) -> Reason:
-    """Engine support: whether it starts and answers with this draft."""
+    """Engine support: the engine starts and answers with this draft."""
     return Reason(f"{one.own.engine or 'the engine'} ran {one.method} with k = {one.gamma}", "measured", one.run_ids)
 
 
 def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
-    """The other side of engine support: arms that did not run, in the engine's words."""
+    """Missing engine support: arms that failed, with the engine's message."""
     for one in failed:
         runs = f"{len(one.run_ids)} {'run' if len(one.run_ids) == 1 else 'runs'}"
         words = " ".join(one.error.split())[:_SHOWN_CHARACTERS]
@@ -119,7 +119,7 @@ def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
 
 
 def tuning(one: Measured) -> Iterator[Reason]:
-    """How many tokens to try next."""
+    """Which number of drafted tokens to try next."""
     rate = one.acceptance_rate
     if rate is None:
         return

@@ -1,4 +1,4 @@
-"""What speculation brings by calculation: expected tokens a round, speed-up, break-even acceptance.
+"""The theory of speculative decoding: expected tokens per round, speed-up, break-even acceptance.
 
 Leviathan, Kalman and Matias, "Fast Inference from Transformers via Speculative Decoding" (ICML 2023): equation 1 and
 theorem 3.8. They assume that each drafted token is accepted with the same probability alpha, independently of the
@@ -46,7 +46,7 @@ def speedup(alpha: float, gamma: int, draft_cost: float) -> float:
 
 
 def speedup_of_length(acceptance_length: float, gamma: int, draft_cost: float) -> float:
-    """The same from a measured acceptance length, which needs no assumption about independence."""
+    """Expected speed-up from a measured acceptance length, without assuming independence."""
     return acceptance_length / (gamma * draft_cost + 1)
 
 
@@ -58,14 +58,14 @@ def break_even_alpha(gamma: int, draft_cost: float) -> float | None:
 
 
 def best_gamma(alpha: float, draft_cost: float) -> tuple[int, float]:
-    """How many tokens to draft for the largest expected speed-up, and that speed-up; (0, 1.0) where none pays."""
+    """Return how many tokens to draft for the largest expected speed-up, and that speed-up; (0, 1.0) if none pays."""
     speedups = [1.0, *(speedup(alpha, gamma, draft_cost) for gamma in range(1, _MOST_DRAFTED + 1))]
     best = int(np.argmax(speedups))
     return best, speedups[best]
 
 
 def implied_draft_cost(measured_speedup: float, acceptance_length: float, gamma: int) -> float | None:
-    """The cost of a draft step, overheads included, that a measured speed-up implies; None without drafts."""
+    """Return the cost of a draft step, overheads included, that a measured speed-up implies; None without drafts."""
     if gamma < 1 or measured_speedup <= 0:
         return None
     return (acceptance_length / measured_speedup - 1) / gamma

@@ -1,4 +1,4 @@
-"""For each workload and concurrency: enable speculation, leave it, or measure this next. Measured beats every rule."""
+"""Decide for each workload and concurrency: enable speculation, do not, or measure this next."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ _Place = tuple[str, int, str]
 
 
 def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[Advice]:
-    """One verdict for each workload, concurrency and load, in this order. Give it valid runs only, and those of
-    speculating arms that failed.
+    """Return one verdict per workload, concurrency and load, in this order.
+
+    `measured` must hold valid runs only; `failed` the failed runs of speculating arms.
     """
     places = sorted({*map(_place, measured), *map(_place, failed)})
     return [
@@ -33,7 +34,7 @@ def _place(one: Measured | Failed) -> _Place:
 
 
 def _verdict(place: _Place, there: list[Measured], failures: list[Reason]) -> Advice:
-    """The fastest arm that is surely faster; else the one that could still turn out so; else none."""
+    """Choose the fastest arm that is certainly faster; else the one that still might be; else none."""
     faster = [one for one in there if one.outcome == "faster"]
     open_ = [one for one in there if one.outcome == "not enough data"]
     if faster:
@@ -56,11 +57,11 @@ def _speed(one: Measured) -> float:
 
 
 def _evidence(one: Measured) -> Reason:
-    said = f"{one.arm} (k = {one.gamma}) is {_words(one)}"
+    text = f"{one.arm} (k = {one.gamma}) is {_words(one)}"
     if one.outcome == "not enough data":
         needed = f"about {one.more_repeats} more repeats would decide" if one.more_repeats else "add repeats"
-        said += f"; {needed}"
-    return Reason(said, "measured", one.run_ids)
+        text += f"; {needed}"
+    return Reason(text, "measured", one.run_ids)
 
 
 def _words(one: Measured) -> str:
@@ -71,20 +72,20 @@ def _words(one: Measured) -> str:
         "faster": "faster than the baseline",
         "slower": "slower than the baseline",
         "no difference": "no different from the baseline",
-        "not enough data": "not surely different from the baseline",
+        "not enough data": "not certainly different from the baseline",
     }
     return f"{verdicts[one.outcome]}: {one.speedup:.2f} times its throughput{interval}"
 
 
 def _prediction(one: Measured) -> Iterator[Reason]:
-    """What its acceptance length allows when drafting is free, beside what was seen."""
+    """The speed-up that its acceptance length allows if drafting were free, against the measured one."""
     if one.acceptance_length is None or one.speedup is None:
         return
     most = theory.speedup_of_length(one.acceptance_length, one.gamma, draft_cost=0.0)
     cost = theory.implied_draft_cost(one.speedup, one.acceptance_length, one.gamma)
-    said = f"{one.acceptance_length:.2f} tokens a round allow up to {most:.2f} times, were drafting free"
+    text = f"{one.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
     if cost is not None and one.speedup < _FAR_BELOW * most:
-        said += (
+        text += (
             f"; the rest went into drafting and verifying, as if each drafted token cost {cost:.2f} of a target step"
         )
-    yield Reason(said, "expected", one.run_ids)
+    yield Reason(text, "expected", one.run_ids)

@@ -1,4 +1,4 @@
-"""What a draft guessed right: pooled, per position, per kind of text, and against the latency of requests."""
+"""Acceptance of drafted tokens: pooled, by position, by category, and against the latency of requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.comparison.effect import Interval
 
 @dataclass(frozen=True)
 class Counts:
-    """Of one run, or of one request; None is unknown. `per_position` is not conditional."""
+    """Counts of one run or one request; None is unknown. `per_position` is not conditional."""
 
     drafts: int  # verification rounds
     draft_tokens: int | None
@@ -24,10 +24,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Acceptance:
-    """None is unknown. `length` counts the token that the target adds itself: 1 + accepted / drafts.
+    """Acceptance figures; None is unknown. `length` includes the target's own token: 1 + accepted / drafts.
 
-    `conditional[i]` is the share of rounds that accepted position i among those that accepted all before it; None
-    where no round got so far. `is_estimate`: it was worked out for a number of tokens that was not measured.
+    `conditional[i]` is the share of rounds that accepted position i among those that accepted all before it; None if
+    no round got that far. `is_estimate`: computed for a number of drafted tokens that was not measured.
     """
 
     drafts: int
@@ -39,7 +39,7 @@ class Acceptance:
 
 
 def pooled(runs: Sequence[Counts]) -> Acceptance:
-    """Of all rounds together: runs weigh by their drafts. Positions are unknown unless each run has the same many."""
+    """Pool all rounds: runs weigh by drafts. Positions are unknown unless every run has the same number."""
     drafts, accepted = sum(run.drafts for run in runs), sum(run.accepted_tokens for run in runs)
     known = [run.draft_tokens for run in runs if run.draft_tokens is not None]
     drafted = sum(known) if len(known) == len(runs) else None
@@ -54,40 +54,40 @@ def pooled(runs: Sequence[Counts]) -> Acceptance:
 
 
 def by_category(requests: Sequence[tuple[str | None, Counts]]) -> dict[str, Acceptance]:
-    """Requests whose category is unknown are in none."""
+    """Pool requests by category; those without a category are left out."""
     categories = sorted({category for category, _ in requests if category is not None})
     return {name: pooled([counts for category, counts in requests if category == name]) for name in categories}
 
 
 def conditional(per_position: Sequence[float]) -> tuple[float | None, ...]:
-    """r_i / r_(i-1), the first by itself; None after a position that no round accepted."""
+    """Return r_i / r_(i-1), the first as it is; None after a position that no round accepted."""
     before = (1.0, *per_position[:-1])
     return tuple(rate / earlier if earlier > 0 else None for rate, earlier in zip(per_position, before, strict=True))
 
 
 def with_fewer_tokens(measured: Acceptance, num_speculative_tokens: int) -> Acceptance | None:
-    """What drafting so many tokens would have given: 1 + the first of the per-position rates. An estimate.
+    """Estimate the acceptance with fewer drafted tokens: 1 + the sum of the first per-position rates.
 
-    It holds as far as the draft guesses its first tokens the same however many follow, which a chain of tokens does and
-    a tree does not. None where positions are unknown, or fewer were measured.
+    It assumes that the first drafted tokens do not depend on how many follow: true for a chain of tokens, not for a
+    tree. None if positions are unknown, or fewer were measured.
     """
     rates = measured.per_position
     if rates is None or not 1 <= num_speculative_tokens <= len(rates):
         return None
-    kept = rates[:num_speculative_tokens]
+    first = rates[:num_speculative_tokens]
     return Acceptance(
         measured.drafts,
-        sum(kept) / len(kept),
-        1 + sum(kept),
-        kept,
-        conditional(kept),
-        is_estimate=len(kept) < len(rates),
+        sum(first) / len(first),
+        1 + sum(first),
+        first,
+        conditional(first),
+        is_estimate=len(first) < len(rates),
     )
 
 
 @dataclass(frozen=True)
 class RankCorrelation:
-    """Spearman's rho with its interval, and the p value of there being none; requests count as independent."""
+    """Spearman's rho with its interval and the p value of no correlation; requests count as independent."""
 
     rho: Interval
     p_value: float
@@ -97,7 +97,7 @@ class RankCorrelation:
 def against_latency(
     acceptance: Sequence[float], latency_ms: Sequence[float], confidence: float = 0.95
 ) -> RankCorrelation | None:
-    """Of requests in the same order. None of fewer than 10, or where all of one side are equal."""
+    """Correlate two lists of requests in the same order. None for fewer than 10, or if one side is constant."""
     if len(acceptance) < 10 or min(np.ptp(acceptance), np.ptp(latency_ms)) == 0:
         return None
     found = stats.spearmanr(acceptance, latency_ms)

@@ -1,4 +1,4 @@
-"""Whether two arms wrote the same: speculative output is meant to be the target's own, and is measured, not assumed."""
+"""Whether two arms generate the same text: speculative decoding promises the target's own output; this measures it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from lab.repetition import is_degenerate
 
 @dataclass(frozen=True)
 class Output:
-    """What one prompt got. `tokens` are ids or texts, of both arms in the same way; None where they are unknown.
+    """The output for one prompt. `tokens` are ids or texts, the same kind for both arms; None if unknown.
 
-    `token_count` is how many there were, where that is all that is known of them.
+    `token_count` is their number, which may be known where the tokens are not.
     """
 
     text: str
@@ -26,11 +26,11 @@ class Output:
 
 @dataclass(frozen=True)
 class Pair:
-    """The two outputs of a prompt. Positions count from 0 and are None where nothing differs, or is unknown.
+    """The two outputs for a prompt. Positions count from 0 and are None if nothing differs or the position is unknown.
 
-    They are `same` by their tokens where both are known, else by their texts: two rows of tokens may be one text.
-    One output that is the beginning of the other differs at its own length. Where tokens are unknown, the estimated one
-    lies as far into the baseline's tokens as the first differing character lies into its text.
+    `same` compares tokens if both are known, else texts: different tokens may spell the same text. If one output is
+    the beginning of the other, they differ at its length. If tokens are unknown, the estimated position lies as far
+    into the baseline's tokens as the first differing character lies into its text.
     """
 
     prompt_id: str
@@ -42,10 +42,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Agreement:
-    """`same_share` has the interval of Wilson 1927 over prompts; None without a pair. Medians are of those that differ.
+    """How far two arms agree. `same_share` has the interval of Wilson 1927 over prompts; None without a pair.
 
-    That of the first differing token is None unless it is known of all of them; the estimated one is the same then.
-    The degenerate shares are of the outputs that are long enough to judge; None where none is.
+    Medians are over the pairs that differ. The median first differing token is None unless it is known for all of
+    them; then the estimated one equals it. The degenerate shares are over outputs long enough to judge; None if there
+    are none.
     """
 
     pairs: tuple[Pair, ...]
@@ -65,7 +66,7 @@ class Agreement:
 def agreement(
     baseline: Mapping[str, Output], candidate: Mapping[str, Output], confidence: float = 0.95, *, greedy: bool = True
 ) -> Agreement:
-    """By prompt_id. Leave out requests that failed. Outputs that are not greedy differ by chance, so none is paired."""
+    """Compare outputs by prompt_id; callers leave out failed requests. Sampled outputs differ by chance: no pairs."""
     common = [prompt for prompt in baseline if prompt in candidate] if greedy else []
     pairs = tuple(_pair(prompt, baseline[prompt], candidate[prompt]) for prompt in common)
     return Agreement(
@@ -81,7 +82,7 @@ def agreement(
 
 
 def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
-    """A share with Wilson's interval (scipy.stats.binomtest); None of nothing."""
+    """Return a share with Wilson's interval (scipy.stats.binomtest), or None for 0 of 0."""
     if not of:
         return None
     bounds = stats.binomtest(found, of).proportion_ci(confidence, method="wilson")
@@ -89,15 +90,15 @@ def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
 
 
 def degenerate_share(texts: Sequence[str]) -> float | None:
-    """Of the texts that are long enough to judge."""
+    """Return the share of degenerate texts among those long enough to judge; None if there are none."""
     judged = [found for found in map(is_degenerate, texts) if found is not None]
     return sum(judged) / len(judged) if judged else None
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int | None:
-    """The first place, from 0, at which they are not the same; None where they are equal. Both are of one type.
+    """Return the first position, from 0, at which two sequences of one type differ; None if they are equal.
 
-    By halves, because comparing slices is a hundred times as fast as comparing their members: a page waits for it.
+    Bisects, because comparing slices is a hundred times faster than comparing members, and a page waits for it.
     """
     if one == other:
         return None

@@ -1,4 +1,4 @@
-"""The concurrency from which on a candidate pays no more, or begins to pay."""
+"""Break-even: the concurrency at which a candidate stops paying, or begins to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Bounds = tuple[float, float, float]  # concurrency, and the logarithms of a gain
 
 @dataclass(frozen=True)
 class Point:
-    """The gain at one concurrency: above 1 the candidate is better. Interval bounds may be None."""
+    """The gain at one concurrency; above 1 the candidate is better. Interval bounds may be None."""
 
     concurrency: float
     gain: Interval
@@ -28,9 +28,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where the gain is 1. `loses_above`: the candidate pays below and not above; else the other way round.
+    """A concurrency at which the gain is 1. `loses_above`: the candidate pays below it and not above; else vice versa.
 
-    A bound is None where it lies beyond what was measured, or where a point has no interval.
+    A bound is None if it lies outside the measured range, or if a point has no interval.
     """
 
     concurrency: float
@@ -41,7 +41,7 @@ class Crossing:
 
 @dataclass(frozen=True)
 class BreakEven:
-    """`sure`: each point's interval lies on its side of 1, so that "everywhere" and "nowhere" are more than a guess."""
+    """The answer with its crossings. `sure` means that each point's interval lies on its own side of 1."""
 
     answer: Answer
     crossings: tuple[Crossing, ...]
@@ -50,9 +50,9 @@ class BreakEven:
 
 
 def break_even(points: Sequence[Point]) -> BreakEven:
-    """Interpolates the logarithm of the gain linearly on the logarithm of the concurrency.
+    """Interpolate the logarithm of the gain linearly on the logarithm of the concurrency.
 
-    Raises ValueError for two points at one concurrency, and for numbers that have no logarithm.
+    Raises ValueError for two points at one concurrency, and for numbers that are not positive.
     """
     ordered = sorted(points, key=lambda point: point.concurrency)
     if any(one.concurrency == other.concurrency for one, other in pairwise(ordered)):
@@ -92,7 +92,7 @@ def _crossing(ordered: Sequence[Point], place: int) -> Crossing:
 
 
 def _band(ordered: Sequence[Point]) -> list[Bounds]:
-    """Of every point; empty where one has no bounds, because the stretch may then reach beyond it."""
+    """The bounds of every point; empty if one has none, because the interval may then reach beyond it."""
     found = [
         (point.concurrency, math.log(point.gain.low), math.log(point.gain.high))
         for point in ordered
@@ -102,7 +102,7 @@ def _band(ordered: Sequence[Point]) -> list[Bounds]:
 
 
 def _edge(inner: Bounds, outwards: Sequence[Bounds]) -> float | None:
-    """Where the band, joined by lines, first leaves 0 on the way outwards; `inner` is the point before the first."""
+    """Where the band, joined by lines, first excludes 0 going outwards; `inner` is the point before the first."""
     for point in outwards:
         if point[1] > 0 or point[2] < 0:
             bound = 1 if point[1] > 0 else 2
@@ -112,6 +112,6 @@ def _edge(inner: Bounds, outwards: Sequence[Bounds]) -> float | None:
 
 
 def _zero(left: float, left_value: float, right: float, right_value: float) -> float:
-    """Where a line over ln(x) is 0, between two points of different sign."""
+    """Return where a line over ln(x) crosses 0 between two points of different sign."""
     share = left_value / (left_value - right_value)
     return float(np.exp(np.log(left) + share * (np.log(right) - np.log(left))))

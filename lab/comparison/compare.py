@@ -17,15 +17,15 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class Comparison:
-    """`ratio` is candidate / baseline whichever way is better; None where a number is not positive, or none is paired.
+    """`ratio` is candidate / baseline whichever direction is better; None without pairs or with a number <= 0.
 
-    `effect` is its natural logarithm with its variance, on which the verdict stands. `basis` says in words what the
+    `effect` is its natural logarithm with its variance; verdicts are based on it. `basis` says in words what the
     interval was computed from.
     """
 
     better: Better
     blocks: int
-    prompts: int | None  # paired; None where the interval says nothing of other prompts
+    prompts: int | None  # paired; None if the interval does not generalise to other prompts
     ratio: Interval | None
     difference: Interval | None
     effect: Effect | None
@@ -33,7 +33,7 @@ class Comparison:
 
     @property
     def gain(self) -> Interval | None:
-        """The ratio turned so that above 1 the candidate is better."""
+        """The ratio oriented so that above 1 the candidate is better."""
         if self.ratio is None or self.better == "higher":
             return self.ratio
         low, high = self.ratio.low, self.ratio.high
@@ -49,10 +49,10 @@ def compare(
     noise: RunNoise | None = None,
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Raises ValueError where an arm has two runs in a block.
+    """Compare two arms. Raises ValueError if an arm has two runs in a block.
 
-    `influence` is of the metric: `influence.mean`, or `influence.percentile(0.5)` for a median. `noise` counts with one
-    block only: two and more tell themselves how much they differ.
+    `influence` belongs to the metric: `influence.mean`, or `influence.percentile(0.5)` for a median. `noise` is used
+    with a single block only: two or more show by themselves how much runs differ.
     """
     pairs = pair(baseline, candidate)
     effect = log_ratio(pairs, influence, noise)
@@ -63,7 +63,7 @@ def compare(
 
 
 def _difference(pairs: Pairs, ratio: Interval | None, influence: Influence, confidence: float) -> Interval | None:
-    """Of one block the ratio's bounds, as differences from the baseline that was measured."""
+    """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
     found = difference(pairs, influence)
     if found is None or found.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
         return None if found is None else found.interval(confidence)
@@ -79,7 +79,7 @@ def _exponential(interval: Interval) -> Interval:
 def _basis(pairs: Pairs, prompts: int | None, noise: RunNoise | None) -> str:
     if not pairs.blocks:
         return "no repeat has both arms"
-    asked = "" if prompts is None else f" and {prompts} prompts"
+    over = "" if prompts is None else f" and {prompts} prompts"
     if len(pairs.blocks) > 1:
-        return f"{len(pairs.blocks)} repeats{asked}"
-    return f"1 repeat{asked}, with {noise.source}" if noise else "1 repeat, which cannot show how much runs differ"
+        return f"{len(pairs.blocks)} repeats{over}"
+    return f"1 repeat{over}, with {noise.source}" if noise else "1 repeat, which cannot show how much runs differ"

@@ -1,4 +1,4 @@
-"""What the candidate changes: the logarithm of the ratio, and the difference, each with its variance."""
+"""The effect of the candidate: the logarithm of the ratio and the difference, each with its variance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lab.comparison.spread import Spread
 
 @dataclass(frozen=True)
 class Interval:
-    """A number and where it lies with the stated confidence; bounds are None where that cannot be said."""
+    """A number and its confidence interval; bounds are None if the interval is unknown."""
 
     value: float
     low: float | None
@@ -25,7 +25,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Effect:
-    """A mean over blocks; `spread` is None where nothing tells how much runs differ among themselves."""
+    """A mean over blocks; `spread` is None if the variation between runs is unknown."""
 
     value: float
     spread: Spread | None
@@ -38,7 +38,7 @@ class Effect:
 
 
 def log_ratio(pairs: Pairs, influence: Influence = mean, noise: RunNoise | None = None) -> Effect | None:
-    """Mean over blocks of ln(candidate / baseline). None without a block, and where a number is not positive."""
+    """Return the mean over blocks of ln(candidate / baseline), or None without a block or with a number <= 0."""
     positive = (pairs.baseline > 0).all() and (pairs.candidate > 0).all()
     if not pairs.blocks or not positive:
         return None
@@ -54,7 +54,7 @@ def log_ratio(pairs: Pairs, influence: Influence = mean, noise: RunNoise | None 
 
 
 def difference(pairs: Pairs, influence: Influence = mean) -> Effect | None:
-    """Mean over blocks of candidate - baseline, in the metric's unit; of one block its spread is unknown."""
+    """Return the mean over blocks of candidate - baseline in the metric's unit; one block has no known spread."""
     if not pairs.blocks:
         return None
     effects = pairs.candidate - pairs.baseline
@@ -71,7 +71,7 @@ def _over_blocks(effects: Array, moved: Array | None) -> Spread:
 
 @functools.lru_cache(1)  # ratio and difference of the same pairs follow each other
 def _relative(pairs: Pairs, influence: Influence) -> tuple[Array, Array] | None:
-    """The influences of both arms' requests, as shares of their runs' numbers; None where they are unknown or 0."""
+    """Return both arms' request influences as shares of their runs' numbers; None if unknown or 0."""
     if pairs.baseline_requests is None or pairs.candidate_requests is None:
         return None
     (base, by_base), (tried, by_tried) = influence(pairs.baseline_requests), influence(pairs.candidate_requests)

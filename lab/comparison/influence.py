@@ -1,7 +1,7 @@
 """How much each request moves its run's number: the influence function, of a mean and of a percentile.
 
-All take requests of shape (..., prompts, blocks) and give the runs' number, of shape (..., 1, blocks), and the
-influences, of the shape of the requests; their variance over the prompts, divided by how many there are, is the
+Each takes requests of shape (..., prompts, blocks) and returns the runs' number, of shape (..., 1, blocks), and the
+influences, of the shape of the requests. Their variance over the prompts, divided by the number of prompts, is the
 variance of the number. Hampel 1974, doi:10.1080/01621459.1974.10482962.
 """
 
@@ -26,16 +26,16 @@ _THROUGHPUT = {"output_tok_per_s", "total_tok_per_s", "request_per_s"}
 
 @dataclass(frozen=True)
 class Follows:
-    """`column` of the view `requests`; `influence` says how the run's number comes from it."""
+    """The `column` of the view `requests` that a run's number summarises, and its `influence` function."""
 
     column: str
     influence: Influence
 
 
 def follows(metric: str, *, closed_loop: bool) -> Follows | None:
-    """None where nothing of single requests is known to move it: those are compared over repeats alone.
+    """Return what a metric follows, or None: then it is compared over repeats alone.
 
-    ITL and ICL have many values a request and are not paired by prompt.
+    ITL and ICL have many values per request and are not paired by prompt.
     """
     if found := _LATENCY.fullmatch(metric):
         q = found[3]
@@ -51,7 +51,7 @@ def mean(requests: Array) -> tuple[Array, Array]:
 
 
 def percentile(q: float) -> Influence:
-    """Of the quantile `q`, between 0 and 1: (q - [x <= Q]) / f(Q), the density f by the Hall-Sheather rule."""
+    """Influence on the quantile `q` (0 to 1): (q - [x <= Q]) / f(Q), with the density f by the Hall-Sheather rule."""
 
     def influence(requests: Array) -> tuple[Array, Array]:
         width = _hall_sheather(q, requests.shape[-2])
@@ -64,7 +64,7 @@ def percentile(q: float) -> Influence:
 
 
 def _quantiles(requests: Array, shares: Sequence[float]) -> list[Array]:
-    """numpy.quantile(..., axis=-2, keepdims=True), in a sixth of its time: a page waits for a table of them."""
+    """numpy.quantile(..., axis=-2, keepdims=True), in a sixth of its time, because a page waits for a table of them."""
     ordered = np.sort(requests, axis=-2)
     found = []
     for share in shares:

@@ -1,4 +1,4 @@
-"""How much runs of one and the same cell differ: what a single repeat cannot show, told by earlier repeats."""
+"""How much runs of the same cell differ: a single repeat cannot show it, earlier repeats can."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import optimize, special
 
 from lab.comparison.samples import Array
 
-#: With less history than this, variances of cells cannot be told apart from their own uncertainty.
+#: With less history, the variances of cells cannot be distinguished from their own uncertainty.
 LEAST_CELLS, LEAST_DF = 3, 6
 
 
@@ -28,7 +28,7 @@ class RunNoise:
 
 
 def from_history(cells: Sequence[Sequence[float]]) -> RunNoise | None:
-    """Of one metric on one machine: each of `cells` holds its repeats' values. None where that is too little.
+    """Estimate the noise of one metric on one machine from earlier repeats, cell by cell; None if there are too few.
 
     Each cell's own variance is one draw around a common one; the scatter of the variances says with how many degrees
     of freedom the common one speaks for the next cell. Smyth 2004, section 6.2 (limma's fitFDist).
@@ -36,11 +36,11 @@ def from_history(cells: Sequence[Sequence[float]]) -> RunNoise | None:
     logs = [np.log(values) for values in cells if len(values) >= 2 and min(values) > 0]
     variances = np.array([values.var(ddof=1) for values in logs])
     dfs = np.array([values.size - 1 for values in logs], dtype=np.float64)
-    told = variances > 0
-    if told.sum() < LEAST_CELLS or dfs[told].sum() < LEAST_DF:
+    known = variances > 0
+    if known.sum() < LEAST_CELLS or dfs[known].sum() < LEAST_DF:
         return None
-    variance, df = _common_variance(variances[told], dfs[told])
-    return RunNoise(math.sqrt(variance), df, f"{told.sum()} cells measured {int(dfs.sum()) + len(dfs)} times before")
+    variance, df = _common_variance(variances[known], dfs[known])
+    return RunNoise(math.sqrt(variance), df, f"{known.sum()} cells measured {int(dfs.sum()) + len(dfs)} times before")
 
 
 def _common_variance(variances: Array, dfs: Array) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What a comparison is made of: runs of two arms over the same workload and load, paired."""
+"""The samples of a comparison: runs of two arms over the same workload and load, paired by block."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Requests:
-    """A number of each prompt, of shape (prompts,), in the order of sending. A prompt without one is left out."""
+    """One number per prompt, of shape (prompts,), in the order of sending. Prompts without a number are left out."""
 
     prompts: tuple[str, ...]
     numbers: Array
@@ -21,10 +21,10 @@ class Requests:
 
 @dataclass(frozen=True)
 class RunSample:
-    """One run and one of its metrics. `block` is what pairs it: the job and the repeat.
+    """One run and one of its metrics. `block`, the job and the repeat, pairs it with a run of the other arm.
 
-    `requests` is of the kind that the metric summarises: the run's TTFTs for a mean TTFT. For throughput give the E2E
-    latencies, whose mean it follows in a closed loop. None: the interval then says nothing of other prompts.
+    `requests` holds what the metric summarises: the run's TTFTs for a mean TTFT, and for throughput the E2E latencies,
+    whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts.
     """
 
     run_id: str
@@ -36,9 +36,9 @@ class RunSample:
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Equal to itself alone.
+    """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Compares by identity.
 
-    The requests of the prompts that every run has, of shape (prompts, blocks); None where there are not two of them.
+    The requests are of the prompts that every run has, of shape (prompts, blocks); None for fewer than two prompts.
     """
 
     blocks: tuple[Hashable, ...]
@@ -49,9 +49,9 @@ class Pairs:
 
 
 def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs:
-    """The blocks in which both arms have a value, in the baseline's order.
+    """Pair the blocks in which both arms have a value, in the baseline's order.
 
-    Raises ValueError for two runs of one arm in a block, and for numbers that are not finite: unknown is None.
+    Raises ValueError for two runs of one arm in a block, and for numbers that are not finite (unknown is None).
     """
     ours, theirs = _by_block(baseline), _by_block(candidate)
     blocks = tuple(block for block in ours if block in theirs)
@@ -74,7 +74,7 @@ def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
     known = [run.requests.prompts for run in runs if run.requests is not None]
     if not runs or len(known) < len(runs):
         return ()
-    if all(prompts == known[0] for prompts in known):  # as a rule, and told in no time
+    if all(prompts == known[0] for prompts in known):  # the usual case, and quick to detect
         return known[0]
     common = set(known[0]).intersection(*known)
     return tuple(prompt for prompt in known[0] if prompt in common)

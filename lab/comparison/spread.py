@@ -1,6 +1,6 @@
-"""The variance of a mean over repeat blocks and prompts, and how well it is known.
+"""The variance of a mean over repeat blocks and prompts, and its degrees of freedom.
 
-Arrays may have axes before those named, so that a simulation takes thousands of experiments at once.
+Arrays may have further leading axes, so that a simulation computes thousands of experiments at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.optimize import elementwise
 
 from lab.comparison.samples import Array
 
-#: Smaller p values are given as this one.
+#: Smaller p values are reported as this one.
 LEAST_P = 1e-12
 
 
@@ -23,7 +23,7 @@ LEAST_P = 1e-12
 class Spread:
     """Two variances whose sum is that of the mean, each with its degrees of freedom.
 
-    That of the blocks shrinks with more repeats, that of the prompts with more prompts only.
+    More repeats reduce the variance of the blocks; only more prompts reduce that of the prompts.
     """
 
     blocks: Array
@@ -33,17 +33,17 @@ class Spread:
 
 
 def over_blocks(effects: Array) -> Spread:
-    """Of effects of shape (..., blocks), two blocks or more: the paired t test's s^2 / n with n - 1."""
+    """Spread of effects of shape (..., blocks), two blocks or more: the paired t test's s^2 / n with n - 1."""
     count = effects.shape[-1]
     variance = np.asarray(effects.var(axis=-1, ddof=1) / count)
     return Spread(variance, count - 1, np.zeros_like(variance), math.inf)
 
 
 def over_blocks_and_prompts(effects: Array, influences: Array) -> Spread:
-    """Both are taken for samples of all there could be: crossed random effects (Cornfield & Tukey 1956, Clark 1973).
+    """Spread with blocks and prompts as crossed random effects (Cornfield & Tukey 1956, Clark 1973).
 
-    `influences` (..., prompts, blocks) are those of `effects`. What a prompt does again in every block is its own: the
-    part of the prompts is by how much their mean square exceeds that of the residual, and never less than nothing.
+    `influences` (..., prompts, blocks) belong to `effects`. What a prompt repeats in every block is its own effect: the
+    variance component of prompts is the excess of their mean square over the residual's, and never negative.
     """
     prompts, blocks = influences.shape[-2:]
     again = influences.mean(axis=-1, keepdims=True)
@@ -55,9 +55,9 @@ def over_blocks_and_prompts(effects: Array, influences: Array) -> Spread:
 
 
 def of_one_block(run_sd_log: float, run_df: float, influences: Array | None) -> Spread:
-    """One run of each arm, whose noise is known from elsewhere; `influences` (..., prompts) in the order of sending.
+    """Spread of a single run per arm with noise known from elsewhere; `influences` (..., prompts) in sending order.
 
-    The noise has some of the requests' own scatter in it too, so this is too wide rather than too narrow.
+    The noise includes some of the requests' own scatter, so the result errs on the wide side.
     """
     runs = 2 * run_sd_log**2
     if influences is None:
@@ -67,7 +67,7 @@ def of_one_block(run_sd_log: float, run_df: float, influences: Array | None) -> 
 
 
 def batch_means(series: Array) -> tuple[Array, int]:
-    """The variance of a mean of neighbours that may be correlated, and its degrees of freedom.
+    """Return the variance of a mean of values whose neighbours may be correlated, and its degrees of freedom.
 
     `series` (..., n) is cut into about the square root of n batches, whose means are nearly independent: Law,
     Simulation Modeling and Analysis, 9.5.3; Flegal & Jones 2010, doi:10.1214/09-AOS735.
@@ -80,16 +80,16 @@ def batch_means(series: Array) -> tuple[Array, int]:
 
 
 def half_width(spread: Spread, confidence: float | Array) -> Array:
-    """Half the interval's width, of the shape of the variances.
+    """Return half the interval's width, of the shape of the variances.
 
-    Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1950, as in SAS). Never
-    narrower than the blocks alone would have it: that is exact where prompts make no difference.
+    Each variance has its own Student factor, and they are averaged by variance (Cochran & Cox 1950, as in SAS). The
+    result is never narrower than for the blocks alone, which is exact where prompts make no difference.
     """
     return averaged(spread, student(spread.blocks_df, confidence), student(spread.prompts_df, confidence))
 
 
 def averaged(spread: Spread, by_blocks: Array, by_prompts: Array) -> Array:
-    """Half the width, of the Student factors of blocks and prompts."""
+    """Half the interval's width for given Student factors of blocks and prompts."""
     error = np.sqrt(spread.blocks + spread.prompts)
     weighted = by_blocks * spread.blocks + by_prompts * spread.prompts
     mean = np.divide(weighted, error, out=np.zeros_like(error), where=error > 0)
@@ -97,15 +97,15 @@ def averaged(spread: Spread, by_blocks: Array, by_prompts: Array) -> Array:
 
 
 def together(spreads: Sequence[Spread]) -> Spread:
-    """Single spreads as one, of shape (spreads,)."""
+    """Stack single spreads into one of shape (spreads,)."""
     columns = zip(*map(_columns, spreads), strict=True)
     return Spread(*(np.array(column, dtype=np.float64) for column in columns))
 
 
 def p_values(distances: Array, spread: Spread) -> Array:
-    """1 - the confidence at which each interval just reaches this far; 1 where that is 0 or less. Shape (spreads,).
+    """Return 1 - the confidence at which each interval just reaches its distance; 1 for distances <= 0.
 
-    All at once, because a page waits for a table of them.
+    Shape (spreads,). All are computed at once, because a page waits for a table of them.
     """
     found = np.where(distances > 0, 0.0, 1.0)
     alone = (distances > 0) & (spread.prompts <= 0) & (spread.blocks > 0)  # the same root in closed form
@@ -122,7 +122,7 @@ def _columns(spread: Spread) -> tuple[float | Array, ...]:
 
 
 def _roots(distances: Array, *columns: Array) -> Array:
-    """Looked for along the Student factor of the blocks, with which the width grows almost in a line."""
+    """Find roots over the Student factor of the blocks, in which the half-width is nearly linear."""
 
     def beyond(factor: Array, distance: Array, *of: Array) -> Array:
         around = Spread(*of)
@@ -139,5 +139,5 @@ def _roots(distances: Array, *columns: Array) -> Array:
 
 
 def student(df: float | Array, confidence: float | Array) -> Array:
-    """scipy.stats.t.ppf without its checks, which took most of the time of a table."""
+    """scipy.stats.t.ppf without its argument checks, which took most of a table's time."""
     return np.asarray(special.stdtrit(df, (1 + confidence) / 2), dtype=np.float64)

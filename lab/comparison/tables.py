@@ -1,4 +1,4 @@
-"""Ratios over datasets and patterns, and one ratio for a whole sweep."""
+"""Tables of ratios (for example dataset by pattern), and one ratio for a whole sweep."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class RatioTable:
-    """`cells` by (row, column), for example dataset and pattern; a pair that was not measured is not in it.
+    """`cells` by (row, column), for example dataset and pattern; pairs that were not measured are absent.
 
-    `gmeans_by_row`, `gmeans_by_column` and `gmean` are geometric means of the ratios that are known.
+    `gmeans_by_row`, `gmeans_by_column` and `gmean` are geometric means of ratios, None if one of them is unknown.
     """
 
     rows: tuple[str, ...]
@@ -40,7 +40,10 @@ class RatioTable:
 def ratio_tables(
     tables: Mapping[str, Mapping[tuple[str, str], Comparison]], margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> dict[str, RatioTable]:
-    """Tables that are read together, by name: their verdicts are corrected for the cells of all of them."""
+    """Build tables that are read together: their verdicts are corrected for the cells of all of them.
+
+    Rows and columns keep the order in which they first appear.
+    """
     every = [(name, key) for name, cells in tables.items() for key in cells]
     judged = dict(zip(every, verdicts([tables[name][key] for name, key in every], margin, confidence), strict=True))
     return {
@@ -62,17 +65,17 @@ def _table(cells: Mapping[tuple[str, str], Cell]) -> RatioTable:
 
 
 def gmean(comparisons: Sequence[Comparison]) -> float | None:
-    """The geometric mean of the ratios (scipy.stats.gmean); None where one of them is unknown, or there is none."""
+    """Return the geometric mean of the ratios, or None if one is unknown or there are none."""
     ratios = [None if found.ratio is None else found.ratio.value for found in comparisons]
     known = [ratio for ratio in ratios if ratio is not None]
     return float(stats.gmean(known)) if known and len(known) == len(ratios) else None
 
 
 def sweep(cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE) -> Comparison:
-    """One comparison for a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
+    """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
-    What the runs of one engine start have in common is in the scatter of the blocks, so cells need not be independent.
-    Only blocks in which every cell has both arms count.
+    What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
+    independent. Only blocks in which every cell has both arms count.
     """
     baseline = _one_per_block([runs for runs, _ in cells])
     candidate = _one_per_block([runs for _, runs in cells])
@@ -80,7 +83,7 @@ def sweep(cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE)
 
 
 def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:
-    """Raises ValueError where a cell has two runs in a block."""
+    """Return one sample per block. Raises ValueError if a cell has two runs in a block."""
     found = [run for runs in cells for run in runs if run.value is not None and run.value > 0]
     by_block = {run.block: [other for other in found if other.block == run.block] for run in found}
     if any(len(runs) > len(cells) for runs in by_block.values()):

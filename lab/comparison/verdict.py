@@ -1,4 +1,4 @@
-"""Faster, slower, no difference, or not enough data: of one comparison, or of a table of them together."""
+"""Verdicts: faster, slower, no difference, or not enough data, for a table of comparisons together."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lab.comparison.spread import Spread
 
 Word = Literal["faster", "slower", "no difference", "not enough data"]
 
-#: Ratios between 1 / 1.02 and 1.02 are no difference that anybody pays for.
+#: Ratios between 1 / 1.02 and 1.02 make no practical difference.
 MARGIN = 0.02
-#: Nobody repeats a study more often than this; a comparison that needs it is not decided by repeats.
+#: More repeats than this are never suggested: such a comparison needs more prompts instead.
 MOST_REPEATS = 1000
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`more_repeats` would decide if ratio and scatter stay as they are; None where that cannot be told.
+    """`more_repeats` would decide if ratio and scatter stayed as they are; None if unknown.
 
-    The p values are corrected for the table (Holm): of the ratio being 1, and of it lying beyond the margin.
+    The p values are corrected for the table (Holm): for the ratio being 1, and for it lying beyond the margin.
     """
 
     word: Word
@@ -43,9 +43,9 @@ UNKNOWN = Verdict("not enough data", None, None, None)
 def verdicts(
     table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
 ) -> tuple[Verdict, ...]:
-    """Of all cells of a table: with the stated confidence not one of them is called faster or slower wrongly.
+    """Judge all cells of a table: with the given confidence, none of them is called faster or slower wrongly.
 
-    Cells without an interval make no claim and so count for nothing in the correction.
+    Cells without an interval make no claim, so they do not count in the correction.
     """
     rule = _Rule(math.log1p(margin), 1 - confidence)
     claims = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
@@ -62,7 +62,7 @@ class _Rule:
     level: float
 
     def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, claims: int) -> Verdict:
-        """That the interval lies within the margin goes first: two one-sided tests, Schuirmann 1987."""
+        """Equivalence within the margin is tested first: two one-sided tests, Schuirmann 1987."""
         if same <= self.level:
             return Verdict("no difference", differs, same, 0)
         if differs <= self.level:
@@ -72,7 +72,7 @@ class _Rule:
 
 
 def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:
-    """Of each ratio being 1, and of it lying beyond the bound. Both in one search, which takes as long as one."""
+    """P values for each ratio being 1 and for it lying beyond the bound, found in a single search."""
     away = np.array([abs(effect.value) for effect in effects])
     around = [effect.spread for effect in effects if effect.spread]
     if not around:
@@ -92,9 +92,9 @@ def holm(p_values: Sequence[float] | Array) -> list[float]:
 
 
 def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int | None:
-    """How many more would make the interval exclude 0 or lie within the bound, at this ratio and scatter.
+    """Return how many more repeats would make the interval exclude 0 or lie within the bound, other things equal.
 
-    None where the scatter is unknown, and where more repeats alone would never do: then it takes more prompts.
+    None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
     """
     if effect.spread is None:
         return None
@@ -106,8 +106,8 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int
     return int(counts[decides.argmax()]) - blocks if decides.any() else None
 
 
-@functools.lru_cache(8)  # the pairs of a table have as many repeats as each other
+@functools.lru_cache(8)  # the pairs of a table usually have the same number of repeats
 def _students(blocks: int, confidence: float) -> tuple[Array, Array]:
-    """Numbers of repeats beyond `blocks`, and the Student factor of each."""
+    """The numbers of repeats beyond `blocks`, with the Student factor of each."""
     counts = np.arange(max(blocks, 1) + 1, MOST_REPEATS + 1, dtype=np.float64)
     return counts, spread.student(counts - 1, confidence)

@@ -1,6 +1,6 @@
-"""Histograms on a logarithmic scale: small, exact to half a per cent, and the sum of two is that of the pooled values.
+"""Histograms on a logarithmic scale: small, exact to half a per cent, and additive.
 
-Averages of percentiles are not percentiles; of these counts they can be taken over any selection of runs.
+Averages of percentiles are not percentiles, but added histograms give the percentiles of any selection of runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
 
 
 def quantile(counts: Counts, q: float) -> float | None:
-    """The `q` quantile (0 to 1), linear between neighbours as numpy's is; None of nothing."""
+    """Return the `q` quantile (0 to 1), linear between neighbours like numpy's; None for an empty histogram."""
     buckets = sorted(counts)
     reached = np.cumsum([counts[bucket] for bucket in buckets])
     if not buckets:
@@ -51,14 +51,14 @@ def quantile(counts: Counts, q: float) -> float | None:
 
 
 def bucket_value(bucket: int) -> float:
-    """What stands for every value of the bucket; off by at most RELATIVE_ERROR."""
+    """Return the value that represents a bucket; off by at most RELATIVE_ERROR."""
     return 0.0 if bucket == ZERO_BUCKET else float(2 * GROWTH**bucket / (GROWTH + 1))
 
 
 def cumulative(counts: Counts, most: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Values in rising order and the share (0 to 1) of all that are not above each: at most `most` steps.
+    """Return rising values and the share (0 to 1) of all values not above each, in at most `most` steps.
 
-    Steps that are left out are those between which the share grows least; the last one stays.
+    Steps at which the share grows least are left out; the last one stays.
     """
     buckets = sorted(counts)
     values = np.array([bucket_value(bucket) for bucket in buckets], dtype=np.float64)

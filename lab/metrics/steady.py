@@ -1,7 +1,7 @@
-"""Throughput without ramp-up and drain: of the time from the first to the last moment at which the streams were busy.
+"""Throughput without ramp-up and drain, from the first to the last moment at which the streams were busy.
 
-Total tokens over total time has the tail in it, in which few requests are left: everybody publishes that, and this
-stands beside it.
+Total tokens over total time includes the tail, in which few requests are left. That is the figure everybody publishes;
+this one is shown beside it.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 from lab.metrics.latency import is_completed
 from lab.metrics.records import RequestRecord
 
-#: A stream is busy while it has a request on its way; with at least this share of them busy the load is a full one.
+#: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
 BUSY_SHARE = 0.5
 Window = tuple[float, float]  # seconds of the run's measured window
 
 
 def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | None:
-    """First and last moment at which enough of `streams` had a request, failed ones too; None where there is none.
+    """Return the first and last moment at which enough of `streams` had a request, failed ones included, or None.
 
-    Between them streams may pause for a moment: a request ends a little before the next one is sent.
+    Between them streams may pause briefly: a request ends a little before the next one is sent.
     """
     until_s = max((each.end_s for each in requests if is_completed(each) and each.end_s is not None), default=None)
     if until_s is None:
@@ -29,7 +29,9 @@ def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | N
     sent = [(each.sent_s, each.end_s) for each in requests if each.sent_s is not None and each.sent_s < until_s]
     moments = [(start_s, 1) for start_s, _ in sent]
     moments += [(until_s if end_s is None else min(end_s, until_s), -1) for _, end_s in sent]
-    moments.sort(key=lambda moment: (moment[0], -moment[1]))  # one that ends as another is sent hands over
+    moments.sort(
+        key=lambda moment: (moment[0], -moment[1])
+    )  # a request that ends as another is sent hands its stream over
     busy = np.cumsum([step for _, step in moments])[:-1] >= BUSY_SHARE * streams
     full = np.flatnonzero(busy)
     if not full.size:
@@ -39,18 +41,18 @@ def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | N
 
 
 def steady_tokens(requests: Sequence[RequestRecord], window: Window) -> int | None:
-    """Tokens of completed requests that arrived within the window; None where those of one are unknown."""
+    """Return the tokens of completed requests that arrived within the window; None if one request's are unknown."""
     counts = [_within(request, window) for request in requests if is_completed(request)]
     known = [count for count in counts if count is not None]
     return sum(known) if len(known) == len(counts) else None
 
 
 def _within(request: RequestRecord, window: Window) -> int | None:
-    """Of a request that crosses a border only the server's count of each chunk tells how many were before it."""
+    """Tokens of one request within the window. If it crosses a border, only the counts per chunk can tell."""
     inside = [window[0] < t_s <= window[1] for t_s in request.chunk_s]
     tokens = request.chunk_tokens
     if not inside:
-        return None  # tokens that no chunk carried came at no moment that is known
+        return None  # tokens that came in no chunk have no known time
     if all(inside):
         return request.completion_tokens
     if not any(inside):

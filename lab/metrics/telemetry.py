@@ -1,4 +1,4 @@
-"""Numbers of a run that come from its samples of each second. Unknown is None, never 0."""
+"""Compute the metrics of a run that come from its telemetry samples. Unknown is None, never 0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from lab.metrics.records import TelemetrySample
 
-#: What NVML calls reasons for a clock although nothing is slowed down by them: nothing to do, or set so on purpose.
+#: NVML's clock event reasons that are not throttling: an idle GPU, or clocks set on purpose.
 _NO_THROTTLING = {"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"}
 _MEANS = {
     "gpu_power_mean_w": "gpu_power_w",
@@ -29,7 +29,7 @@ _MAXIMA = {
 
 
 def summary(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:
-    """Means, maxima and the energy of one window's samples, in the order of time."""
+    """Return means, maxima and energy of one window's samples, given in order of time."""
     return {
         "energy_j": energy_j(samples),
         "gpu_throttled_share": throttled_share(samples),
@@ -39,9 +39,9 @@ def summary(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:
 
 
 def energy_j(samples: Sequence[TelemetrySample]) -> float | None:
-    """Power integrated from the window's start to its last sample by the trapezoidal rule, in joules.
+    """Integrate power from the window's start to its last sample by the trapezoidal rule, in joules.
 
-    Before the first sample power is taken to be that of the first. Where one sample has no power the energy is unknown.
+    Before the first sample, its power is assumed. If any sample has no power, the energy is unknown.
     """
     points = _known(samples, "gpu_power_w")
     if not points or len(points) != len(samples):
@@ -50,14 +50,14 @@ def energy_j(samples: Sequence[TelemetrySample]) -> float | None:
 
 
 def integral(points: Iterable[tuple[float, float]]) -> float:
-    """Of a function known at these (time, value), in the order of time, by the trapezoidal rule."""
+    """Integrate (time, value) points in order of time by the trapezoidal rule."""
     return sum((end_s - start_s) * (first + last) / 2 for (start_s, first), (end_s, last) in pairwise(points))
 
 
 def time_mean(points: Sequence[tuple[float, float]]) -> float | None:
-    """The mean over time: each value counts for as long as the time since the one before it (the window's start).
+    """Return the mean over time: each value is weighted by the time since the previous one (or the window's start).
 
-    A window's last sample stands for less than a second, so it must not weigh like the others.
+    A window's last sample covers less than a second, so it must not weigh like the others.
     """
     starts = [0.0, *(t_s for t_s, _ in points)]
     weighted = [(t_s - start_s, value) for start_s, (t_s, value) in zip(starts, points, strict=False)]
@@ -66,11 +66,11 @@ def time_mean(points: Sequence[tuple[float, float]]) -> float | None:
 
 
 def throttled_share(samples: Sequence[TelemetrySample]) -> float | None:
-    """Share of the samples in which something held the GPUs' clocks back."""
-    told = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
-    if not told:
+    """Return the share of samples in which the GPUs' clocks were throttled."""
+    known = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
+    if not known:
         return None
-    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in told) / len(told)
+    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in known) / len(known)
 
 
 def _known(samples: Sequence[TelemetrySample], field: str) -> list[tuple[float, float]]:

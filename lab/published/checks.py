@@ -21,9 +21,9 @@ _POSITION = re.compile(r"acceptance_rate_pos(\d+)")
 _MILLION = 1e6
 _S_PER_HOUR = 3600.0
 _LENGTHS = re.compile(r"\S+ (\d+)/(\d+)")
-#: Fewest equal figures of two machines that are no coincidence.
+#: From this many equal figures on, two machines are no coincidence.
 _FEWEST_EQUAL = 2
-#: How far total throughput may be from what lengths and output throughput say: prompts are a token or two off.
+#: Tolerance of total throughput against lengths and output throughput: prompts may be a token or two off.
 _LENGTH_TOLERANCE = 0.005
 
 
@@ -121,7 +121,7 @@ def cost_ratios(figures: Figures) -> list[PublishedFinding]:
 
 
 def _is_its_throughput(stated: PublishedFigure, candidate: PublishedFigure) -> bool:
-    """Whether it says how the candidate's throughput compares with the baseline's, for the same text and machine."""
+    """Whether a figure relates the candidate's throughput to the baseline's, for the same text and machine."""
     same = ("source", "hardware", "engine_version", "target", "method", "dataset")
     return (
         stated.metric == "output_throughput"
@@ -217,13 +217,13 @@ CHECKS: dict[str, Callable[[Figures], list[PublishedFinding]]] = {
 
 
 def findings(figures: Figures, claims: Iterable[TauClaim] = ()) -> tuple[PublishedFinding, ...]:
-    """Everything that any check has to say, in the order of the checks."""
+    """Return the findings of all checks, in the order of the checks."""
     found = [finding for check in CHECKS.values() for finding in check(figures)]
     return (*found, *tau_examples(claims))
 
 
 def _by_setting(figures: Figures) -> list[list[PublishedFigure]]:
-    """The absolute figures, those of one setting together."""
+    """Group the absolute figures by setting."""
     groups: dict[object, list[PublishedFigure]] = defaultdict(list)
     for figure in figures:
         if figure.scale == "absolute":
@@ -232,7 +232,7 @@ def _by_setting(figures: Figures) -> list[list[PublishedFigure]]:
 
 
 def _figure_of(group: Figures, metric: str) -> PublishedFigure | None:
-    """The figure of that metric; None where there is none, or two that differ."""
+    """Return the figure of a metric; None if there is none, or there are several that differ."""
     found = [figure for figure in group if figure.metric == metric]
     return found[0] if len({figure.printed for figure in found}) == 1 else None
 

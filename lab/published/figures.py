@@ -1,4 +1,4 @@
-"""Figures that others published, as they were printed. Relative ones stay relative: none is made absolute."""
+"""Published figures, as they were printed. Relative figures stay relative."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Scale = Literal["absolute", "percent of baseline", "percent change"]
 
 @dataclass(frozen=True)
 class PublishedFigure:
-    """One number of a published table, and the setting it was measured in. None: the source does not say."""
+    """One number of a published table and its setting. None: the source does not say."""
 
     source: str  # names an entry of the sources
     study: str  # which experiment of the source
@@ -44,7 +44,7 @@ class PublishedFigure:
 
     @property
     def max_concurrency(self) -> int | None:
-        """None for a figure over several levels, and where it is not said."""
+        """The concurrency; None for a figure over several levels, or if the source does not say."""
         return int(self.load) if self.load is not None and self.load.isdigit() else None
 
     @property
@@ -56,12 +56,12 @@ class PublishedFigure:
 
     @property
     def setting(self) -> tuple[object, ...]:
-        """Where it was measured: equal in two figures of one run."""
+        """The setting it was measured in: equal for two figures of one run."""
         return (self.source, self.study, self.hardware, *self.row)
 
     @property
     def row(self) -> tuple[object, ...]:
-        """The setting without source, study and hardware: the place in a table."""
+        """The setting without source, study and hardware: the row of a table."""
         arm = (self.engine, self.engine_version, self.target, self.method, self.draft_model)
         return (*arm, self.num_speculative_tokens, self.dataset, self.access_pattern, self.load)
 
@@ -78,7 +78,7 @@ class TauClaim:
 
 @dataclass(frozen=True)
 class PublishedFinding:
-    """What is wrong with published figures, or does not fit together."""
+    """An error or a contradiction in published figures."""
 
     check: str
     source: str

@@ -1,7 +1,7 @@
 """Published figures beside those of a study that repeats them: each figure in its own unit and scale.
 
-A relative figure is set beside a ratio, never made absolute. What differs besides the figure (hardware, versions,
-models, prompts) is spelt out, so that nobody takes a slower machine for a contradiction.
+A relative figure is set beside a ratio, never made absolute. Other differences (hardware, versions, models,
+prompts) are listed, so that a slower machine is not taken for a contradiction.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SHARE_OF_BASELINE, _CHANGE = "percent of baseline", "percent change"
 
 @dataclass(frozen=True)
 class OurRun:
-    """A completed run of the study that repeats. `metrics` by their columns; None is unknown."""
+    """A completed run of the replication. `metrics` by column; None is unknown."""
 
     run_id: str
     arm: str
@@ -65,7 +65,7 @@ class OurRun:
 
 @dataclass(frozen=True)
 class Beside:
-    """A published figure, and ours in its unit and scale; None where nothing here repeats it."""
+    """A published figure, and ours in its unit and scale; None if no run here replicates it."""
 
     figure: PublishedFigure
     ours: float | None
@@ -85,7 +85,7 @@ class Beside:
 
 
 def side_by_side(figures: Iterable[PublishedFigure], runs: Sequence[OurRun]) -> list[Beside]:
-    """Each figure, in its order."""
+    """Set each published figure beside ours, in the given order."""
     return [_beside(figure, runs) for figure in figures]
 
 
@@ -105,8 +105,10 @@ def _beside(figure: PublishedFigure, runs: Sequence[OurRun]) -> Beside:
 
 
 def _of_arm(figure: PublishedFigure, runs: Sequence[OurRun]) -> list[OurRun]:
-    """Those that serve in the same way. What our study has in one form only (engine, draft) is no reason to leave a
-    run out, but a difference. Where the source does not say how many tokens are drafted, none of several is it.
+    """Return the runs that serve in the same way as the figure.
+
+    A run with another engine or draft is kept if there is no better match: that is a difference, not a mismatch. If
+    the source does not say how many tokens are drafted and our runs vary in it, none matches.
     """
     tokens = figure.num_speculative_tokens
     found = [run for run in runs if run.method == figure.method]
@@ -129,14 +131,14 @@ def _same_prompts(figure: PublishedFigure, run: OurRun) -> bool:
 
 
 def _same_load(figure: PublishedFigure, run: OurRun) -> bool:
-    """A pattern has the same name here; otherwise the concurrency tells it. Figures over a sweep are of all of it."""
+    """Whether the pattern has the same name or the same concurrency. Figures over a sweep match every load."""
     if run.pattern == figure.access_pattern or figure.max_concurrency is None:
         return True
     return run.concurrency == figure.max_concurrency
 
 
 def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
-    """The mean over repeats; of a sweep that at the concurrency of the greatest throughput."""
+    """The mean over repeats; for a sweep, at the concurrency of the highest throughput."""
     if figure.max_concurrency is None:
         runs = _at_peak(runs)
     if figure.metric == _COST:
@@ -149,7 +151,7 @@ def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
 
 
 def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequence[OurRun]) -> float | None:
-    """The ratio at each place to the baseline there; over several places their geometric mean."""
+    """The ratio to the baseline in each cell; the geometric mean over several cells."""
     name, _ = _METRICS.get(figure.metric, ("", 1.0))
     ratios = []
     for place in dict.fromkeys(run.place for run in runs):
@@ -186,7 +188,7 @@ def _percent(share: float | None) -> float | None:
 
 
 def _differences(figure: PublishedFigure, runs: Sequence[OurRun]) -> Iterable[str]:
-    """Published first, then ours. A hub's name with its owner is the same as without."""
+    """List the differences, published value first. A hub name matches with or without its owner."""
     pairs: dict[str, tuple[object, set[object]]] = {
         "hardware": (figure.hardware, {run.hardware for run in runs}),
         "engine": (figure.engine, {run.engine for run in runs}),

@@ -1,4 +1,4 @@
-"""What a user submits: a study and its parts."""
+"""A study and its parts, as a user submits them."""
 
 from lab.study.arm import Arm, Server, Speculation
 from lab.study.load import Load

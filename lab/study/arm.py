@@ -8,8 +8,8 @@ from pydantic import Field, JsonValue, field_validator, model_validator
 
 from lab.study.model_base import FlagValue, Frozen, Name
 
-#: Whether a method drafts with a model beside the target: True needs one, False refuses one, None may have one. Which
-#: of them an engine has is the engine's to say, when a study is submitted; it may have others than these.
+#: Whether a method needs a draft model: True needs one, False refuses one, None may have one. Which methods an engine
+#: supports, perhaps others than these, is checked when a study is submitted.
 METHODS: dict[str, bool | None] = {
     "draft_model": True,
     "eagle": True,
@@ -22,7 +22,7 @@ METHODS: dict[str, bool | None] = {
     "suffix": False,
     "layer_skip": False,
 }
-#: The methods that look up what follows in the text so far.
+#: Methods that look the next tokens up in the text so far.
 LOOKUP_METHODS = ("ngram", "ngram_gpu")
 
 
@@ -60,17 +60,18 @@ class Speculation(Frozen):
     @model_validator(mode="after")
     def _options_are_further_keys(self) -> Self:
         if own := sorted(set(self.options) & set(type(self).model_fields)):
-            raise ValueError(f"options: {', '.join(own)} stands beside options, not in it")
+            raise ValueError(f"options: {', '.join(own)} belongs beside options, not inside")
         return self
 
 
 class Server(Frozen):
-    """A server that already runs, for engine = "endpoint". `api_key` names a secret of the worker's host; its value is
-    never part of a study.
+    """A running server, for engine = "endpoint".
+
+    `api_key` names a secret of the worker's host; its value is never part of a study.
     """
 
     base_url: str = Field(pattern=r"^https?://[^\s@]+$", max_length=500)  # without /v1
-    served_model: Name | None = None  # the target's name where it is None
+    served_model: Name | None = None  # None: the target's name
     api_key: str | None = Field(default=None, pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=100)
 
 
@@ -93,14 +94,14 @@ class Arm(Frozen):
     @field_validator("config")
     @classmethod
     def _no_null(cls, config: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """TOML, in which studies are kept for people to read, has no null."""
+        """Refuse null: TOML, the readable form of a study, has none."""
         if path := _null_in(config):
-            raise ValueError(f"config{path} is null, which a study cannot say: leave it out")
+            raise ValueError(f"config{path} is null, which a study cannot contain: leave it out")
         return config
 
 
 def _null_in(value: JsonValue) -> str | None:
-    """Where the first null inside is, like `.a[2].b`; None where there is none."""
+    """Return the path of the first null inside, like `.a[2].b`, or None."""
     if isinstance(value, dict):
         inner = ((f".{key}", item) for key, item in value.items())
     elif isinstance(value, list):

@@ -1,8 +1,8 @@
 """Whether two runs measured the same: canonical forms of arm, workload and load, and their SHA-256.
 
-Names are left out, and so is what stands at its default: an arm that was renamed, or a study written before a field was
-added, is still the same. Circumstances (hardware, engine version, driver) are no part of it: they are what runs of one
-cell are compared over. Neither is the file a model or a dataset lies in, where its content is known.
+Names and defaults are left out: a renamed arm, or a study written before a field was added, is still the same. The
+environment (hardware, engine version, driver) is not part of it: runs of one cell are compared across environments.
+Neither is the file of a model or a dataset, if its content is known.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ Canonical = dict[str, JsonValue]
 
 @dataclass(frozen=True)
 class Contents:
-    """What is known of the files behind the names of a study: SHA-256 by name, None or absent where it is unknown."""
+    """Digests of the files behind the names of a study: SHA-256 by name, None or absent if unknown."""
 
     models: Mapping[str, str | None] = field(default_factory=dict)
     datasets: Mapping[str, str | None] = field(default_factory=dict)  # by the workload's name
 
     def model(self, name: str) -> str:
-        """The digest of a model's weights, or else its name."""
+        """Return the digest of a model's weights, or else its name."""
         return self.models.get(name) or name
 
 
 def identity(study: Study, arm: Arm, workload: Workload, load: Load, contents: Contents) -> Identity:
-    """The digests of one cell. The study's seed belongs to its workload and its load: it chooses the prompts, their
-    order and the moments they leave at.
+    """Return the digests of one cell.
+
+    The study's seed belongs to workload and load: it chooses the prompts, their order and their arrival times.
     """
     dataset = contents.datasets.get(workload.name)
     parts: Canonical = {
@@ -57,14 +58,14 @@ def identity(study: Study, arm: Arm, workload: Workload, load: Load, contents: C
 
 
 def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
-    """How the arm serves: with the study's flags in it, because the engine cannot tell them from its own."""
+    """The canonical form of an arm, including the study's flags: the engine cannot tell them from the arm's own."""
     form: Canonical = arm.model_dump(
         mode="json", exclude_defaults=True, exclude={"name", "baseline", "flags", "server"}
     )
     form["engine"] = arm.engine
     if flags := _dashed(study.engine_flags) | _dashed(arm.flags):
         form["flags"] = dict(flags)
-    if arm.server is not None:  # the key that opens it does not change what it serves
+    if arm.server is not None:  # the key does not change what the server serves
         form["server"] = arm.server.model_dump(mode="json", exclude_defaults=True, exclude={"api_key"})
     if arm.speculation is not None and arm.speculation.model is not None:
         speculation = arm.speculation.model_dump(mode="json", exclude_defaults=True)
@@ -73,13 +74,13 @@ def arm_form(study: Study, arm: Arm, contents: Contents) -> Canonical:
 
 
 def workload_form(workload: Workload, dataset_digest: str | None) -> Canonical:
-    """What is asked. A dataset that was read is its content, wherever its file lies."""
+    """The canonical form of a workload. A dataset that was read counts by its content, wherever its file is."""
     form: Canonical = workload.model_dump(mode="json", exclude_defaults=True)
     return form | {"dataset": dataset_digest or workload.dataset, "output_tokens": workload.output_tokens}
 
 
 def load_form(load: Load) -> Canonical:
-    """When it is asked; its label is a name."""
+    """The canonical form of a load, without its label, which is a name."""
     return dict(load.model_dump(mode="json", exclude_defaults=True, exclude={"label"}))
 
 

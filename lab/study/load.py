@@ -61,19 +61,19 @@ class Load(Frozen):
 
     @property
     def closed_loop(self) -> bool:
-        """Whether a request leaves as soon as a stream is free, whatever the clock says."""
+        """Whether each request is sent as soon as a stream is free, independent of the clock."""
         return self.request_rate_rps is None and self.arrivals == "gamma"
 
     @property
     def ramp_s(self) -> float | None:
-        """How long the rate takes from `request_rate_rps` to `ramp_to_rps`; None where it is no ramp."""
+        """Seconds from `request_rate_rps` to `ramp_to_rps`; None unless it is a ramp."""
         if self.request_rate_rps is None or self.ramp_to_rps is None:
             return None
         return self.duration_s or 2 * self.num_prompts / (self.request_rate_rps + self.ramp_to_rps)
 
     @property
     def name(self) -> str:
-        """The label, or else concurrency, prompts and what else there is; unique within a study."""
+        """The label, or else a name made of concurrency, prompts and arrivals; unique within a study."""
         if self.label is not None:
             return self.label
         parts = [f"c{self.max_concurrency}-n{self.num_prompts}"]

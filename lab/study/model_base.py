@@ -1,4 +1,4 @@
-"""What every part of a study is made of."""
+"""The base model of every part of a study."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ FlagValue = bool | int | float | str
 
 
 class Frozen(BaseModel):
-    """Immutable, and a key it does not know is an error."""
+    """An immutable model that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     def digest(self) -> str:
         """SHA-256 (hex) of the canonical JSON form: the same content has the same digest on every machine.
 
-        What is at its default is left out, so that a field added later leaves the digests of before as they were.
+        Defaults are left out, so that a field added later does not change earlier digests.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

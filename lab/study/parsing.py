@@ -1,4 +1,4 @@
-"""A study from TOML, JSON or a form's dictionary, and the sentences that say what is wrong with it."""
+"""Parse a study from TOML, JSON or a form's dictionary, with a sentence for every problem."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MODELS: dict[str, type[BaseModel]] = {
 
 
 def study_from_toml(text: str) -> Study:
-    """Read a study from TOML. Raises StudyError, also for text that is no TOML."""
+    """Read a study from TOML. Raises StudyError, also for invalid TOML."""
     try:
         return study_from_dict(tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -40,7 +40,7 @@ def study_from_toml(text: str) -> Study:
 
 
 def study_from_json(text: str) -> Study:
-    """Read a study from JSON. Raises StudyError, also for text that is no JSON object."""
+    """Read a study from JSON. Raises StudyError, also for anything but a JSON object."""
     try:
         data = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -53,7 +53,7 @@ def study_from_json(text: str) -> Study:
 def study_from_dict(data: Mapping[str, Any]) -> Study:
     """Validate a study; StudyError lists every problem with the path of its field.
 
-    Loads that name a pattern are spelt out, so the study has more loads than `data` where one is a sweep.
+    Loads that name a pattern are expanded, so a sweep gives the study more loads than `data` has.
     """
     spelt_out, origins, problems = _spelt_out(data)
     try:
@@ -67,7 +67,7 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
 
 
 def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:
-    """The study without patterns, the place that each of its loads had before, and what is wrong with the patterns."""
+    """Return the study with patterns expanded, each load's original position, and problems of the patterns."""
     given = data.get("loads")
     if not isinstance(given, list | tuple):
         return dict(data), [], []
@@ -83,21 +83,21 @@ def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list
 
 
 def _in_the_original(location: tuple[int | str, ...], origins: list[int]) -> tuple[int | str, ...]:
-    """What is wrong with a load is said of the one that the user wrote."""
+    """Map a problem of an expanded load to the load that the user wrote."""
     if len(location) > 1 and location[0] == "loads" and isinstance(location[1], int):
         return ("loads", origins[location[1]], *location[2:])
     return location
 
 
 def study_to_toml(study: Study) -> str:
-    """The study as TOML that reads back equal; what is at its default is left out."""
+    """Return the study as TOML that reads back equal; defaults are left out."""
     data: dict[str, Any] = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
     tables = {key: data.pop(key) for key in ("arms", "workloads", "loads")}
     return tomli_w.dumps(data | tables, multiline_strings=False)
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
-    """Without the echo: a list whose only item is wrong is also reported as empty."""
+    """The errors without duplicates: a list whose only item is wrong is also reported as empty."""
     details = error.errors()
     inner = {detail["loc"][0] for detail in details if len(detail["loc"]) > 1}
     return [detail for detail in details if detail["type"] != "too_short" or detail["loc"][0] not in inner]

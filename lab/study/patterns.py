@@ -1,7 +1,7 @@
-"""Access patterns that have a name: what a study's `pattern = "..."` stands for.
+"""Named access patterns, for a study's `pattern = "..."`.
 
-Figures of the five patterns and of the sweep are those of the published experiments that `presets/` repeats. A study is
-stored with its loads spelt out, so that a figure changed here leaves earlier studies as they were.
+The five patterns and the sweep have the figures of the published experiments that `presets/` repeats. A study is
+stored with its loads expanded, so that changing a figure here does not change earlier studies.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
-#: Each as the fields of a Load. Without a rate, requests leave as fast as the concurrency allows.
+#: The fields of a Load by pattern. Without a rate, requests are sent as fast as the concurrency allows.
 PATTERNS: dict[str, dict[str, Any]] = {
     "throughput_low": {"max_concurrency": 1, "num_prompts": 16},
     "throughput_high": {"max_concurrency": 32, "num_prompts": 256},
@@ -18,11 +18,11 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "burstiness_mid": {"request_rate_rps": 8.0, "burstiness": 1.0, "max_concurrency": 32, "num_prompts": 256},
     "burstiness_low": {"request_rate_rps": 2.0, "burstiness": 4.0, "max_concurrency": 32, "num_prompts": 256},
 }
-#: The pattern that is several loads: one per concurrency, each with so many prompts a stream.
+#: The pattern that expands to several loads: one per concurrency, each with this many prompts per stream.
 SWEEP = "concurrency_sweep"
 SWEEP_CONCURRENCIES = (1, 5, 25, 50, 100, 200)
 SWEEP_PROMPTS_PER_STREAM = 8
-#: What a load may say beside the fields of Load.
+#: Keys of a load in addition to the fields of Load.
 PATTERN_KEYS = ("pattern", "concurrencies", "prompts_per_stream")
 PATTERN_NAMES = (*PATTERNS, SWEEP)
 
@@ -30,9 +30,9 @@ Problem = tuple[str, str]
 
 
 def expand(load: Mapping[str, Any]) -> tuple[list[dict[str, Any]], list[Problem]]:
-    """The loads, spelt out, that a load with a `pattern` stands for; its further keys override the pattern's.
+    """Expand a load with a `pattern` into loads, and return problems as (key, sentence).
 
-    Beside them what is wrong, as (key, sentence); the loads are then without it. A load without a pattern is itself.
+    Further keys override the pattern's. A load without a pattern is returned as it is.
     """
     own = {key: value for key, value in load.items() if key not in PATTERN_KEYS}
     pattern = load.get("pattern")
@@ -72,4 +72,4 @@ def _is_count(value: object) -> bool:
 def _unknown(pattern: object) -> str:
     close = difflib.get_close_matches(str(pattern), PATTERN_NAMES, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return f"{str(pattern)[:80]!r} is no pattern: {hint}There are {', '.join(PATTERN_NAMES)}"
+    return f"{str(pattern)[:80]!r} is not a known pattern: {hint}The patterns are {', '.join(PATTERN_NAMES)}"

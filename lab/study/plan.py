@@ -1,4 +1,4 @@
-"""From a study to ordered launches and runs."""
+"""Plan a study: its launches and runs, in order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lab.study import Arm, Load, Study, Workload
 
 #: Rough seconds until an engine answers, before a host has a history.
 ASSUMED_START_S = 35.0
-#: What a run warms up with at least, and the tokens that each of these requests generates at most.
+#: The fewest requests of a warm-up, and the most tokens that each of them generates.
 _WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
@@ -65,16 +65,16 @@ def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun,
 
 @dataclass(frozen=True)
 class Assumptions:
-    """How fast a machine is, before anything was measured on it. Rough: they tell an hour from a day."""
+    """Assumed speed of a machine without measurements: rough, good enough to tell an hour from a day."""
 
     of: str
     start_s: float
-    token_s: float  # generated, of one stream alone
-    slowdown_per_stream: float  # how much one more stream slows all of them
+    token_s: float  # per generated token, of a single stream
+    slowdown_per_stream: float  # relative slowdown per further stream
     prompt_token_s: float
 
     def run_s(self, run: PlannedRun) -> float:
-        """About how long a run takes with its warm-up, in seconds."""
+        """Estimate the seconds of a run with its warm-up."""
         streams, workload = run.load.max_concurrency, run.workload
         token_s = self.token_s * (1 + self.slowdown_per_stream * (streams - 1))
         warmups = max(_WARMUP_REQUESTS, streams)
@@ -90,19 +90,19 @@ WITH_GPU = Assumptions("a mixture of experts of 120 B parameters on one large GP
 
 
 def estimate_s(launches: tuple[Launch, ...]) -> float:
-    """About how long the launches take, in seconds, on a machine without a GPU."""
+    """Estimate the seconds of all launches on a machine without a GPU."""
     return sum(ASSUMED_START_S + sum(estimate_run_s(run) for run in launch.runs) for launch in launches)
 
 
 def estimate_run_s(run: PlannedRun) -> float:
-    """About how long one run takes, in seconds, on a machine without a GPU."""
+    """Estimate the seconds of one run on a machine without a GPU."""
     return WITHOUT_GPU.run_s(run)
 
 
 def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0) -> float:
-    """About how long a load takes: waves of concurrent streams, or the arrivals where they are slower.
+    """Estimate the seconds of a load: waves of concurrent streams, or the arrivals if they are slower.
 
-    `token_s` is what a token of one stream takes at this concurrency, `prompt_s` what reading a prompt takes all.
+    `token_s` is the time per token of one stream at this concurrency, `prompt_s` the time to read a prompt.
     """
     load = run.load
     answer_s = run.workload.output_tokens * token_s
@@ -112,7 +112,7 @@ def paced_s(run: PlannedRun, token_s: float, prompt_s: float = 0.0) -> float:
 
 
 def _arriving_s(load: Load) -> float:
-    """Until the last request is due; not known here of a trace without a rate, and 0 then."""
+    """Seconds until the last request is due; 0 for a trace without a rate, whose times are unknown here."""
     if load.ramp_s is not None:
         return load.ramp_s
     return load.num_prompts / load.request_rate_rps if load.request_rate_rps else 0.0

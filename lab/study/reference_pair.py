@@ -1,6 +1,6 @@
-"""A study scaled down to the reference pair on a machine without a GPU: the same questions, answered in minutes.
+"""Scale a study down to the reference pair, so that it runs in minutes on a machine without a GPU.
 
-It shows that a study runs from end to end and what its results look like. Its figures are those of the reference pair.
+It shows that a study runs from end to end and what its results look like; its figures are those of the reference pair.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from lab.study.arm import LOOKUP_METHODS, METHODS
 from lab.study.workload import RANDOM_LENGTHS
 
 TARGET = "reference"
-#: The reference pair's drafts: as a head on the target's hidden states, and as a model of its own.
+#: The reference pair's drafts: a head on the target's hidden states, and a separate model.
 _HEAD, _MODEL = ("eagle3", "reference-eagle3"), ("draft_model", "reference-draft")
 _SPOKEN = {"eagle3": "EAGLE-3", "draft_model": "draft model", "ngram": "n-gram"}
-#: What an engine on a CPU needs. Greedy outputs with and without a draft are the same in float32 only.
+#: Flags an engine needs on a CPU. Greedy outputs with and without a draft are equal only in float32.
 _FLAGS: dict[str, dict[str, FlagValue]] = {
     "vllm": {
         "max-model-len": 1024,
@@ -29,17 +29,17 @@ _FLAGS: dict[str, dict[str, FlagValue]] = {
 }
 #: Keys of an engine's YAML file that mean the same on a CPU.
 _CONFIG_KEYS = ("async-scheduling", "max-num-batched-tokens", "no-enable-prefix-caching", "stream-interval")
-#: Datasets whose file must be fetched or is too long, and of which a small sample comes along under another name.
+#: Datasets whose file must be fetched or is too long; a small sample ships under another name.
 SAMPLED = ("sharegpt", "spec_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
 _SHORTER, _MIN_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS, _MIN_INPUT_TOKENS = 64, 8, 32, 8
 _ROOT, _MAX_STREAMS = 0.4, 8
 
 
 def reference_version(study: Study) -> Study:
-    """The study with as many kinds of arms, workloads and loads as the reference pair can serve on a CPU.
+    """Return the study with the arms, workloads and loads that the reference pair can serve on a CPU.
 
-    Engines that need a GPU become transformers, draft models those of the reference pair; arms that are then the same
-    are measured once. A study of the reference model is itself.
+    Engines that need a GPU become transformers, and draft models those of the reference pair; arms that become equal
+    are measured once. A study of the reference model is returned as it is.
     """
     if study.target == TARGET:
         return study
@@ -59,7 +59,7 @@ def reference_version(study: Study) -> Study:
 
 
 def _arms(study: Study) -> tuple[Arm, ...]:
-    """Those that differ in more than their names, which say what they are now; the baseline is among them, marked."""
+    """The arms that still differ, renamed after what they are now; the baseline among them is marked."""
     drafts = list(dict.fromkeys(arm.speculation.model for arm in study.arms if arm.speculation))
     heads = tuple(model for model in drafts if model is not None)[:1]
     small = {arm.name: _arm(arm, heads) for arm in study.arms}
@@ -74,7 +74,7 @@ def _arms(study: Study) -> tuple[Arm, ...]:
 
 
 def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:
-    """Without a name of its own, so that arms that have become the same are equal."""
+    """The scaled-down arm under a fixed name, so that arms that become the same compare equal."""
     engine = arm.engine if arm.engine in _FLAGS else ("vllm" if arm.server else "transformers")
     return Arm(
         name="any",
@@ -94,7 +94,7 @@ def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
 
 
 def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) -> Speculation:
-    """The first draft of a study as the head, where the engine has heads, every other as the model."""
+    """The first draft of a study becomes the head, if the engine supports heads; every other one the model."""
     tokens = speculation.num_speculative_tokens
     if METHODS.get(speculation.method) is False:
         longest = speculation.prompt_lookup_max if speculation.method in LOOKUP_METHODS else None
@@ -108,7 +108,7 @@ def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) 
 
 
 def _workload(workload: Workload) -> Workload:
-    """Lengths by a fixed factor, so that what is longer stays longer; whole categories."""
+    """Lengths shrink by a fixed factor, so that longer stays longer; categories stay whole."""
     is_random = workload.dataset in RANDOM_LENGTHS
     dataset = f"{workload.dataset}_sample" if workload.dataset in SAMPLED else workload.dataset
     output_tokens = min(max(workload.output_tokens // _SHORTER, _MIN_OUTPUT_TOKENS), _MAX_OUTPUT_TOKENS)
@@ -129,8 +129,9 @@ def _shorter(tokens: int | None) -> int | None:
 
 
 def _load(load: Load) -> Load:
-    """A sweep stays one: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200. Each stream answers once, and two prompts at
-    least.
+    """A sweep stays a sweep: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200.
+
+    Each stream answers once, with at least two prompts in all.
     """
     streams = min(round(load.max_concurrency**_ROOT), _MAX_STREAMS)
     swept = f" c{load.max_concurrency}"

@@ -1,4 +1,4 @@
-"""What a user submits: a target, the arms that serve it, the prompts and the loads."""
+"""A study: a target, the arms that serve it, the prompts and the loads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.study.workload import Workload
 
 
 class Sampling(Frozen):
-    """Always sent and always stored, because an engine's own defaults differ. The default is greedy."""
+    """Sampling parameters, always sent and stored, because engines' defaults differ. The default is greedy."""
 
     temperature: float = Field(default=0.0, ge=0, le=2)
     top_p: float = Field(default=1.0, gt=0, le=1)
@@ -21,7 +21,7 @@ class Sampling(Frozen):
 
 
 class Slo(Frozen):
-    """A request is good when it keeps every bound that is set; goodput counts good requests."""
+    """Bounds on latencies. A request is good if it meets every bound that is set; goodput counts good requests."""
 
     ttft_ms: float | None = Field(default=None, gt=0)
     tpot_ms: float | None = Field(default=None, gt=0)
@@ -44,14 +44,14 @@ class Study(Frozen):
     slo: Slo = Slo()
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     price_usd_per_hour: float | None = Field(default=None, ge=0)
-    hardware: Name | None = None  # run on workers whose hardware has this in its name; on any without
+    hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
 
     @model_validator(mode="after")
     def _distinct_parts(self) -> Self:
         for field in ("arms", "workloads", "loads"):
             names = [part.name for part in getattr(self, field)]
             if twice := sorted({name for name in names if names.count(name) > 1}):
-                raise ValueError(f"{field} must differ from each other: {', '.join(map(repr, twice))} is there twice")
+                raise ValueError(f"{field} must differ from each other: {', '.join(map(repr, twice))} occurs twice")
         return self
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""The prompts of a study and how much is to be generated."""
+"""A workload: the prompts, and how much is generated for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from lab.study.model_base import Frozen, Name
 
-#: Random prompts of the published lengths: input and output tokens. A workload that names one is stored with both.
+#: Published lengths of random prompts: input and output tokens. A workload that names one is stored with both.
 RANDOM_LENGTHS = {
     "random_s": (1024, 256),
     "random_m": (10240, 256),
@@ -18,11 +18,10 @@ RANDOM_LENGTHS = {
 
 
 class Workload(Frozen):
-    """The prompts: a dataset, one of its categories (or all of them), and how much is to be generated.
+    """A dataset, one of its categories (or all of them), and how much is generated.
 
-    `input_tokens`, `prefix_tokens` and `num_prefixes` are for datasets that are made and not read (random,
-    prefix_repetition). With `own_output_lengths` each prompt asks for the output length that its dataset records, and
-    for `output_tokens` at most.
+    `input_tokens`, `prefix_tokens` and `num_prefixes` are for synthetic datasets (random, prefix_repetition). With
+    `own_output_lengths` each prompt asks for the output length that its dataset records, at most `output_tokens`.
     """
 
     dataset: Name = "reference"

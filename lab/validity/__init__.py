@@ -1,4 +1,4 @@
-"""Whether a run can be believed: declared checks, and a verdict with the run's own figures."""
+"""Validity of runs: declared checks, and a verdict with the run's own figures."""
 
 from lab.validity.catalogue import ALL, CHECKS, STUDY_CHECKS
 from lab.validity.check import Check, Finding, Severity, Skipped, StudyCheck

@@ -1,4 +1,4 @@
-"""What a check is: a declaration that people read, and a pure function over what a run left behind."""
+"""A check: a declaration for people to read, and a pure function over the evidence of a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Literal
 
 from lab.validity.evidence import Evidence, StudyRun
 
-#: An invalid run stays stored and is left out of charts; a warning stands beside its figures; a note explains them.
+#: An invalid run is stored but left out of charts; a warning is shown beside its figures; a note explains them.
 Severity = Literal["invalid", "warning", "note"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A check that fired: the sentence has the run's own figures. `run_ids` are those that a study's check is about."""
+    """A check that fired; its sentence has the run's own figures. `run_ids`: those of a study's finding."""
 
     check: str
     severity: Severity
@@ -25,7 +25,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A check that could not look, because something it needs is unknown. That is not the same as passing."""
+    """A check that was skipped because something it needs is unknown. That is not the same as passing."""
 
     check: str
     missing: str
@@ -33,7 +33,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Fired:
-    """What a check saw; without a severity of its own it has that of the check."""
+    """The result of a check that fires; without a severity it has that of the check."""
 
     sentence: str
     severity: Severity | None = None
@@ -42,18 +42,18 @@ class Fired:
 
 @dataclass(frozen=True)
 class Missing:
-    """What is unknown, as a noun."""
+    """The result of a check that lacks something: what is unknown, as a noun phrase."""
 
     what: str
 
 
-#: None where there is nothing to say, also where the check has no meaning (no GPU, no speculation).
+#: None if the check passes or does not apply (no GPU, no speculation).
 Answer = Fired | Missing | None
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What is said of every check.
+    """What every check declares.
 
     `traps` are numbers of docs/checks.md. `severity` is the worst it can give. `looks_at` names fields of RunRecord,
     RequestRecord or TelemetrySample, metrics, or "log".
@@ -67,9 +67,11 @@ class Declaration:
     why: str
     advice: str
 
-    def hidden(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Skipped | None:
-        """That it cannot look where something it needs (by default all it looks at) was not recorded: a file of
-        another tool tells less of a run than a measurement. Names go with their parts: load is load.max_concurrency.
+    def skip(self, needs: Sequence[str] | None, unrecorded: Iterable[str]) -> Skipped | None:
+        """Skip the check if something it needs (by default all it looks at) was not recorded.
+
+        Files of other tools record less of a run than a measurement. A name covers its parts: load covers
+        load.max_concurrency.
         """
         unknown = tuple(unrecorded)
         for name in needs or self.looks_at:
@@ -87,14 +89,14 @@ def _same_or_part(name: str, whole: str) -> bool:
 
 @dataclass(frozen=True)
 class Check(Declaration):
-    """A check of one run. `needs` are those of `looks_at` without which it cannot look; None: all of them."""
+    """A check of one run. `needs` are those of `looks_at` that it cannot do without; None: all of them."""
 
     look: Callable[[Evidence], Answer]
     needs: tuple[str, ...] | None = None
 
     def judge(self, evidence: Evidence) -> Finding | Skipped | None:
-        if (hidden := self.hidden(self.needs, evidence.unrecorded)) is not None:
-            return hidden
+        if (skipped := self.skip(self.needs, evidence.unrecorded)) is not None:
+            return skipped
         answer = self.look(evidence)
         if isinstance(answer, Missing):
             return Skipped(self.name, answer.what)
@@ -103,14 +105,14 @@ class Check(Declaration):
 
 @dataclass(frozen=True)
 class StudyCheck(Declaration):
-    """A check of the completed runs of a study, together. `needs` as of a `Check`."""
+    """A check of the completed runs of a study together. `needs` as for a `Check`."""
 
     look: Callable[[Sequence[StudyRun]], Sequence[Fired | Missing]]
     needs: tuple[str, ...] | None = None
 
     def judge(self, runs: Sequence[StudyRun], unrecorded: Iterable[str] = ()) -> list[Finding | Skipped]:
-        if (hidden := self.hidden(self.needs, unrecorded)) is not None:
-            return [hidden]
+        if (skipped := self.skip(self.needs, unrecorded)) is not None:
+            return [skipped]
         return [
             Skipped(self.name, answer.what) if isinstance(answer, Missing) else self.finding(answer)
             for answer in self.look(runs)

@@ -1,4 +1,4 @@
-"""What differs between two runs that are compared, in words. What is unknown of one of them is not compared."""
+"""Describe the differences between two compared runs. What is unknown for one of them is not compared."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from lab.metrics.records import RunRecord
 
-#: Parts of an effective configuration that differ between arms anyway, or that are only watched.
+#: Parts of an effective configuration that always differ between arms, or that only concern observation.
 NOT_COMPARED = re.compile(
     r"spec|draft|non_default_args|model_tag|served_model_name|\bport\b|_port\b|observability|log|metric|cache_dir|"
     r"debug_dump|random_seed|dist_init|nccl|watchdog",
@@ -30,13 +30,13 @@ def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
         "seed": (baseline.prompts_seed, other.prompts_seed),
         "prompts": (_workload(baseline), _workload(other)),
     }
-    yield from _told(theirs)
+    yield from _differing(theirs)
 
 
 def engines(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
     """Engine, version and driver."""
     there, here = baseline.circumstances, other.circumstances
-    yield from _told(
+    yield from _differing(
         {
             "engine": (there.engine, here.engine),
             "version": (there.engine_version, here.engine_version),
@@ -72,14 +72,14 @@ def _parts(value: str) -> Mapping[str, str]:
     return {match["name"]: match["value"].strip() for match in _PART.finditer(value)} if "{" in value else {}
 
 
-def _told(pairs: Mapping[str, tuple[object, object]]) -> Iterator[str]:
+def _differing(pairs: Mapping[str, tuple[object, object]]) -> Iterator[str]:
     for name, (one, other) in pairs.items():
         if one != other and one not in (None, ()) and other not in (None, ()):
             yield f"{name} {_short(str(one))} -> {_short(str(other))}"
 
 
 def _kinds(gpus: tuple[str, ...]) -> tuple[str, ...]:
-    """The GPUs by name; which one of a kind it was does not matter here."""
+    """The GPUs by model name; which device of a model it was does not matter."""
     return tuple(sorted(gpu.partition(" (")[0] for gpu in gpus))
 
 

@@ -1,9 +1,8 @@
 """Which lines of an engine's log were written within the measured window.
 
-A run says how long the log was when its window began and ended. Bundles of before format 3 do not: their lines are
-found by the time they tell. Logs tell local time without a zone, in whole seconds. The zone is found from the run
-itself: the log was copied when the run ended, so its last moment and the window's end are less than half a step of
-zones apart.
+A run records the length of the log when its window began and ended. Bundles before format 3 do not: their lines are
+selected by timestamp. Logs have local time without a zone, in whole seconds. The zone follows from the run: the log was
+copied when the run ended, so its last timestamp and the window's end are less than half a zone step apart.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-#: What stands before a line in vLLM, SGLang and TensorRT-LLM.
+#: Timestamps of log lines in vLLM, SGLang and TensorRT-LLM.
 _STAMPS = (
     re.compile(
         r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<month>\d\d)-(?P<day>\d\d) (?P<h>\d\d):(?P<m>\d\d):(?P<s>\d\d) "
@@ -24,7 +23,7 @@ _STAMPS = (
 _ZONE_STEP_S = 900
 #: How far the log's last moment may lie before the window began, and after it ended.
 _BEFORE_S, _AFTER_S = 120, 300
-#: The last thing asked of the engine before the window: its prefix cache is emptied. Looked for within so many seconds.
+#: The last request to the engine before the window resets its prefix cache. Searched within this many seconds.
 _RESET = re.compile(r"reset(?:ting)? prefix cache|flush_cache|cache flushed", re.IGNORECASE)
 _RESET_WITHIN_S = 5
 
@@ -32,7 +31,7 @@ Line = tuple[float | None, str]
 
 
 def exact_lines(log: bytes, begin_bytes: int | None, end_bytes: int | None) -> tuple[str, ...] | None:
-    """The lines begun between these lengths of the log; None where one is unknown or the log is not so long."""
+    """Return the lines begun between two lengths of the log; None if one is unknown or the log is shorter."""
     if begin_bytes is None or end_bytes is None or not 0 <= begin_bytes <= end_bytes <= len(log):
         return None
     if begin_bytes == end_bytes:
@@ -42,10 +41,10 @@ def exact_lines(log: bytes, begin_bytes: int | None, end_bytes: int | None) -> t
 
 
 def window_lines(log: str, started_at: str, window_s: float) -> tuple[str, ...] | None:
-    """The lines of the window; None where the log tells no time that fits it.
+    """Return the lines of the window; None if the log has no timestamp that fits it.
 
-    A line without a time has that of the line before. Lines of the second in which the window began are in it only
-    where they stand behind the emptying of the prefix cache, because a warm-up may have ended in the same second.
+    A line without a timestamp has that of the line before. Lines of the second in which the window began count only
+    after the reset of the prefix cache, because the warm-up may have ended in the same second.
     """
     if (start := _utc(started_at)) is None:
         return None
@@ -70,13 +69,13 @@ def _timed(log: str, start: datetime) -> Iterator[Line]:
     t_s: float | None = None
     for text in log.splitlines():
         stamp = next((found for pattern in _STAMPS if (found := pattern.search(text))), None)
-        told = None if stamp is None else _moment_s(stamp.groupdict(), start)
-        t_s = t_s if told is None else told
+        moment_s = None if stamp is None else _moment_s(stamp.groupdict(), start)
+        t_s = t_s if moment_s is None else moment_s
         yield t_s, text
 
 
 def _moment_s(stamp: Mapping[str, str], start: datetime) -> float | None:
-    """As if it were UTC. A stamp without a year has the one that brings it nearest to the window."""
+    """The timestamp as if it were UTC. Without a year, it gets the year that brings it nearest to the window."""
     years = [int(stamp["year"])] if "year" in stamp else [start.year + step for step in (-1, 0, 1)]
     moments = [moment for year in years if (moment := _moment(year, stamp)) is not None]
     nearest = min(moments, key=lambda moment: abs(moment - start), default=None)
@@ -92,7 +91,7 @@ def _moment(year: int, stamp: Mapping[str, str]) -> datetime | None:
 
 
 def _zone_s(lines: list[Line], start_s: float, end_s: float) -> float | None:
-    """Seconds that the log's clock is ahead of UTC; None where its end has nothing to do with the window."""
+    """Seconds that the log's clock is ahead of UTC; None if the log's end does not fit the window."""
     last_s = max((t_s for t_s, _ in lines if t_s is not None), default=None)
     if last_s is None:
         return None
@@ -103,7 +102,7 @@ def _zone_s(lines: list[Line], start_s: float, end_s: float) -> float | None:
 
 
 def _begin(lines: list[Line], start_s: float) -> tuple[int, float]:
-    """The first line that can be in the window, and the first moment that surely is."""
+    """The first line that can be in the window, and the first moment that certainly is."""
     whole_s = float(int(start_s))
     resets = [
         place

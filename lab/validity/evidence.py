@@ -1,4 +1,4 @@
-"""One run as the checks see it."""
+"""The evidence that checks judge: one run, or one run of a study."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from lab.validity.engine_log import exact_lines, window_lines
 class StudyRun(NamedTuple):
     """One run of a study: its record and its metrics.
 
-    `outputs`: by prompt_id what completed requests got, or digests of it, of as many as are to be compared; None where
-    they are unknown. `price_usd_per_hour`: the study's own, where it has one.
+    `outputs`: outputs of completed requests, or their digests, by prompt_id, for as many as are compared; None if
+    unknown. `price_usd_per_hour`: the study's own price, if it has one.
     """
 
     run: RunRecord
@@ -30,8 +30,8 @@ class StudyRun(NamedTuple):
 class Evidence:
     """A run's record, requests and samples, its metrics (`lab.metrics.measure.measure`), and the engine log if any.
 
-    Each request is one of the measured window; samples are in the order of time. Of an imported run `unrecorded` names
-    what its file does not tell: whatever stands there means nothing. `doubts` are where its file contradicts itself.
+    Requests are those of the measured window; samples are in order of time. For an imported run, `unrecorded` names the
+    fields that its file does not have, which hold placeholders; `doubts` are contradictions within its file.
     """
 
     run: RunRecord
@@ -48,18 +48,18 @@ class Evidence:
 
     @cached_property
     def sent(self) -> tuple[RequestRecord, ...]:
-        """Those that left the client, in the order in which they did."""
+        """The requests that left the client, in the order in which they did."""
         left = ((request.sent_s, request.index, request) for request in self.requests if request.sent_s is not None)
         return tuple(request for *_, request in sorted(left, key=lambda each: each[:2]))
 
     @cached_property
     def some_failed(self) -> bool:
-        """A failed request leaves tokens in the server's counters that no usage tells."""
+        """Whether requests failed: their tokens are in the server's counters but in no usage."""
         return len(self.completed) < len(self.sent)
 
     @property
     def drafted_a_round(self) -> int:
-        """How many tokens a round drafts at most; 0 without speculation."""
+        """The most tokens that a round drafts; 0 without speculation."""
         return drafted_a_round(self.run)
 
     @property
@@ -68,14 +68,14 @@ class Evidence:
 
     @cached_property
     def engine_log(self) -> str | None:
-        """None where there is none, and where the server is not ours: then its log is not the engine's."""
+        """The engine's log; None if there is none, or if Drafthouse did not start the server."""
         return self.log.decode("utf-8", "replace") if self.log and self.run.circumstances.command else None
 
     @cached_property
     def window_log(self) -> tuple[str, ...] | None:
-        """The lines that the engine logged within the window; None where that cannot be told.
+        """The lines that the engine logged within the window; None if that cannot be determined.
 
-        Exactly, where the run knows how long the log was then; of an older bundle by the time of the lines.
+        They are exact if the run recorded the length of the log; for older bundles they go by the lines' times.
         """
         if self.log is None or self.engine_log is None:
             return None
@@ -87,7 +87,7 @@ class Evidence:
         return number(self.metrics, metric)
 
     def grown(self, counter: str) -> float | None:
-        """By how much a counter of the server grew over the window; None where it is unknown, or shrank."""
+        """Return how much a counter of the server grew over the window; None if unknown, or if it shrank."""
         before, after = (
             None if counters is None else getattr(counters, counter)
             for counters in (self.run.counters_before, self.run.counters_after)
@@ -96,7 +96,7 @@ class Evidence:
 
 
 def number(metrics: Mapping[str, Value], metric: str) -> float | None:
-    """A metric that is one number; None where it is unknown."""
+    """Return a metric that is a single number, or None if unknown."""
     value = metrics.get(metric)
     return None if value is None or isinstance(value, tuple) else float(value)
 

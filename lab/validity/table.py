@@ -1,4 +1,4 @@
-"""The checks as people and programs read them: docs/checks.md, and plain values for JSON."""
+"""Print the checks for people (docs/checks.md) and programs (plain values for JSON)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ _HEAD = """\
 # Checks
 
 Each run gets a verdict from the checks below, and so do the runs of a study together. A finding is `invalid` (the run
-stays in the warehouse and is left out of charts and comparisons), a `warning` (it stands beside
-the figures) or a `note` (it explains them); a run is valid when nothing found is invalid. A check that needs something
-that is unknown says so: that is not the same as passing. Where a check has no meaning, on a machine without a GPU, say,
-it is silent. Of an imported run, whose file tells less than a measurement, each check that needs more than that is such
-a one: what it needs was not recorded.
+stays in the warehouse and is left out of charts and comparisons), a `warning` (shown beside the figures) or a `note`
+(it explains them); a run is valid if no finding is invalid. A check that needs something unknown is skipped and listed
+as such: that is not the same as passing. A check that does not apply, on a machine without a GPU for example, says
+nothing. Files of other tools record less than a measurement, so checks of an imported run that need more are skipped.
 
-Each check has a test that provokes its trap for real: small servers and clients that fall into it, and files of other
-tools that were edited (`tests/validity_for_real`). Only those of the GPU are tested by records alone, because a
-processor cannot be made to show them. Each is also held to be silent on a healthy run.
+Each check has a test that provokes its trap for real: small servers and clients that fall into it, and edited files of
+other tools (`tests/validity_for_real`). Only the checks of the GPU are tested with records alone, because a CPU cannot
+provoke them. Every check is also tested to be silent on a healthy run.
 
 This page is generated from `lab/validity/`; `drafthouse checks --json` has the same.
 
 ## The known traps
-| | trap | checks | and otherwise |
+| | trap | checks | other measures |
 |---|---|---|---|
 """
 
 
 def declarations() -> list[dict[str, JsonValue]]:
-    """Every check as plain values, in the order of `ALL`; `scope` is "run" or "study"."""
+    """Return every check as plain values, in the order of `ALL`; `scope` is "run" or "study"."""
     return [_declared(check) for check in ALL]
 
 
 def page() -> str:
-    """The text of docs/checks.md."""
+    """Return the text of docs/checks.md."""
     rows = (
         f"| {trap.number} | {trap.what} | {_checks_of(trap.number)} | {trap.otherwise} |" for trap in TRAPS.values()
     )
@@ -63,11 +62,11 @@ At worst {check.severity}; {"trap" if len(check.traps) == 1 else "traps"} {traps
 
 
 def _declared(check: Declaration) -> dict[str, JsonValue]:
-    told: dict[str, JsonValue] = {"name": check.name, "scope": "run" if check in CHECKS else "study"}
+    declared: dict[str, JsonValue] = {"name": check.name, "scope": "run" if check in CHECKS else "study"}
     for field in fields(Declaration):
         value = getattr(check, field.name)
-        told[field.name] = list(value) if isinstance(value, tuple) else value
-    return told
+        declared[field.name] = list(value) if isinstance(value, tuple) else value
+    return declared
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A verdict on a run: valid or not, what was found, and what could not be judged."""
+"""The verdict on a run or a study: findings, and checks that were skipped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORST_FIRST = ("invalid", "warning", "note")
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the checks say. Findings are sorted, the gravest first; `skipped` are checks that could not look."""
+    """The result of all checks. Findings are sorted, the gravest first; `skipped` are checks that lacked something."""
 
     findings: tuple[Finding, ...]
     skipped: tuple[Skipped, ...]
@@ -27,7 +27,7 @@ class Verdict:
 
     @property
     def why_invalid(self) -> tuple[str, ...]:
-        """The sentences of what makes it invalid; none of a valid one."""
+        """The sentences of the invalid findings; empty for a valid run."""
         return tuple(finding.sentence for finding in self.findings if finding.severity == "invalid")
 
 
@@ -41,10 +41,10 @@ def judge(
     unrecorded: frozenset[str] = frozenset(),
     doubts: tuple[str, ...] = (),
 ) -> Verdict:
-    """The verdict on one run. `metrics` are those of `lab.metrics.measure.measure`; `log` is None if unknown.
+    """Judge one run. `metrics` are those of `lab.metrics.measure.measure`; `log` is None if unknown.
 
-    A failed run has no figures to judge, so that it failed is all that is said of it. `unrecorded` and `doubts` are
-    those of `Evidence`, for a run that was imported.
+    A failed run has no figures to judge, so its failure is the only finding. `unrecorded` and `doubts` are those of
+    `Evidence`, for an imported run.
     """
     evidence = Evidence(run, requests, samples, metrics, log, unrecorded, doubts)
     checks = CHECKS if run.status == "completed" else (RUN_FAILED,)
@@ -52,10 +52,10 @@ def judge(
 
 
 def judge_study(runs: Sequence[StudyRun], unrecorded: frozenset[str] = frozenset()) -> Verdict:
-    """The verdict on runs that are compared with each other, of one study or not; failed ones are left out.
+    """Judge runs that are compared with each other, of one study or of several; failed runs are left out.
 
-    Its findings name the runs that they are about. It says nothing that a run alone shows. `unrecorded` names what is
-    not known of one of them.
+    Findings name the runs that they are about, and cover only what a single run cannot show. `unrecorded` names what
+    is unknown for at least one of them.
     """
     completed = [each for each in runs if each.run.status == "completed"]
     return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed, unrecorded)])

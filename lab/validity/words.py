@@ -1,10 +1,10 @@
-"""Figures as a user reads them in a finding."""
+"""Format figures for the sentences of findings."""
 
 from __future__ import annotations
 
 
 def percent(share: float) -> str:
-    """0.125 as "12.5 %"."""
+    """Format a share: 0.125 as "12.5 %"."""
     return f"{100 * share:.3g} %"
 
 
@@ -17,6 +17,6 @@ def of_requests(part: int, whole: int) -> str:
 
 
 def listed(names: list[str], most: int = 3) -> str:
-    """The first few by name, the rest as a number."""
+    """Join the first few names and count the rest."""
     more = len(names) - most
     return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

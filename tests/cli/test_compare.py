@@ -87,7 +87,7 @@ def test_a_utilisation_that_is_no_share_is_refused(studied: Home, share: str) ->
 def test_a_cost_needs_a_price(studied: Home) -> None:
     answer = studied.ask("compare", "small", "--metric", "cost")
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert "nobody knows the price of 'NVIDIA H200'" in answer.stderr
+    assert "no price is recorded for 'NVIDIA H200'" in answer.stderr
 
 
 def test_acceptance_is_compared_between_arms_that_speculate(studied: Home) -> None:

@@ -46,7 +46,9 @@ def test_without_history_the_assumptions_answer(planned: Study) -> None:
     assert (found.launches, found.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
     assert (found.launches_from_history, found.runs_from_history) == (0, 0)
     assert found.seconds == pytest.approx(estimate_s(launches))
-    assert found.basis.startswith("no such run was measured on this hardware yet: assumed as of the reference pair")
+    assert found.basis.startswith(
+        "no such run was measured on this hardware yet: assumed to be like the reference pair"
+    )
 
 
 def test_the_same_cell_is_answered_by_what_it_took() -> None:
@@ -87,10 +89,10 @@ def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:
 def test_an_estimate_says_how_much_of_it_was_measured() -> None:
     some = estimate(plan(study()), History([PAST]))
     assert (some.launches_from_history, some.runs_from_history, some.runs) == (2, 1, 4)
-    assert some.basis.startswith("1 of 4 runs by earlier ones on this hardware, the others assumed")
+    assert some.basis.startswith("1 of 4 runs from earlier ones on this hardware, the others are assumed")
     one_load = study(loads=[{"max_concurrency": 1, "num_prompts": 4}], arms=[{"name": "plain"}])
     whole = estimate(plan(one_load), History([PAST]))
-    assert (whole.seconds, whole.basis) == (28.0, "by earlier runs on this hardware")
+    assert (whole.seconds, whole.basis) == (28.0, "from earlier runs on this hardware")
 
 
 def test_a_gpu_is_assumed_to_lose_less_by_concurrency() -> None:

@@ -21,7 +21,7 @@ EXPECTED: tuple[tuple[str, str, Severity, str], ...] = (
     ("truncates", "prompt_truncated", "warning", "exactly 64 prompt tokens"),
     ("holds_back", "answers_at_once", "invalid", "12 of 12 requests"),
     ("warm_cache", "warm_prefix_cache", "invalid", "90 % of the prompt tokens"),
-    ("ends_early", "output_length", "invalid", "120 tokens were served where 384 were asked"),
+    ("ends_early", "output_length", "invalid", "120 tokens were served of 384 requested"),
     ("is_shared", "server_token_count", "invalid", "somebody else used the server"),
     ("own_sampling", "sampling_overridden", "warning", "repetition_penalty 1.1"),
     ("healthy draft", "several_tokens_a_chunk", "note", "2 tokens on average"),

@@ -26,7 +26,7 @@ LOAD = Load(max_concurrency=8, num_prompts=36, request_rate_rps=8.0, arrivals="c
 #: What is found, how gravely, and in which words.
 EXPECTED: tuple[tuple[str, tuple[Severity, ...], str], ...] = (
     ("client_lag", ("invalid",), "The client's event loop was up to"),
-    ("late_sends", ("warning", "invalid"), "after its moment"),
+    ("late_sends", ("warning", "invalid"), "after its intended moment"),
 )
 BUSY = "client_busy"
 #: From this share on it is surely said. On a machine that gives its processors to others nobody can be so busy.

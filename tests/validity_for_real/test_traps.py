@@ -82,4 +82,7 @@ def test_an_arm_that_writes_another_text_than_the_baseline_is_told_so_and_no_oth
     told = {finding.sentence.split("'")[1]: finding for finding in verdict.findings if finding.check == OTHER_TEXT}
     assert set(told) == {"one_token", "ends_early"}
     assert {finding.severity for finding in told.values()} == {"warning"}
-    assert "wrote the same as the baseline for 0 of 6 prompts (0 %; 95 % interval 0 % to" in told["one_token"].sentence
+    assert (
+        "gave the same output as the baseline for 0 of 6 prompts (0 %; 95 % interval 0 % to"
+        in told["one_token"].sentence
+    )

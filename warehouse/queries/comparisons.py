@@ -57,7 +57,7 @@ def compare_study(
 ) -> StudyComparison:
     """Of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price counts for costs only.
 
-    Raises QueryError for what is not there or has no better direction, and for a cost where nobody knows the price.
+    Raises QueryError for what is not there or has no better direction, and for a cost if no price is recorded.
     """
     jobs = paired_runs.jobs_of(con, study)
     metric = _full_name(metric)

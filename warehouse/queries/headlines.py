@@ -29,7 +29,7 @@ class Headline:
 
     `ratio` is of output throughput, candidate / baseline, with its 95 % interval; the bounds are None with one repeat.
     `cells` is how many it was chosen from: with many, the best one is lucky too. `hardware` is None where runs had
-    several kinds. `cost` is per million output tokens in `currency`; both None where nobody knows the price.
+    several kinds. `cost` is per million output tokens in `currency`; both None if no price is recorded.
     """
 
     target: str

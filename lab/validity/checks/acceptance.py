@@ -1,4 +1,4 @@
-"""Whether acceptance adds up, rests on enough rounds, and is the model's own."""
+"""Whether acceptance adds up, rests on enough rounds, and is that of a real draft."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
 
-#: How far the acceptance length may be from 1 + the sum of the per-position rates.
+#: How far the acceptance length may differ from 1 + the sum of the per-position rates.
 LENGTH_APART = 0.01
-#: How far the sum over requests may be from the server's counters.
+#: How far the sum over requests may differ from the server's counters.
 REQUESTS_APART = 0.05
-#: A share out of so many rounds has a standard error of at most 5 points.
+#: A share of this many rounds has a standard error of at most 5 percentage points.
 FEW_ROUNDS = 100
-#: What forces acceptance: in vLLM, in SGLang, in TensorRT-LLM.
+#: Settings that force acceptance, in vLLM, SGLang and TensorRT-LLM.
 _FORCED = re.compile(
     r"synthetic[_-]acceptance|rejection[_-]sample[_-]method\W+synthetic|SIMULATE_ACC|FORCE_NUM_ACCEPTED", re.IGNORECASE
 )
 
 
 def is_synthetic(run: RunRecord) -> bool:
-    """Whether the engine was told how many tokens to accept."""
-    told = run.arm.model_dump_json() + " ".join(run.circumstances.command)
-    told += repr(run.circumstances.environment) + run.circumstances.effective_config.get("non_default_args", "")
-    return _FORCED.search(told) is not None
+    """Whether a setting of the engine forced how many tokens are accepted."""
+    settings = run.arm.model_dump_json() + " ".join(run.circumstances.command)
+    settings += repr(run.circumstances.environment) + run.circumstances.effective_config.get("non_default_args", "")
+    return _FORCED.search(settings) is not None
 
 
 def _synthetic(seen: Evidence) -> Answer:
     if not is_synthetic(seen.run):
         return None
     length = seen.number("acceptance_length")
-    told = "" if length is None else f" of {length:.3g} tokens a round"
-    return Fired(f"The acceptance{told} was forced by a setting of the engine; no model reached it.")
+    shown = "" if length is None else f" of {length:.3g} tokens a round"
+    return Fired(f"The acceptance{shown} was forced by a setting of the engine; no draft reached it.")
 
 
 def _adds_up(seen: Evidence) -> Answer:
@@ -60,14 +60,14 @@ def _requests_agree(seen: Evidence) -> Answer:
     if seen.run.arm.speculation is None:
         return None
     accepted = seen.grown("num_accepted_tokens")
-    told = [request.spec_accepted_tokens for request in seen.completed]
-    known = [count for count in told if count is not None]
-    if accepted is None or len(known) < len(told) or seen.some_failed:
+    counts = [request.spec_accepted_tokens for request in seen.completed]
+    known = [count for count in counts if count is not None]
+    if accepted is None or len(known) < len(counts) or seen.some_failed:
         return Missing("accepted tokens of every request and of the server's counters")
     if abs(accepted - sum(known)) <= max(REQUESTS_APART * accepted, len(known)):
         return None
     return Fired(
-        f"The server's counters grew by {accepted:.0f} accepted tokens, its answers tell of {sum(known)} together."
+        f"The server's counters grew by {accepted:.0f} accepted tokens, but its answers add up to {sum(known)}."
     )
 
 
@@ -91,9 +91,9 @@ CHECKS = (
         looks_at=("arm", "circumstances.command", "circumstances.environment", "circumstances.effective_config"),
         threshold="any setting that forces acceptance: vLLM's synthetic rejection sampling, SGLang's simulated "
         "acceptance length, TensorRT-LLM's forced number of accepted tokens",
-        why="It says what the engine could do with a draft that does not exist. It is left out of every chart, so that "
-        "it is never mixed with real runs.",
-        advice="Keep it for estimates in a study of its own, and measure a real draft for results.",
+        why="It shows what the engine could do with a draft that does not exist. Such runs are left out of every "
+        "chart, so that they are never mixed with real ones.",
+        advice="Use it for estimates in a separate study, and measure a real draft for results.",
         look=_synthetic,
     ),
     Check(
@@ -105,7 +105,7 @@ CHECKS = (
         threshold=f"length and 1 + sum of positions differ by more than {percent(LENGTH_APART)}, a later position is "
         "accepted more often than an earlier one, or more was accepted than drafted",
         why="Position i counts the rounds whose first i tokens were all accepted, so the sum over positions is the "
-        "accepted tokens a round. An engine that counts otherwise cannot be compared with one that counts so.",
+        "accepted tokens a round. Engines that count differently cannot be compared.",
         advice="Do not use the acceptance of this run; look up how this version of the engine counts.",
         look=_adds_up,
     ),
@@ -114,10 +114,11 @@ CHECKS = (
         traps=(9, 10),
         severity="warning",
         looks_at=("spec_accepted_tokens", *_COUNTERS),
-        threshold=f"more than {percent(REQUESTS_APART)} and one token a request apart; not judged where requests "
-        "failed",
-        why="Both count the same rounds. If they differ, acceptance by category and by request is not that of the run.",
-        advice="Use the acceptance of the run and not that of its requests.",
+        threshold=f"the two differ by more than {percent(REQUESTS_APART)} and one token per request; skipped if "
+        "requests failed",
+        why="Both count the same rounds. If they differ, acceptance by category and by request does not match the "
+        "run's.",
+        advice="Use the acceptance of the run, not that of its requests.",
         look=_requests_agree,
     ),
     Check(
@@ -126,9 +127,9 @@ CHECKS = (
         severity="warning",
         looks_at=(*_COUNTERS, "num_drafts"),
         needs=("arm.speculation",),
-        threshold=f"a note below {FEW_ROUNDS} rounds; a warning where nothing was drafted at all",
-        why=f"A share out of {FEW_ROUNDS} rounds has a standard error of up to 5 points, and rounds of one prompt are "
-        "alike.",
+        threshold=f"a note below {FEW_ROUNDS} rounds; a warning if nothing was drafted at all",
+        why=f"A share of {FEW_ROUNDS} rounds has a standard error of up to 5 percentage points, and rounds of one "
+        "prompt are similar.",
         advice="Send more prompts, or ask for more output tokens.",
         look=_few_rounds,
     ),

@@ -1,4 +1,4 @@
-"""Whether enough requests were answered, and whether each got what it asked for."""
+"""Whether enough requests were answered, and whether each got the tokens it asked for."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, of_requests, percent
 
-#: Above this share of failed requests the answered ones are survivors.
+#: Above this share of failed requests, the answered ones are not representative.
 FAILED_SHARE = 0.05
-#: Above this share of requests that found no free stream, the load was not the one asked for.
+#: Above this share of requests without a free stream, the load was not the requested one.
 UNSENT_SHARE = 0.05
-#: Served over asked tokens, all together; below this the work was less than it seems.
+#: Served over requested tokens in all; below this the work was less than it seems.
 SERVED_SHARE = 0.95
-#: Of what an engine said at its end: its first lines are those that tell most.
+#: How much of the engine's last message is shown: its first lines matter most.
 SHOWN_CHARACTERS = 300
 
 
@@ -42,7 +42,7 @@ def _requests_failed(seen: Evidence) -> Answer:
 
 
 def _counted_failed(seen: Evidence) -> Answer:
-    """Of a file that tells how many failed, and nothing else of them."""
+    """Failed requests of a file that only counts them."""
     failed, done = seen.number("requests_failed") or 0, seen.number("requests_completed") or 0
     if not failed:
         return None
@@ -75,16 +75,16 @@ def _output_length(seen: Evidence) -> Answer:
         return None
     what = "more tokens than they asked for" if longer else "fewer tokens than they asked for"
     return Fired(
-        f"{of_requests(len(longer or off), len(bound))} got {what}: {sum(served)} tokens were served where "
-        f"{asked} were asked ({percent(sum(served) / max(1, asked))}).",
+        f"{of_requests(len(longer or off), len(bound))} got {what}: {sum(served)} tokens were served of "
+        f"{asked} requested ({percent(sum(served) / max(1, asked))}).",
         "invalid" if longer or sum(served) < SERVED_SHARE * asked else "warning",
     )
 
 
 def _length_is_bound(seen: Evidence, request: RequestRecord) -> bool:
-    """Whether it should have as many tokens as asked: it may not end by itself, or it says that its length was full.
+    """Whether a request must have as many tokens as requested: it may not end early, or it ended by length.
 
-    More than asked is wrong in any case.
+    More tokens than requested are wrong in any case.
     """
     if request.completion_tokens is not None and request.completion_tokens > request.requested_output_tokens:
         return True
@@ -97,8 +97,8 @@ RUN_FAILED = Check(
     severity="invalid",
     looks_at=("status", "error"),
     threshold="any run that did not complete",
-    why="Whatever was measured before an engine died is not the cell that was asked for.",
-    advice="Read the engine's log (drafthouse logs JOB), mend the cause and retry the job.",
+    why="What was measured before an engine died is not the planned cell.",
+    advice="Read the engine's log (drafthouse logs JOB), fix the cause and retry the job.",
     look=_run_failed,
 )
 CHECKS = (
@@ -111,8 +111,8 @@ CHECKS = (
         needs=("requests_completed", "requests_failed"),
         threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
         "warning",
-        why="Failed requests leave their share of the machine to the others, so survivors of a half-failed run look "
-        "fast. A few are in no percentile and cost little.",
+        why="Failed requests leave their share of the machine to the others, so the rest of a half-failed run looks "
+        "fast. A few failures affect no percentile and cost little.",
         advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",
         look=_requests_failed,
     ),
@@ -122,8 +122,8 @@ CHECKS = (
         severity="warning",
         looks_at=("sent_s",),
         threshold=f"a warning above {percent(UNSENT_SHARE)} of the requests, else a note",
-        why="The load asked for more than the server took within its duration: what was left out would have been the "
-        "slowest.",
+        why="The load asked for more than the server could take within its duration: the requests left out would have "
+        "been the slowest.",
         advice="Lower request_rate_rps, or raise max_concurrency or duration_s.",
         look=_requests_not_sent,
     ),
@@ -133,11 +133,11 @@ CHECKS = (
         severity="invalid",
         looks_at=("completion_tokens", "requested_output_tokens", "finish_reason", "workload.ignore_eos"),
         needs=("completion_tokens", "requested_output_tokens", "workload.ignore_eos"),
-        threshold="invalid for any request with more tokens than asked, and when fewer than "
-        f"{percent(SERVED_SHARE)} of all tokens asked for were served; else a warning. Requests that may end by "
+        threshold="invalid for any request with more tokens than requested, and if fewer than "
+        f"{percent(SERVED_SHARE)} of all requested tokens were served; else a warning. Requests that may end by "
         "themselves (ignore_eos = false, finish_reason stop) are not compared",
         why="An output that is cut short, by max_model_len or by a server that does not know ignore_eos, is less work "
-        "than its figures are compared for. One that is longer was counted wrongly.",
+        "than the figures assume. A longer one was counted wrongly.",
         advice="Raise max_model_len, shorten the prompts, or set ignore_eos = false and compare per token.",
         look=_output_length,
     ),

@@ -1,4 +1,4 @@
-"""Whether what was answered was worked out: the prefix cache of the server, and gateways that keep answers."""
+"""Whether answers were computed: the server's prefix cache, and gateways that cache answers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from lab.validity.checks.counting import AT_ONCE_TOK_PER_S, came_at_once, is_lon
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, of_requests, percent
 
-#: Prefix-cache hits above what the prompts share among themselves.
+#: Prefix-cache hits above the share of text that the prompts have in common.
 HITS_WARNING, HITS_INVALID = 0.05, 0.2
-#: A chat template puts the same words before every prompt; more tokens than these it seldom has.
+#: A chat template puts the same tokens before every prompt, rarely more than this many.
 TEMPLATE_TOKENS = 256
-#: How many times faster than its like an answer may be, beside what speculation gives.
+#: How many times faster than comparable answers an answer may be, beyond what speculation gives.
 FASTER_THAN_LIKE = 20
 
 
@@ -36,9 +36,9 @@ def _prefix_cache(seen: Evidence) -> Answer:
 
 
 def _shared_share(seen: Evidence) -> float:
-    """Share of the prompts that another one of the run begins with too, and of what a chat template may add.
+    """The share of prompt text that another prompt of the run begins with too, plus that of a chat template.
 
-    In characters, over the sorted prompts: the longest beginning shared with any is that shared with a neighbour.
+    Counted in characters over the sorted prompts: the longest prefix shared with any prompt is shared with a neighbour.
     """
     prompts = sorted(request.prompt for request in seen.requests)
     shared = sum(_common(earlier, later) for earlier, later in pairwise(prompts))
@@ -50,7 +50,7 @@ def _shared_share(seen: Evidence) -> float:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters both begin with, by halving: prompts may be long, and there may be many."""
+    """Length of the common prefix, by bisection, because prompts may be long and many."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2
@@ -71,7 +71,7 @@ def _cached_answers(seen: Evidence) -> Answer:
 
 
 def _is_quick(seen: Evidence, request: RequestRecord) -> bool:
-    """It came at once, and in no time: against what is possible, or what the others needed for as many tokens."""
+    """Whether it came at once, and faster than possible or than others needed for as many tokens."""
     took_ms, tokens = e2e_ms(request), request.completion_tokens or 0
     if took_ms is None or not is_long(seen, request) or not came_at_once(request):
         return False
@@ -86,9 +86,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("prefix_cache_hit_rate", "prompt", "prompt_tokens", "endpoint"),
         threshold=f"hits above what the prompts share among themselves by {percent(HITS_WARNING)} of the tokens, "
-        "invalid "
-        f"by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are allowed. "
-        "Not looked at for prefix_repetition, where hits are the point",
+        f"invalid by {percent(HITS_INVALID)}. On the chat endpoint up to {TEMPLATE_TOKENS} tokens of a template are "
+        "allowed. Does not apply to prefix_repetition, where hits are intended",
         why="The same prompts sent twice to a warm server inflated results by up to 86 %.",
         advice="Start the server with VLLM_SERVER_DEV_MODE=1 so that its cache can be reset, or restart it between "
         "runs.",
@@ -99,14 +98,12 @@ CHECKS = (
         traps=(13,),
         severity="invalid",
         looks_at=("sent_s", "end_s", "chunk_s", "completion_tokens", "prompt_id"),
-        threshold=f"any answer that came at once (see answers_at_once), and at over {AT_ONCE_TOK_PER_S} tok/s from the "
-        f"sending on or in less than 1 / ({FASTER_THAN_LIKE} x (1 + k)) of the time that slow answers (p90) take for "
-        "as "
-        "many tokens",
-        why="A gateway that keeps answers returns them without a model. Speculation makes an answer at most 1 + k "
-        "times "
-        "faster than its like.",
-        advice="Switch the cache of answers off, or measure the engine behind it.",
+        threshold=f"any answer that came at once (see answers_at_once), and at over {AT_ONCE_TOK_PER_S} tok/s from "
+        f"the sending on or in less than 1 / ({FASTER_THAN_LIKE} x (1 + k)) of the time that slow answers (p90) take "
+        "for as many tokens",
+        why="A gateway that caches answers returns them without a model. Speculation makes an answer at most 1 + k "
+        "times faster than its like.",
+        advice="Turn the cache of answers off, or measure the engine behind it.",
         look=_cached_answers,
     ),
 )

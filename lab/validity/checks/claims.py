@@ -1,4 +1,4 @@
-"""What is claimed from a study: that speculation changes no output, and what a token costs."""
+"""Claims made from a study: that speculation changes no output, and what a token costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.validity.checks.comparability import ids_of, pairs
 from lab.validity.evidence import StudyRun
 from lab.validity.words import listed, percent
 
-#: Below this share of equal outputs an arm is no copy of its target, unless the target's own repeats differ as much.
+#: Below this share of equal outputs an arm does not match its target, unless the target's own repeats differ as much.
 SAME_SHARE = 0.9
 
 Answers = Sequence[Fired | Missing]
@@ -22,7 +22,7 @@ Answers = Sequence[Fired | Missing]
 
 @dataclass(frozen=True)
 class _Agreed:
-    """How many prompts got the same output in both runs of each pair, all pairs together."""
+    """How many prompts have the same output in both runs of each pair, over all pairs."""
 
     same: int
     compared: int
@@ -69,20 +69,21 @@ def _equal(one: Mapping[str, object], other: Mapping[str, object]) -> list[bool]
 
 def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) -> Fired:
     found, itself = agreed.interval, own.interval
-    told = (
+    interval = (
         ""
         if found is None or found.low is None or found.high is None
         else (f" ({percent(found.value)}; 95 % interval {percent(found.low)} to {percent(found.high)})")
     )
     beside = "" if itself is None else f"; the baseline's own repeats agree for {percent(itself.value)}"
     sentence = (
-        f"Arm {arm!r} wrote the same as the baseline for {agreed.same} of {agreed.compared} prompts{told}{beside}."
+        f"Arm {arm!r} gave the same output as the baseline for {agreed.same} of {agreed.compared} "
+        f"prompts{interval}{beside}."
     )
-    return Fired(sentence, "warning" if _surely_low(found, itself) else "note", ids_of([each.run for each in runs]))
+    return Fired(sentence, "warning" if _certainly_low(found, itself) else "note", ids_of([each.run for each in runs]))
 
 
-def _surely_low(found: Interval | None, itself: Interval | None) -> bool:
-    """Beyond chance, and beyond what the baseline's repeats differ among themselves."""
+def _certainly_low(found: Interval | None, itself: Interval | None) -> bool:
+    """Whether agreement is low beyond chance, and lower than among the baseline's own repeats."""
     if found is None or found.high is None or found.high >= SAME_SHARE:
         return False
     return itself is None or itself.low is None or found.high < itself.low
@@ -116,9 +117,9 @@ CHECKS = (
         f"run): a warning where the 95 % interval (Wilson) of the equal ones lies below {percent(SAME_SHARE)} and "
         "below that of the baseline's repeats among themselves, else a note",
         why="Speculation is meant to give the target's own output, but sums in another order may choose another token, "
-        "in repeats of one arm too. Fewer equal outputs than those have mean that another text was timed.",
-        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or the arm alone has "
-        "them, do not believe its speed-up; look for reports about this version of the engine.",
+        "even between repeats of one arm. Fewer equal outputs than that mean that another text was timed.",
+        advice="Read pairs of outputs that differ (drafthouse compare STUDY). If they are worse, or if only this arm "
+        "differs, do not trust its speed-up; look for reports about this version of the engine.",
         look=_outputs,
     ),
     StudyCheck(
@@ -128,7 +129,7 @@ CHECKS = (
         looks_at=("price_usd_per_hour", "circumstances.hardware"),
         threshold="a study with a price_usd_per_hour of its own: a warning where its runs were on several kinds of "
         "hardware, else a note",
-        why="A cost holds for one price of one machine at one time. Whoever reads it later can look up neither.",
+        why="A cost holds for one price of one machine at one time. A later reader can look up neither.",
         advice="Leave price_usd_per_hour out of the study, and add the price with its date and source for each "
         "hardware (drafthouse prices add).",
         look=_undated_price,

@@ -1,4 +1,4 @@
-"""Whether the measuring client kept up, and whether anybody else used the server."""
+"""Whether the measuring client kept up, and whether somebody else used the server."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, percent
 
-#: p99 lag of the event loop: above the first it is seen in percentiles of a fast engine, above the second in any, if it
+#: p99 lag of the event loop: above the first it shows in percentiles of a fast engine; above the second in any, if it
 #: is also more than a share of the median TTFT and not a single hiccup.
 LAG_WARNING_MS, LAG_INVALID_MS, LAG_OF_TTFT, LAG_SECONDS = 20, 50, 0.1, 3
-#: The latest send, beside the wait for a free stream.
+#: The longest delay of sending, not counting the wait for a free stream.
 LATE_WARNING_MS, LATE_INVALID_MS = 50, 500
-#: Share of a processor that the client's thread used.
+#: Share of one processor used by the client's thread.
 BUSY_WARNING, BUSY_INVALID = 0.7, 0.95
 #: Mean wait for a free stream, as a share of the mean TTFT that does not count it.
 WAIT_OF_TTFT = 0.1
@@ -31,7 +31,7 @@ def _lag(seen: Evidence) -> Answer:
     beside = "" if ttft_ms is None else f", where the median TTFT is {ms(ttft_ms)}"
     return Fired(
         f"The client's event loop was up to {ms(p99_ms)} late (p99; worst {ms(seen.run.client.loop_lag_max_ms)})"
-        f"{beside}: so much of every time may be its own.",
+        f"{beside}: every latency may include that much of the client's own.",
         "invalid" if grave and (late_seconds >= LAG_SECONDS or not seen.samples) else "warning",
     )
 
@@ -43,7 +43,7 @@ def _late(seen: Evidence) -> Answer:
     if late_ms <= LATE_WARNING_MS:
         return None
     return Fired(
-        f"A request left the client {ms(late_ms)} after its moment.",
+        f"A request left the client {ms(late_ms)} after its intended moment.",
         "invalid" if late_ms > LATE_INVALID_MS else "warning",
     )
 
@@ -78,19 +78,19 @@ def _waiting(seen: Evidence) -> Answer:
 
 def _shared(seen: Evidence) -> Answer:
     streams = seen.run.load.max_concurrency
-    told = [
+    known = [
         sample.engine_running + (sample.engine_waiting or 0)
         for sample in seen.samples
         if sample.engine_running is not None
     ]
-    if not told:
+    if not known:
         return Missing("how many requests the engine worked on")
-    strange = [requests for requests in told if requests > streams]
+    strange = [requests for requests in known if requests > streams]
     if len(strange) < STRANGE_SAMPLES:
         return None
     return Fired(
-        f"The engine had up to {max(strange)} requests at once in "
-        f"{len(strange)} of {len(told)} seconds, and this run sends {streams} at most: somebody else used the server."
+        f"The engine had up to {max(strange)} requests at once in {len(strange)} of {len(known)} seconds, while this "
+        f"run sends {streams} at most: somebody else used the server."
     )
 
 
@@ -101,10 +101,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("client.loop_lag_p99_ms", "loop_lag_ms", "ttft_p50_ms"),
         threshold=f"a warning above {LAG_WARNING_MS} ms (p99), invalid above {LAG_INVALID_MS} ms where that is also "
-        "more "
-        f"than {percent(LAG_OF_TTFT)} of the median TTFT, and {LAG_SECONDS} seconds or more had such a lag",
-        why="A client that is late itself notes every chunk late. An idle loop on a slow machine of two cores is 2 to "
-        "17 "
+        f"more than {percent(LAG_OF_TTFT)} of the median TTFT, and {LAG_SECONDS} seconds or more had such a lag",
+        why="A client that is late records every chunk late. An idle loop on a slow machine of two cores is 2 to 17 "
         "ms late.",
         advice="Keep the client's processor free: leave it a core of its own, lower the concurrency, stop other work.",
         look=_lag,
@@ -116,7 +114,7 @@ CHECKS = (
         looks_at=("client.late_send_max_ms",),
         threshold=f"a warning above {LATE_WARNING_MS} ms, invalid above {LATE_INVALID_MS} ms; the wait for a free "
         "stream is not counted",
-        why="Requests that leave late come in bursts that nobody asked for.",
+        why="Requests that leave late come in bursts that the load does not have.",
         advice="Keep the client's processor free, or lower the request rate.",
         look=_late,
     ),
@@ -126,7 +124,7 @@ CHECKS = (
         severity="invalid",
         looks_at=("client.cpu_s", "duration_s"),
         threshold=f"a warning above {percent(BUSY_WARNING)} of one processor, invalid above {percent(BUSY_INVALID)}",
-        why="The client is one thread. Without a reserve it is the client that is measured.",
+        why="The client is one thread. Without headroom, the client is what is measured.",
         advice="Lower the concurrency, or measure from a faster host.",
         look=_busy,
     ),
@@ -136,9 +134,8 @@ CHECKS = (
         severity="warning",
         looks_at=("intended_send_s", "sent_s", "ttft_mean_ms", "load"),
         threshold=f"a mean wait of more than {percent(WAIT_OF_TTFT)} of the mean TTFT and {LAG_WARNING_MS} ms, for "
-        "loads "
-        "with arrivals of their own",
-        why="A limit on concurrency beside a request rate hides the time that a request waits in the client.",
+        "loads with a request rate or a trace",
+        why="A concurrency limit on top of a request rate hides the time that a request waits in the client.",
         advice="Read ttft_from_intended_ms, which counts it, or raise max_concurrency.",
         look=_waiting,
     ),
@@ -148,7 +145,7 @@ CHECKS = (
         severity="invalid",
         looks_at=("engine_running", "engine_waiting", "load.max_concurrency"),
         threshold=f"more requests in the engine than the load has streams, in {STRANGE_SAMPLES} samples or more",
-        why="The engine's counters are of everybody, and so is its time.",
+        why="The engine's counters and its time are shared by everybody who uses it.",
         advice="Measure on a server that nobody else uses.",
         look=_shared,
     ),

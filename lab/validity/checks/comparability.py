@@ -1,4 +1,4 @@
-"""Whether the arms of a study may be compared: what differs between a run and its baseline besides speculation."""
+"""Whether the arms of a study are comparable: differences between a run and its baseline besides speculation."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def _other_settings(runs: Sequence[StudyRun]) -> Answers:
 def _differing(
     runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], what: str
 ) -> Answers:
-    """One answer for each set of differences, however many pairs of runs have them."""
+    """One finding per set of differences, however many pairs of runs share it."""
     found: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for pair in pairs(runs):
         baseline, candidate = (each.run for each in pair)
-        if told := tuple(differences(baseline, candidate)):
-            found[told] += [baseline, candidate]
+        if named := tuple(differences(baseline, candidate)):
+            found[named] += [baseline, candidate]
     return [
-        Fired(f"Arms {listed(arms_of(pair))} {what} than the baseline: {listed(list(told), 5)}.", run_ids=ids_of(pair))
-        for told, pair in found.items()
+        Fired(f"Arms {listed(arms_of(pair))} {what} than the baseline: {listed(list(named), 5)}.", run_ids=ids_of(pair))
+        for named, pair in found.items()
     ]
 
 
 def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
-    """Each candidate's run with the baseline's of the same cell: of the same repeat where there is one."""
+    """Pair each candidate's run with the baseline's run of the same cell and, if there is one, the same repeat."""
     cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
     for each in runs:
         cells[(each.run.study_id, each.run.workload.name, each.run.load.name)].append(each)
@@ -69,8 +69,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("circumstances", "sampling", "endpoint", "prompts_seed", "identity"),
         threshold="any difference in hardware, target, sampling, endpoint, prompts or seed between a run and its "
-        "baseline; what is unknown of one of them is not compared",
-        why="Then the ratio is of two things at once, and nobody can tell which part is speculation's.",
+        "baseline; what is unknown for one of them is not compared",
+        why="Then the ratio mixes two effects, and nobody can tell which part is due to speculation.",
         advice=_SAME,
         look=_other_conditions,
     ),
@@ -80,8 +80,7 @@ CHECKS = (
         severity="warning",
         looks_at=("circumstances.engine", "circumstances.engine_version", "circumstances.driver_version"),
         threshold="any difference in engine, its version or the driver's",
-        why="It may be what is to be compared. But then the speed-up is that of the engine and of speculation "
-        "together.",
+        why="The comparison may be meant that way, but then the speed-up is that of engine and speculation together.",
         advice="Add an arm without speculation on the same engine, and make that the baseline.",
         look=_other_engine,
     ),
@@ -90,10 +89,10 @@ CHECKS = (
         traps=(15, 22),
         severity="warning",
         looks_at=("circumstances.effective_config", "arm.flags", "circumstances.environment"),
-        threshold="any part of the effective configuration that differs, but for speculation, names, ports and what is "
-        "only watched",
+        threshold="any part of the effective configuration that differs, except speculation, names, ports and "
+        "observability",
         why="Turning speculation on changes other settings, such as the token budget or which graphs are captured.",
-        advice="Set what is named here to the same value for both arms, or say that it belongs to the comparison.",
+        advice="Set what is named here to the same value for both arms, or state that it is part of the comparison.",
         look=_other_settings,
     ),
 )

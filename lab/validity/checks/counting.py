@@ -1,4 +1,4 @@
-"""Whether tokens were counted right: usage against the server's counters, chunks against tokens, parts against sums."""
+"""Whether tokens were counted correctly: usage against counters, chunks against tokens, parts against sums."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, of_requests, percent
 
-#: How far the server's counters and the sum of usage may be apart, beside the slack of one token a request.
+#: How far the server's counters and the sum of usage may differ, beside a slack of one token per request.
 COUNTERS_APART = 0.02
-#: From this many tokens a chunk on, a chunk is plainly no token.
+#: From this many tokens per chunk on, a chunk is clearly not a token.
 TOKENS_A_CHUNK = 1.2
-#: An answer came at once if its tokens came faster than this, and it has more of them than so many rounds can give.
+#: An answer came at once if its tokens came faster than this and it has more of them than this many rounds give.
 AT_ONCE_TOK_PER_S, ROUNDS_AT_ONCE = 20_000, 2
 AT_ONCE_REQUESTS = 0.1
-#: How far the time that requests took together may exceed what so many streams have.
+#: By how much the total time of requests may exceed the time of all streams.
 STREAMS_SLACK = 0.01
 
 
@@ -28,29 +28,29 @@ def _server_prompt_tokens(seen: Evidence) -> Answer:
 
 
 def _apart(seen: Evidence, counter: str, metric: str, what: str) -> Answer:
-    counted, told = seen.grown(counter), seen.number(metric)
+    counted, used = seen.grown(counter), seen.number(metric)
     if counted is None:
         return Missing(f"the server's own counter of {what}")
-    if told is None:
+    if used is None:
         return Missing(f"the {what} of every request")
     if seen.some_failed:
         return Missing(f"the {what} of the requests that failed")
-    if abs(counted - told) <= max(COUNTERS_APART * told, len(seen.completed)):
+    if abs(counted - used) <= max(COUNTERS_APART * used, len(seen.completed)):
         return None
-    why = "somebody else used the server, or usage leaves tokens out" if counted > told else "usage tells too many"
+    why = "somebody else used the server, or usage omits tokens" if counted > used else "usage counts too many"
     return Fired(
-        f"The server counted {counted:.0f} {what} in the window, the usage of its answers adds up to {told:.0f}: {why}."
+        f"The server counted {counted:.0f} {what} in the window, the usage of its answers adds up to {used:.0f}: {why}."
     )
 
 
-def _told_tokens(seen: Evidence) -> Answer:
-    telling = [request for request in seen.completed if request.output_token_ids is not None]
-    apart = [request for request in telling if len(request.output_token_ids or ()) != request.completion_tokens]
+def _token_ids(seen: Evidence) -> Answer:
+    listing = [request for request in seen.completed if request.output_token_ids is not None]
+    apart = [request for request in listing if len(request.output_token_ids or ()) != request.completion_tokens]
     if not apart:
         return None
     first = apart[0]
     return Fired(
-        f"{of_requests(len(apart), len(telling))} told another number of tokens than their usage counts: "
+        f"{of_requests(len(apart), len(listing))} returned another number of token ids than their usage counts: "
         f"{len(first.output_token_ids or ())} and {first.completion_tokens} in the first of them."
     )
 
@@ -63,7 +63,7 @@ def _several_tokens(seen: Evidence) -> Answer:
         return None
     return Fired(
         f"A chunk carries {tokens / chunks:.3g} tokens on average, so the gap between chunks (ICL) is the time of a "
-        "step and no token latency."
+        "step, not a token latency."
     )
 
 
@@ -73,9 +73,8 @@ def _at_once(seen: Evidence) -> Answer:
     if not long or len(whole) <= AT_ONCE_REQUESTS * len(long):
         return None
     return Fired(
-        f"{of_requests(len(whole), len(long))} got all of a long answer at once, {whole[0].completion_tokens} tokens "
-        "in "
-        "the first of them: the server does not stream, so TTFT is the whole time and TPOT means nothing."
+        f"{of_requests(len(whole), len(long))} got a long answer all at once, {whole[0].completion_tokens} tokens in "
+        "the first of them: the server does not stream, so TTFT is the whole time and TPOT is meaningless."
     )
 
 
@@ -136,10 +135,10 @@ CHECKS = (
         traps=(8, 10),
         severity="invalid",
         looks_at=("counters_before", "counters_after", _USAGE),
-        threshold=f"the two differ by more than {percent(COUNTERS_APART)} and by more than one token a request; not "
-        "judged where requests failed",
-        why="Both come from the server and must agree, but for the token that ends an answer, which not every engine "
-        "counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
+        threshold=f"the two differ by more than {percent(COUNTERS_APART)} and by more than one token per request; "
+        "skipped if requests failed",
+        why="Both come from the server and must agree, except for the token that ends an answer, which not every "
+        "engine counts. If they do not, usage is wrong or somebody else used the server, and throughput with it.",
         advice="Measure on a server that nobody else uses; if nobody did, do not trust the usage of this server.",
         look=_server_tokens,
     ),
@@ -148,10 +147,10 @@ CHECKS = (
         traps=(8, 10, 19),
         severity="warning",
         looks_at=("counters_before", "counters_after", "prompt_tokens"),
-        threshold=f"as server_token_count: more than {percent(COUNTERS_APART)} and one token a request",
+        threshold=f"as server_token_count: more than {percent(COUNTERS_APART)} and one token per request",
         why="Prompt tokens that the server worked on and did not bill, or the reverse, mean that prompts were changed "
-        "or that somebody else sent some. Output throughput is not touched by it.",
-        advice="Measure on a server that nobody else uses, and look whether it shortens or pads prompts.",
+        "or that somebody else sent some. Output throughput is not affected.",
+        advice="Measure on a server that nobody else uses, and check whether it shortens or pads prompts.",
         look=_server_prompt_tokens,
     ),
     Check(
@@ -159,21 +158,21 @@ CHECKS = (
         traps=(8,),
         severity="warning",
         looks_at=("output_token_ids", _USAGE),
-        threshold="any request whose tokens, where the server tells them, are not as many as its usage counts",
-        why="Both come from the server and must agree. If they do not, one of them leaves tokens out. All figures are "
-        "of usage; the tokens of such outputs are not held against another arm's, their texts are.",
+        threshold="any request whose token ids, if the server returns them, are not as many as its usage counts",
+        why="Both come from the server and must agree. If they do not, one of them omits tokens. All figures use "
+        "usage; such outputs are compared with another arm's by text, not by tokens.",
         advice="Compare with server_token_count, which has the server's own counter.",
-        look=_told_tokens,
+        look=_token_ids,
     ),
     Check(
         name="several_tokens_a_chunk",
         traps=(6, 7),
         severity="note",
         looks_at=("chunk_s", _USAGE),
-        threshold=f"{TOKENS_A_CHUNK:g} tokens a chunk or more",
-        why="Under speculation one chunk carries the tokens of a whole round. TPOT is right all the same, because it "
+        threshold=f"{TOKENS_A_CHUNK:g} tokens per chunk or more",
+        why="Under speculation one chunk carries the tokens of a whole round. TPOT is still correct, because it "
         "comes from usage.",
-        advice="Compare TPOT (or ITL), never ICL, and no peak rate that counts chunks.",
+        advice="Compare TPOT or ITL, never ICL or a peak rate that counts chunks.",
         look=_several_tokens,
     ),
     Check(
@@ -184,7 +183,7 @@ CHECKS = (
         threshold=f"more than {percent(AT_ONCE_REQUESTS)} of the answers longer than {ROUNDS_AT_ONCE} rounds of 1 + k "
         f"tokens came at over {AT_ONCE_TOK_PER_S} tok/s once they began",
         why="A server or proxy that holds an answer back until it is whole has no first token to time.",
-        advice="Switch streaming on in the server, and buffering off in what stands before it.",
+        advice="Turn streaming on in the server, and buffering off in any proxy before it.",
         look=_at_once,
     ),
     Check(
@@ -193,8 +192,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("counters_before", "counters_after"),
         threshold="any counter that is smaller after the window than before",
-        why="Counters only grow. A server that was restarted inside the window was measured cold, and no difference of "
-        "its counters means anything.",
+        why="Counters only grow. A server that was restarted inside the window was measured cold, and differences of "
+        "its counters are meaningless.",
         advice="Find out in the server's log why it restarted, then repeat the run.",
         look=_counter_reset,
     ),
@@ -205,8 +204,8 @@ CHECKS = (
         looks_at=("sent_s", "first_token_s", "chunk_s", "end_s", "duration_s", "load.max_concurrency"),
         threshold="any request that ends before it began, or requests that together took more than "
         f"{percent(1 + STREAMS_SLACK)} of streams x window",
-        why="Little's law: no more than max_concurrency requests are on their way at any moment. What breaks it was "
-        "not measured by one clock, or was put together from several runs.",
+        why="Little's law: no more than max_concurrency requests are on their way at any moment. Figures that break "
+        "it were not measured by one clock, or were combined from several runs.",
         advice="Repeat the run; if it was imported, look for what was mixed up in the file.",
         look=_contradiction,
     ),

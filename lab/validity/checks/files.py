@@ -1,4 +1,4 @@
-"""Whether a file of another tool agrees with itself."""
+"""Whether a file of another tool is consistent."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ CHECKS = (
         traps=(26,),
         severity="warning",
         looks_at=("doubts",),
-        threshold="a printed figure that is more than 0.5 % from what the file's own requests, counts or rates give; "
-        "measured runs have none",
-        why="Tools round, interpolate and define a little differently, but no further than that. What is further away "
-        "was counted otherwise than its name says, or edited. The figure that follows from the requests is kept.",
-        advice="Look up how this version of the tool computes the figure, and compare others with it only by requests.",
+        threshold="a printed figure that is more than 0.5 % away from what the file's own requests, counts or rates "
+        "give; does not apply to measured runs",
+        why="Tools round, interpolate and define figures a little differently, but not by more than that. A larger "
+        "difference means another definition than the name says, or an edited file. The figure computed from the "
+        "requests is used.",
+        advice="Look up how this version of the tool computes the figure, and compare it only by its requests.",
         look=_contradicts_itself,
     ),
 )

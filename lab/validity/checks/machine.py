@@ -1,4 +1,4 @@
-"""Whether the accelerator was held back, cooled down or shared."""
+"""Whether the GPU was throttled, slowed down or shared."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, percent
 
-#: Reasons that mean trouble; a board at its power limit is what full load looks like.
+#: Throttle reasons that mean trouble; a board at its power limit is normal under full load.
 TROUBLE = frozenset({"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
 POWER_LIMITS = frozenset({"sw_power_cap", "board_limit", "reliability"})
 THROTTLED_WARNING, THROTTLED_INVALID, POWER_CAPPED = 0.01, 0.2, 0.5
-#: How much slower the clock may be in the last third of the window than in the first, when the GPU is at work.
+#: How much the clock may fall from the first to the last third of the window while the GPU is at work.
 CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
-#: Idle seconds of this run in which the GPU worked all the same.
+#: Seconds in which this run was idle but the GPU was not.
 BUSY_IDLE_SAMPLES = 2
 #: Seconds in which another process was on the GPU.
 SHARED_SAMPLES = 2
 
 
 def _gpu_expected(seen: Evidence) -> bool:
-    """Whether there may be a GPU: a server that is not ours tells nothing of its machine."""
-    told = any(sample.gpu_utilisation_percent is not None for sample in seen.samples)
-    return told or bool(seen.run.circumstances.gpus) or not seen.run.circumstances.command
+    """Whether there may be a GPU: a server that Drafthouse did not start says nothing about its machine."""
+    seen_one = any(sample.gpu_utilisation_percent is not None for sample in seen.samples)
+    return seen_one or bool(seen.run.circumstances.gpus) or not seen.run.circumstances.command
 
 
 def _throttled(seen: Evidence) -> Answer:
     if not _gpu_expected(seen):
         return None
-    told = [_reasons(sample) for sample in seen.samples if sample.gpu_throttle_reasons is not None]
-    if not told:
-        return Missing("what held the clocks of the GPUs")
-    hot = [reasons & TROUBLE for reasons in told if reasons & TROUBLE]
-    if len(hot) > THROTTLED_WARNING * len(told):
-        share, names = len(hot) / len(told), sorted(frozenset().union(*hot))
+    known = [_reasons(sample) for sample in seen.samples if sample.gpu_throttle_reasons is not None]
+    if not known:
+        return Missing("the throttle reasons of the GPUs")
+    hot = [reasons & TROUBLE for reasons in known if reasons & TROUBLE]
+    if len(hot) > THROTTLED_WARNING * len(known):
+        share, names = len(hot) / len(known), sorted(frozenset().union(*hot))
         return Fired(
             f"The GPU was slowed down in {percent(share)} of the seconds: {listed(names)}.",
             "invalid" if share > THROTTLED_INVALID else "warning",
         )
-    capped = sum(bool(reasons & POWER_LIMITS) for reasons in told) / len(told)
+    capped = sum(bool(reasons & POWER_LIMITS) for reasons in known) / len(known)
     if capped > POWER_CAPPED:
         return Fired(f"The GPU was at its power limit in {percent(capped)} of the seconds.", "note")
     return None
@@ -84,7 +84,7 @@ def _shared_gpu(seen: Evidence) -> Answer:
     busy = [percents for percents in idle if percents >= AT_WORK_PERCENT]
     if len(busy) >= BUSY_IDLE_SAMPLES:
         return Fired(
-            f"The GPU was at work in {len(busy)} of {len(idle)} seconds in which this run had no request on its way: "
+            f"The GPU was at work in {len(busy)} of {len(idle)} seconds in which this run had no request in flight: "
             "something else uses it."
         )
     return _other_processes(others)
@@ -103,7 +103,7 @@ def _other_processes(others: Sequence[int]) -> Answer:
 
 
 def _nothing_to_do(sample: TelemetrySample) -> bool:
-    """Whether this run had no request on its way: utilisation is that of the second before the sample."""
+    """Whether this run had no request in flight: utilisation covers the second before the sample."""
     return sample.requests_in_flight == 0 and sample.chunks_received == 0 and not sample.engine_running
 
 
@@ -114,13 +114,11 @@ CHECKS = (
         severity="invalid",
         looks_at=("gpu_throttle_reasons",),
         threshold=f"slowed down by heat or by the power supply in more than {percent(THROTTLED_WARNING)} of the "
-        "seconds, "
-        f"invalid above {percent(THROTTLED_INVALID)}; a note where more than {percent(POWER_CAPPED)} were at the power "
-        "limit",
+        f"seconds, invalid above {percent(THROTTLED_INVALID)}; a note where more than {percent(POWER_CAPPED)} were at "
+        "the power limit",
         why="Heat makes the arm that is measured later slower. The power limit is where a board is under full load, "
-        "and "
-        "holds for all arms alike.",
-        advice="Mend the cooling, or set a power limit that the machine can keep, and repeat the study interleaved.",
+        "and holds for all arms alike.",
+        advice="Fix the cooling, or set a power limit that the machine can sustain, and repeat the study interleaved.",
         look=_throttled,
     ),
     Check(
@@ -129,8 +127,7 @@ CHECKS = (
         severity="warning",
         looks_at=("gpu_sm_clock_mhz", "gpu_utilisation_percent"),
         threshold=f"the median clock at work is {percent(CLOCK_FELL)} lower in the last third of the window than in "
-        "the "
-        f"first; {CLOCK_SAMPLES} seconds of each are needed",
+        f"the first; {CLOCK_SAMPLES} seconds of each are needed",
         why="A clock that falls within a run had not settled, so the figure depends on how long the run was.",
         advice="Warm the machine up before the study, or lock its clocks (nvidia-smi --lock-gpu-clocks).",
         look=_clock_fell,
@@ -149,7 +146,8 @@ CHECKS = (
         threshold=f"invalid for {BUSY_IDLE_SAMPLES} seconds or more without any request of this run in which the GPU "
         f"worked for {AT_WORK_PERCENT:g} % or more (two samples one after the other, because utilisation is that of "
         f"the second before); a warning where processes other than the engine's had it open in {SHARED_SAMPLES} "
-        "seconds or more. Judged only where there were such idle seconds, or the driver tells whose the processes are",
+        "seconds or more. Judged only where there were such idle seconds, or the driver reports the owners of "
+        "processes",
         why="Another process on the GPU takes its share of every figure while it works; one that only keeps it open "
         "takes memory, and nobody can tell afterwards whether it did no more.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",

@@ -1,4 +1,4 @@
-"""Whether the engine ran as it was meant to: sampling, capture sizes, and what speculation changed besides."""
+"""Whether the engine ran as intended: sampling, capture sizes, and what else speculation changed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed
 
-#: More preempted requests than this share of all: the KV cache was too small for the load.
+#: Above this share of preempted requests, the KV cache was too small for the load.
 PREEMPTED_SHARE = 0.05
 #: Sent with every request, so that an engine's or a model's own value never applies.
 SENT = frozenset({"temperature", "top_p", "seed", "max_tokens", "max_new_tokens"})
-#: Of no meaning in greedy sampling.
+#: Parameters without effect in greedy sampling.
 ONLY_WITH_TEMPERATURE = frozenset({"top_k", "min_p", "typical_p", "epsilon_cutoff", "eta_cutoff"})
 _DEFAULTS = re.compile(
     r"(?:sampling parameters have been overridden by|Using default \w+ sampling params from) .*?(?P<found>\{.*\})"
@@ -38,11 +38,11 @@ def _sampling(seen: Evidence) -> Answer:
     if not applied:
         return None
     shown = ", ".join(f"{name} {value}" for name, value in sorted(applied.items()))
-    return Fired(f"The model's generation_config applied to every request, with what is not sent: {shown}.")
+    return Fired(f"The model's generation_config applied to every request, as far as requests do not set it: {shown}.")
 
 
 def _read(told: re.Match[str] | None) -> Mapping[str, object]:
-    """The parameters in the line; none where it has none that can be read."""
+    """Return the parameters in the line; empty if it has none that can be parsed."""
     try:
         found = ast.literal_eval(told["found"]) if told else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -72,7 +72,7 @@ def _capture_sizes(seen: Evidence) -> Answer:
 
 
 def _streams(seen: Evidence) -> int:
-    """How many requests a step can have: those of the load, or as many as the engine takes where those are fewer."""
+    """The most requests of a step: the load's concurrency, or the engine's limit if that is lower."""
     told = _MAX_SEQS.search(seen.run.circumstances.effective_config.get("non_default_args", ""))
     streams = seen.run.load.max_concurrency
     return min(streams, int(told[1])) if told else streams
@@ -100,8 +100,8 @@ def _preemptions(seen: Evidence) -> Answer:
     if preempted <= PREEMPTED_SHARE * len(seen.sent):
         return None
     return Fired(
-        f"The engine preempted requests {preempted:.0f} times for want of KV cache, with {len(seen.sent)} requests: "
-        "their work was done twice."
+        f"The engine preempted requests {preempted:.0f} times because the KV cache was full, with {len(seen.sent)} "
+        "requests: their work was done twice."
     )
 
 
@@ -113,8 +113,8 @@ CHECKS = (
         severity="warning",
         looks_at=("log", "sampling"),
         threshold="any sampling parameter of the model's generation_config that requests do not send (they send "
-        "temperature, top_p, seed and the length); with temperature 0 those that only thin out what is drawn from do "
-        "not count",
+        "temperature, top_p, seed and the length); with temperature 0 those that only restrict the choice do not "
+        "count",
         why="Parameters that nobody sent, such as a repetition penalty, change the text and with it acceptance.",
         advice='Set the engine flag generation-config = "vllm" for every arm (SGLang: sampling-defaults = "openai").',
         look=_sampling,
@@ -127,7 +127,7 @@ CHECKS = (
         threshold="min(streams of the load, max_num_seqs) x (1 + k) tokens are more than the largest captured size "
         "(SGLang counts requests, not tokens)",
         why="Steps that are larger than any captured graph run without one: 25 against 133 tok/s in one report. The "
-        "run is true to its settings, and its settings are not what one wants to know about.",
+        "run is correct for its settings, but those are not the settings of interest.",
         advice="Raise max_cudagraph_capture_size to max_num_seqs x (1 + k), or lower max-num-seqs.",
         look=_capture_sizes,
     ),
@@ -137,7 +137,7 @@ CHECKS = (
         severity="note",
         looks_at=(_CONFIG,),
         threshold="no effective configuration was logged",
-        why="Flags alone do not tell what an engine made of them.",
+        why="Flags alone do not show the settings that an engine derived from them.",
         advice="Start the engine through Drafthouse, which reads it from the log.",
         look=_config_unknown,
     ),
@@ -146,9 +146,9 @@ CHECKS = (
         traps=(15,),
         severity="note",
         looks_at=("log", "arm.speculation"),
-        threshold="any line of the log that says so",
-        why="A smaller token budget or a scheduler that is switched off belongs to the price of speculation as it is "
-        "served, but not to speculation as such.",
+        threshold="any line of the log that reports it",
+        why="A smaller token budget or a disabled scheduler is part of the price of speculation as it is served, but "
+        "not of speculation as such.",
         advice="To compare at equal settings, set them for the baseline too (max-num-batched-tokens, "
         "async-scheduling).",
         look=_changed_by_speculation,
@@ -158,9 +158,9 @@ CHECKS = (
         traps=(15,),
         severity="warning",
         looks_at=("counters_before", "counters_after"),
-        threshold=f"more preemptions than {PREEMPTED_SHARE:g} a request",
+        threshold=f"more than {PREEMPTED_SHARE:g} preemptions per request",
         why="A draft model and its cache leave less room for the target's, so an arm may preempt where the baseline "
-        "does not: then memory is compared and not speculation.",
+        "does not: then memory is compared, not speculation.",
         advice="Lower the concurrency or max_model_len, or give the KV cache more memory.",
         look=_preemptions,
     ),

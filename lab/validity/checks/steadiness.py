@@ -1,4 +1,4 @@
-"""Whether the run was steady, and long enough for the figures that are shown of it."""
+"""Whether the run was steady, and long enough for the figures that are shown."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
 
-#: Speeds of early and late requests: so many of each, so far apart, and this unlikely by chance.
+#: Drift between early and late requests: fewest of each, ratio of their speeds, and p value.
 DRIFT_REQUESTS, DRIFT_RATIO, DRIFT_P = 10, 1.2, 0.001
 #: Share of the window in which fewer than half of the streams had a request.
 TAIL_SHARE, HALF = 0.25, 0.5
-#: A percentile rests on the requests beyond it.
+#: A percentile needs this many requests beyond it.
 BEYOND = 5
 PERCENTILES = (50, 90, 95, 99)
 
@@ -38,7 +38,7 @@ def _drift(seen: Evidence) -> Answer:
 
 
 def _halves(seen: Evidence) -> tuple[Sequence[float], Sequence[float]]:
-    """Tokens a second of each request in the order of sending, without the first and the last of every stream."""
+    """Tokens per second of each request in order of sending, without the first and last of every stream."""
     streams = seen.run.load.max_concurrency
     inner = [speed for request in seen.sent[streams:-streams] if (speed := _speed(request)) is not None]
     return inner[: len(inner) // 2], inner[(len(inner) + 1) // 2 :]
@@ -59,7 +59,7 @@ def _tail(seen: Evidence) -> Answer:
         return None
     return Fired(
         f"For {percent(few_s / seen.window_s)} of the window fewer than half of the {seen.run.load.max_concurrency} "
-        f"streams had a request, and tokens per second are over all of it{_without(seen)}."
+        f"streams had a request, while tokens per second count all of it{_without(seen)}."
     )
 
 
@@ -100,7 +100,7 @@ CHECKS = (
         f"not count, and {DRIFT_REQUESTS} of each half are needed; ramps and traces are meant to change",
         why="Prompts come in random order, so both halves have the same work. A machine that heats up or is shared "
         "gives them different speeds.",
-        advice="Repeat the run on a machine that does nothing else; look at clocks and temperature in its telemetry.",
+        advice="Repeat the run on a machine without other work; look at clocks and temperature in its telemetry.",
         look=_drift,
     ),
     Check(
@@ -110,9 +110,9 @@ CHECKS = (
         looks_at=("sent_s", "end_s", "load.max_concurrency"),
         threshold=f"fewer than half of the streams of a closed loop were busy for more than {percent(TAIL_SHARE)} of "
         "the window",
-        why="Total tokens over total time has the end in it, when few requests are left. Everybody publishes it so, "
-        "but the server could do more.",
-        advice="Send more prompts for each stream: eight or more make the end short.",
+        why="Total tokens over total time has the end in it, when few requests are left. Everybody publishes it that "
+        "way, but the server could do more.",
+        advice="Send more prompts per stream: with eight or more, the tail is short.",
         look=_tail,
     ),
     Check(
@@ -121,7 +121,7 @@ CHECKS = (
         severity="note",
         looks_at=("end_s", "error"),
         threshold=f"fewer than {BEYOND} requests beyond a percentile that is shown (p50, p90, p95, p99)",
-        why="A percentile with one or two requests beyond it is the luck of those.",
+        why="A percentile with one or two requests beyond it depends on their luck.",
         advice="Send more prompts (500 for p99), or compare means and medians only.",
         look=_percentiles,
     ),

@@ -1,4 +1,4 @@
-"""What only several runs together can show: copies, single points, forced acceptance beside a real one, order."""
+"""What only several runs together show: copies, single points, forced beside real acceptance, order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lab.validity.checks.comparability import arms_of, ids_of
 from lab.validity.evidence import StudyRun, number
 from lab.validity.words import listed
 
-#: Figures that no two runs share by chance; compared to six digits.
+#: Figures that two runs never share by chance; compared to six digits.
 FIGURES = ("output_tok_per_s", "ttft_mean_ms", "e2e_mean_ms")
 #: Below this many runs of a cell there is no interval.
 REPEATS = 2
@@ -24,8 +24,8 @@ Answers = Sequence[Fired | Missing]
 def _identical(runs: Sequence[StudyRun]) -> Answers:
     by_figures: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for run, metrics, *_ in runs:
-        told = [number(metrics, name) for name in FIGURES]
-        figures = tuple(f"{value:.6g}" for value in told if value is not None)
+        values = [number(metrics, name) for name in FIGURES]
+        figures = tuple(f"{value:.6g}" for value in values if value is not None)
         if len(figures) == len(FIGURES):
             by_figures[figures].append(run)
     return [_alike(same, figures) for figures, same in by_figures.items() if len({run.run_id for run in same}) > 1]
@@ -45,17 +45,15 @@ def _single(runs: Sequence[StudyRun]) -> Answers:
     alone = [next(iter(ids)) for ids in cells.values() if len(ids) < REPEATS]
     if not alone:
         return []
-    said = f"{len(alone)} of {len(cells)} cells were measured only once, so nothing is known of how much they vary."
-    return [Fired(said, run_ids=tuple(sorted(alone)))]
+    sentence = f"{len(alone)} of {len(cells)} cells were measured only once, so their variation is unknown."
+    return [Fired(sentence, run_ids=tuple(sorted(alone)))]
 
 
 def _one_concurrency(runs: Sequence[StudyRun]) -> Answers:
     streams = {run.load.max_concurrency for run, *_ in runs}
     if len(streams) != 1 or all(run.arm.speculation is None for run, *_ in runs):
         return []
-    return [
-        Fired(f"Everything was measured at {streams.pop()} streams, and a speed-up holds where it was measured only.")
-    ]
+    return [Fired(f"Everything was measured at {streams.pop()} streams; a speed-up holds only where it was measured.")]
 
 
 def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
@@ -65,7 +63,7 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
         return []
     return [
         Fired(
-            f"{len(forced)} of {len(drafting)} runs with speculation have an acceptance that was forced, beside real "
+            f"{len(forced)} of {len(drafting)} runs with speculation have a forced acceptance, beside real "
             f"ones: arms {listed(arms_of(forced))}.",
             run_ids=ids_of(forced),
         )
@@ -73,7 +71,7 @@ def _synthetic_mixed(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
-    """Where a cell was repeated, all repeats of one arm before the first of the baseline, or after its last."""
+    """Whether all repeats of an arm were measured before the baseline's first or after its last."""
     apart: list[RunRecord] = []
     for baseline, other in _repeated(runs):
         times = [sorted(run.started_at for run in arm) for arm in (baseline, other)]
@@ -84,15 +82,14 @@ def _not_interleaved(runs: Sequence[StudyRun]) -> Answers:
     return [
         Fired(
             f"All repeats of {listed(arms_of(apart))} were measured before or after all of the baseline, so a machine "
-            "that "
-            "changes over the hours favours one of them.",
+            "that changes over the hours favours one of them.",
             run_ids=ids_of(apart),
         )
     ]
 
 
 def _repeated(runs: Sequence[StudyRun]) -> Iterator[tuple[list[RunRecord], list[RunRecord]]]:
-    """Baseline and candidate of one cell, each with its repeats, where both have several."""
+    """Pairs of baseline and candidate of one cell, with their repeats, if both have several."""
     cells: dict[tuple[str, ...], dict[str, list[RunRecord]]] = defaultdict(lambda: defaultdict(list))
     for run, *_ in runs:
         cells[(run.study_id, run.workload.name, run.load.name)][run.arm.name].append(run)
@@ -122,7 +119,7 @@ CHECKS = (
         severity="warning",
         looks_at=("arm", "workload", "load", "repeat"),
         threshold=f"a cell with fewer than {REPEATS} completed runs",
-        why='A single point is not a result: "98 % of the baseline" may be no difference at all.',
+        why='A single point is not a result: "98 % of the baseline" may mean no difference at all.',
         advice="Set repeats = 3 or more.",
         look=_single,
     ),
@@ -142,8 +139,8 @@ CHECKS = (
         severity="invalid",
         looks_at=("arm", "circumstances"),
         threshold="runs with forced acceptance beside runs with a real one",
-        why="A chart with both shows a draft that does not exist beside one that does.",
-        advice="Keep forced acceptance in a study of its own.",
+        why="A chart with both compares a draft that does not exist with one that does.",
+        advice="Keep forced acceptance in a separate study.",
         look=_synthetic_mixed,
     ),
     StudyCheck(

@@ -14,9 +14,9 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, percent
 
-#: A pause of this share of the window, beside a line that tells of compilation, is too much of what was measured.
+#: A pause of this share of the window, together with a log line about compilation, makes a run invalid.
 PAUSE_SHARE = 0.05
-#: The first request against what the later ones make likely: for a warning, and (with the share above) for invalid.
+#: The first TTFT against the one expected from later requests: for a warning, and (with the share above) for invalid.
 FIRST_RATIO_WARNING, FIRST_RATIO_INVALID, FIRST_EXCESS_MS = 3, 10, 100
 LATER_REQUESTS = 3
 _COMPILING = re.compile(
@@ -64,7 +64,7 @@ def _first_requests(seen: Evidence) -> Answer:
     lost = excess_ms / 1000 / seen.window_s if seen.window_s else 0.0
     whose = "The first request" if together == 1 else f"The quickest of the first {together} requests"
     return Fired(
-        f"{whose} waited {ms(min(first))} for its first token, where {ms(likely_ms)} are likely from the later ones "
+        f"{whose} waited {ms(min(first))} for its first token, where the later ones suggest {ms(likely_ms)} "
         f"(their median is {ms(likely_ms / together)}).",
         "invalid" if min(first) >= FIRST_RATIO_INVALID * likely_ms and lost >= PAUSE_SHARE else "warning",
     )
@@ -103,8 +103,7 @@ CHECKS = (
         f"{FIRST_RATIO_WARNING} times, and {FIRST_EXCESS_MS} ms more than, the later median TTFT times their number; "
         f"invalid from {FIRST_RATIO_INVALID} times on where {percent(PAUSE_SHARE)} of the window went by so",
         why="Requests sent together wait for each other's prompts, so that much is healthy; more is something that "
-        "only "
-        "the first ones paid, such as compilation.",
+        "only the first ones paid, such as compilation.",
         advice=_COLD,
         look=_first_requests,
     ),

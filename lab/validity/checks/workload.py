@@ -1,4 +1,4 @@
-"""Whether the prompts, and what was made of them, can stand for anything."""
+"""Whether prompts and outputs are representative: random tokens, categories, loops, truncation."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import of_requests, percent
 
-#: Datasets of random tokens; made prompts carry the category too.
+#: Datasets of random tokens; synthetic prompts also carry the category.
 SYNTHETIC_DATASETS = frozenset({"random", "prefix_repetition", "burstgpt", "burstgpt_sample", *RANDOM_LENGTHS})
 SYNTHETIC_CATEGORY = "synthetic"
-#: Above these shares of looping outputs figures are flattered, and no longer those of text.
+#: Above these shares of degenerate outputs, figures are inflated, and no longer those of text.
 DEGENERATE_WARNING, DEGENERATE_INVALID = 0.05, 0.5
-#: So many outputs, evenly spread, say enough of a run; each takes a moment to look at.
+#: At most this many outputs, evenly spread, are examined, because each takes time.
 MOST_OUTPUTS = 1000
-#: A server may add tokens around a prompt, but take none away; below this share it is another prompt.
+#: A server may add tokens around a prompt but not remove any; below this share it is another prompt.
 PROMPT_SHARE = 0.98
-#: Prompts cut at a limit: so many at the very same length, and with so much more text a token than the others.
+#: Truncated prompts: this many at the same length, with this much more text per token than the others.
 CUT_PROMPTS, CUT_TEXT_RATIO = 3, 1.5
-#: Shorter prompts are of the same length by chance.
+#: Shorter prompts may have the same length by chance.
 CUT_FROM_TOKENS = 64
 
 
@@ -37,7 +37,7 @@ def _no_category(seen: Evidence) -> Answer:
     without = sum(request.category is None for request in seen.requests)
     if not without or seen.run.arm.speculation is None:
         return None
-    return Fired(f"{of_requests(without, len(seen.requests))} have no category, so acceptance cannot be told by kind.")
+    return Fired(f"{of_requests(without, len(seen.requests))} have no category, so acceptance by category is unknown.")
 
 
 def _degenerate(seen: Evidence) -> Answer:
@@ -48,9 +48,9 @@ def _degenerate(seen: Evidence) -> Answer:
     share = sum(judged) / len(judged)
     if share <= DEGENERATE_WARNING:
         return None
-    flattered = "" if seen.run.arm.speculation is None else ", which flatters acceptance and speed"
+    flattered = "" if seen.run.arm.speculation is None else ", which inflates acceptance and speed"
     return Fired(
-        f"{sum(judged)} of {len(judged)} outputs ({percent(share)}) go round in a loop{flattered}.",
+        f"{sum(judged)} of {len(judged)} outputs ({percent(share)}) repeat themselves in a loop{flattered}.",
         "invalid" if share > DEGENERATE_INVALID else "warning",
     )
 
@@ -70,14 +70,14 @@ def _truncated(seen: Evidence) -> Answer:
 
 
 def _sent_tokens(seen: Evidence, request: RequestRecord) -> int | None:
-    """Bundles of before format 3 tell it only of prompts that were made to a length and sent as token ids."""
+    """Prompt tokens as sent. Bundles before format 3 have them only for prompts made to a length."""
     if request.sent_prompt_tokens is not None or seen.run.endpoint != "completions":
         return request.sent_prompt_tokens
     return (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0) or None
 
 
 def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
-    """The prompts at the greatest length have much more text a token than shorter ones, or than each other."""
+    """Whether the longest prompts have much more text per token than shorter ones, or than each other."""
     prompts = {request.prompt: request.prompt_tokens or 0 for request in requests}
     limit = max(prompts.values(), default=0)
     at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit and tokens)
@@ -90,7 +90,7 @@ def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
         return None
     return Fired(
         f"{of_requests(len(at_limit), len(prompts))} have exactly {limit} prompt tokens, though their texts are up to "
-        f"{at_limit[-1] / usual:.2g} times as long as that many tokens hold elsewhere: they seem to be cut.",
+        f"{at_limit[-1] / usual:.2g} times as long as that many tokens hold elsewhere: they seem to be truncated.",
         "warning",
     )
 
@@ -105,7 +105,7 @@ CHECKS = (
         threshold="any prompt of random tokens",
         why="Random tokens distort acceptance in either direction. They are allowed, because published results use "
         "them, but labelled wherever acceptance or speed-up is shown.",
-        advice="Use prompts of your own, or a dataset of real text, for what you want to conclude about acceptance.",
+        advice="Use your own prompts, or a dataset of real text, for conclusions about acceptance.",
         look=_synthetic,
     ),
     Check(
@@ -113,9 +113,9 @@ CHECKS = (
         traps=(2,),
         severity="note",
         looks_at=("category",),
-        threshold="any request without a category, where the arm speculates",
-        why="Acceptance differs by kind of text (0.91 on code against 0.48 on prose for one model), so a mean over an "
-        "unknown mixture says little.",
+        threshold="any request without a category, if the arm speculates",
+        why="Acceptance depends on the kind of text (0.91 on code against 0.48 on prose for one model), so a mean "
+        "over an unknown mixture says little.",
         advice="Add a category to each row of the dataset.",
         look=_no_category,
     ),
@@ -125,12 +125,10 @@ CHECKS = (
         severity="invalid",
         looks_at=("output_text",),
         threshold=f"a warning above {percent(DEGENERATE_WARNING)} of the outputs that are long enough to judge, "
-        "invalid "
-        f"above {percent(DEGENERATE_INVALID)}",
-        why="Made to write past its end (ignore_eos), a model loops, and a draft guesses a loop nearly always: a loop "
-        "of "
-        "one token scored an acceptance length of 7.76 where 2.68 was true.",
-        advice="Ask for fewer output tokens, set ignore_eos = false, or use prompts that the model has an answer to.",
+        f"invalid above {percent(DEGENERATE_INVALID)}",
+        why="Forced to write past its end (ignore_eos), a model loops, and a draft predicts a loop nearly always: a "
+        "loop of one token scored an acceptance length of 7.76 where 2.68 was true.",
+        advice="Ask for fewer output tokens, set ignore_eos = false, or use prompts that need long answers.",
         look=_degenerate,
     ),
     Check(
@@ -145,12 +143,12 @@ CHECKS = (
             "workload.prefix_tokens",
             "endpoint",
         ),
-        threshold=f"a warning where the server read fewer tokens of a prompt than were sent, invalid below "
-        f"{percent(PROMPT_SHARE)} of them. Where nobody counted what was sent, a warning where {CUT_PROMPTS} prompts "
-        f"or more have the same, greatest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
-        "the text a token",
-        why="A prompt that the server cut is another, cheaper prompt. Where the tokens of a text were not counted, a "
-        "cut is told from lengths that are equal where the texts are not.",
+        threshold=f"a warning if the server read fewer tokens of a prompt than were sent, invalid below "
+        f"{percent(PROMPT_SHARE)} of them. If what was sent was not counted, a warning if {CUT_PROMPTS} prompts "
+        f"or more have the same, highest number of tokens (from {CUT_FROM_TOKENS} on) and {CUT_TEXT_RATIO:g} times "
+        "the text per token",
+        why="A prompt that the server truncated is another, cheaper prompt. If the tokens of a text were not counted, "
+        "truncation shows in lengths that are equal while the texts are not.",
         advice="Raise max_model_len, or choose shorter prompts.",
         look=_truncated,
     ),

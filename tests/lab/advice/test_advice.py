@@ -96,17 +96,17 @@ def test_rules_of_the_checklist_are_marked_as_such() -> None:
         "concurrency 1, under 10: a strong candidate",
         "answers of 12 tokens, under 20: marginal",
         "acceptance of 0.34 a token, under 0.55: seldom worth it",
-        "the draft's memory was not measured, because no GPU told it: expect 2 to 8 GB",
+        "the draft's memory was not measured, because no GPU reported it: expect 2 to 8 GB",
     }
 
 
 def test_interactive_use_is_judged_by_the_time_per_token_and_other_use_is_not() -> None:
     felt = replace(GOOD, own=Figures(tpot_ms=6.1), baseline=Figures(tpot_ms=11.5))
-    assert "where the time per token is felt: a token takes draft k=3 6.1 ms, and the baseline 11.5 ms" in text(
+    assert "where the time per token is noticed: a token takes draft k=3 6.1 ms and the baseline 11.5 ms" in text(
         only(felt)
     )
-    assert "their time per token was not measured" in text(only(GOOD))
-    assert "concurrency 5 is no interactive use (up to 4)" in text(only(replace(felt, concurrency=5)))
+    assert "the time per token was not measured" in text(only(GOOD))
+    assert "concurrency 5 is not interactive use (up to 4)" in text(only(replace(felt, concurrency=5)))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("synthetic_prompts", "note", "prose.jsonl", lambda: plain().with_requests(first=1, category="synthetic")),
     ("prompts_without_category", "note", "512 of 512", lambda: drafted().with_requests(category=None)),
     ("degenerate_output", "warning", "52 of 512", lambda: plain().with_requests(10, output_text=LOOP)),
-    ("degenerate_output", "invalid", "flatters", lambda: drafted().with_requests(output_text=LOOP)),
+    ("degenerate_output", "invalid", "inflates", lambda: drafted().with_requests(output_text=LOOP)),
     ("prompt_truncated", "warning", "exactly 100 prompt tokens", cut_prompts),
     (
         "prompt_truncated",
@@ -129,13 +129,18 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("configuration_unknown", "note", "unknown", lambda: plain().with_circumstances(effective_config={})),
     ("settings_changed_by_speculation", "note", "2048", lambda: drafted().with_log_line(BUDGET, -30)),
     ("preemptions", "warning", "100 times", lambda: plain().with_counters(num_preemptions=100.0)),
-    ("server_token_count", "invalid", "usage tells too many", lambda: plain().with_counters(generation_tokens=17000.0)),
+    (
+        "server_token_count",
+        "invalid",
+        "usage counts too many",
+        lambda: plain().with_counters(generation_tokens=17000.0),
+    ),
     ("server_token_count", "invalid", "somebody else", lambda: plain().with_counters(generation_tokens=90000.0)),
     ("server_prompt_count", "warning", "prompt tokens", lambda: plain().with_counters(prompt_tokens=90000.0)),
     (
         "told_tokens_count",
         "warning",
-        "2 of 512 requests told another number of tokens than their usage counts: 3 and 64 in the first",
+        "2 of 512 requests returned another number of token ids than their usage counts: 3 and 64 in the first",
         lambda: plain().with_requests(output_token_ids=(7,) * 64).with_requests(300, output_token_ids=(7, 7, 7)),
     ),
     ("several_tokens_a_chunk", "note", "2 tokens", drafted),
@@ -173,7 +178,12 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
     ("few_rounds", "warning", "Not one", lambda: drafted().with_counters(num_drafts=1000.0)),
     ("compilation_in_window", "warning", "_fwd_kernel", lambda: plain().with_log_line(JIT)),
     ("compilation_in_window", "invalid", "_fwd_kernel", lambda: long_pause().with_log_line(JIT)),
-    ("slow_first_requests", "warning", "ms for its first token, where 51.3 ms are likely", lambda: one_stream(0.2)),
+    (
+        "slow_first_requests",
+        "warning",
+        "ms for its first token, where the later ones suggest 51.3 ms",
+        lambda: one_stream(0.2),
+    ),
     ("slow_first_requests", "invalid", "1501 ms for its first token", lambda: one_stream(1.5)),
     (
         "short_warm_up",

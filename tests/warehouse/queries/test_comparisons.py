@@ -145,7 +145,9 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
     assert set(advice.reasons[0].run_ids) >= {"drafted-0", "plain-0"}
     told = "\n".join(line.text for line in advice.reasons)
-    assert "concurrency 4 is interactive use (up to 4), where the time per token is felt: a token takes drafted" in told
+    assert (
+        "concurrency 4 is interactive use (up to 4), where the time per token is noticed: a token takes drafted" in told
+    )
     assert "the draft's memory was not measured" in told
     assert "ran draft_model with k = 3" in told
 

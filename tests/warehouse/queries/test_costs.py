@@ -97,7 +97,7 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     assert costs(settings)["plain", "c4"].electricity_per_million_output_tokens is None
-    with pytest.raises(QueryError, match="nobody knows the price"):
+    with pytest.raises(QueryError, match="no price is recorded"):
         costs(settings, price=None)
     engine = app_engine(settings.app_database_url)
     price = Price(
