@@ -122,7 +122,9 @@ prices = sa.Table(
     ),
     sa.Column("lifetime_years", sa.Double, doc="how long bought hardware is used"),
     sa.Column("utilisation", sa.Double, doc="share of that time in which it works, 0 to 1"),
-    sa.Column("electricity_per_kwh", sa.Double, doc="null if it is included in the price or unknown"),
+    sa.Column(
+        "electricity_per_kwh", sa.Double, doc="price of electricity; null if it is included in the price or unknown"
+    ),
     sa.Column("added_at", UtcDateTime, nullable=False, doc="when it was added to the price book"),
     sa.Column("withdrawn_at", UtcDateTime, doc="when it was withdrawn as a mistake; null if it is in force"),
 )

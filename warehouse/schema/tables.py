@@ -174,7 +174,7 @@ study_verdicts = table(
 study_findings = table(
     WAREHOUSE,
     "study_findings",
-    "Findings about all runs of a job together: a single repeat, arms that differ in more than speculation ...",
+    "What checks found in the runs of a job together, such as arms that differ in more than speculation",
     STUDY_FINDING_COLUMNS,
 )
 telemetry = table(
