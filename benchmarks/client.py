@@ -77,7 +77,7 @@ class Sides:
 
 def run(settings: Settings, repeats: int) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
-    check_model(settings, TARGET)
+    check_model(settings.models_dir, TARGET)
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0)
     with own_home(settings) as own, serving(own, STUDY, STUDY.arms[0]) as base_url:
         sides = Sides(own, base_url, vllm_environment(own, STUDY, STUDY.arms[0]))

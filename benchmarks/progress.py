@@ -95,7 +95,7 @@ class Windows:
 
 def run(settings: Settings, repeats: int) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
-    check_model(settings, TARGET)
+    check_model(settings.models_dir, TARGET)
     prompts = load_prompts(settings, WORKLOAD, LOAD.num_prompts, seed=0, target=TARGET)
     with own_home(settings) as own:
         migrate(own)

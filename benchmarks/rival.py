@@ -19,7 +19,7 @@ def bench_arguments(settings: Settings, dataset: Path, output_tokens: int) -> li
     """
     return [
         *("bench", "serve", "--backend", "openai", "--endpoint", "/v1/completions"),
-        *("--model", model_path(settings, TARGET), "--served-model-name", TARGET),
+        *("--model", model_path(settings.models_dir, TARGET), "--served-model-name", TARGET),
         *("--dataset-name", "custom", "--dataset-path", str(dataset), "--custom-output-len", str(output_tokens)),
         *("--skip-chat-template", "--disable-shuffle", "--temperature", "0", "--ignore-eos", "--disable-tqdm"),
     ]

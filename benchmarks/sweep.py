@@ -50,7 +50,7 @@ STUDY = Study(
 def run(settings: Settings, _repeats: int) -> None:
     """Measure and print. Raises UserError if the engine or the models are missing."""
     for name in (TARGET, "reference-draft"):
-        check_model(settings, name)
+        check_model(settings.models_dir, name)
     with own_home(settings) as own:
         print("sweep: by Drafthouse", file=sys.stderr)
         ours_s = _ours(own)
@@ -109,7 +109,7 @@ def arm_parameters(settings: Settings, arm: Arm) -> dict[str, object]:
     """Return an arm for the rival's sweep: flags to add to the command of the plain server."""
     if arm.speculation is None:
         return {"_benchmark_name": arm.name}
-    return {"_benchmark_name": arm.name, "speculative-config": speculative_config(settings, arm.speculation)}
+    return {"_benchmark_name": arm.name, "speculative-config": speculative_config(settings.models_dir, arm.speculation)}
 
 
 def _write(path: Path, records: list[dict[str, object]] | list[dict[str, int]]) -> str:

@@ -11,16 +11,16 @@ from warehouse.settings import Settings
 _TAIL_BYTES = 1 << 20
 
 
-def engine_log(settings: Settings, job_id: str) -> Path:
+def engine_log(logs_dir: Path, job_id: str) -> Path:
     """Return the path of the log of the job's running engine. Each bundle keeps its own copy."""
-    return settings.logs_dir / "engines" / f"{job_id}.log"
+    return logs_dir / "engines" / f"{job_id}.log"
 
 
 def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
     """Return the last lines of the running engine's log, or of the job's newest bundle; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
-    candidates = [engine_log(settings, job_id), *(settings.bundles / job_id).glob(f"*/{LOG_FILE}")]
+    candidates = [engine_log(settings.logs_dir, job_id), *(settings.bundles / job_id).glob(f"*/{LOG_FILE}")]
     there = [path for path in candidates if path.exists()]
     if candidates[0] in there:
         return _tail(candidates[0], lines)

@@ -18,7 +18,9 @@ from warehouse.settings import Settings
 def forecast_study(settings: Settings, study: Study) -> Estimate:
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
     past = history(settings, study.target, study.hardware)
-    small = study.target == TARGET or (local_folder(settings, study.target) is not None and not nvidia_gpus())
+    small = study.target == TARGET or (
+        local_folder(settings.models_dir, study.target) is not None and not nvidia_gpus()
+    )
     return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
 
 

@@ -42,7 +42,7 @@ def absolute(settings: Settings, study: Study) -> Study:
 
 
 def _absolute_model(settings: Settings, name: str) -> str:
-    return name if name in REFERENCE_MODELS else model_path(settings, name)
+    return name if name in REFERENCE_MODELS else model_path(settings.models_dir, name)
 
 
 def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
@@ -115,10 +115,10 @@ def _address_problems(settings: Settings, arm: Arm, field: str) -> Iterator[Prob
 
 
 def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:
-    yield from _problem("target", functools.partial(check_model, settings, study.target))
+    yield from _problem("target", functools.partial(check_model, settings.models_dir, study.target))
     for index, arm in enumerate(study.arms):
         if arm.server is None and arm.speculation is not None and arm.speculation.model is not None:
-            check = functools.partial(check_model, settings, arm.speculation.model)
+            check = functools.partial(check_model, settings.models_dir, arm.speculation.model)
             yield from _problem(f"arms[{index}].speculation.model", check)
     count = max(load.num_prompts for load in study.loads)
     trace = any(load.arrivals == "trace" for load in study.loads)

@@ -35,7 +35,7 @@ def weights_digest(settings: Settings, model: str, check: Callable[[], None]) ->
 
     Cached by path, size and modification time. `check` is called often, to raise if the job must stop.
     """
-    folder = local_folder(settings, model)
+    folder = local_folder(settings.models_dir, model)
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []
     if not files:
         return None

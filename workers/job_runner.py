@@ -72,7 +72,7 @@ def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: J
             status.launches_done += 1
         status.finishing()
         bundles.wait()
-    engine_log(settings, job.job_id).unlink(missing_ok=True)  # every bundle has its copy
+    engine_log(settings.logs_dir, job.job_id).unlink(missing_ok=True)  # every bundle has its copy
     return _outcome(status, recorder.first_error)
 
 

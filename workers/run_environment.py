@@ -53,10 +53,10 @@ def describe_environment(
         command=command.words if command else (),
         environment=command.shown_environment if command else {},
         effective_config=running.effective_config if running else {},
-        target_path=model_path(settings, study.target),
+        target_path=model_path(settings.models_dir, study.target),
         target_digest=contents.models.get(study.target),
         target_revision=hub_revision(settings, study.target, variables, flags.get("revision")),
-        draft_path=None if draft is None else model_path(settings, draft),
+        draft_path=None if draft is None else model_path(settings.models_dir, draft),
         draft_digest=None if draft is None else contents.models.get(draft),
         draft_revision=None if draft is None else hub_revision(settings, draft, variables, _draft_revision(arm)),
         driver_version=driver_version(),
@@ -101,7 +101,7 @@ def hub_revision(
     """
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import, and needed for hub names alone
 
-    if environment is None or local_folder(settings, model) is not None:
+    if environment is None or local_folder(settings.models_dir, model) is not None:
         return None
     wanted = "main" if revision is None else str(revision)
     try:

@@ -127,7 +127,7 @@ class Recorder:
 
     def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None) -> None:
         count = functools.partial(self.status.finished, run, failed=record.status == "failed")
-        self.bundles.write(record, seen, engine_log(self.settings, self.job.job_id), count)
+        self.bundles.write(record, seen, engine_log(self.settings.logs_dir, self.job.job_id), count)
         self.first_error = self.first_error or record.error
 
     def _record(

@@ -62,7 +62,7 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="The name it was registered under.")]) -> None:
     """Remove a registered dataset and delete its copy; the original file stays."""
-    remove_dataset(load_settings(), name)
+    remove_dataset(load_settings().datasets, name)
     print(f"dataset {name} is no longer registered")
 
 

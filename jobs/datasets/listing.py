@@ -37,7 +37,7 @@ class DatasetState(Frozen):
 
 def list_datasets(settings: Settings) -> list[DatasetState]:
     """Return Drafthouse's own datasets in the order of the catalogue, then the user's by name."""
-    own = [entry for entry in registry.all_registered(settings) if entry.name not in DATASETS]
+    own = [entry for entry in registry.all_registered(settings.datasets) if entry.name not in DATASETS]
     return [_state(settings, each) for each in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]
 
 
@@ -54,13 +54,13 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
 
 def add_dataset(settings: Settings, name: str, file: Path) -> DatasetState:
     """Check the whole file and register it under `name`. Raises UserError naming the invalid line."""
-    entry = registry.add(settings, name, file)
+    entry = registry.add(settings.datasets, name, file)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)
 
 
 def _state(settings: Settings, dataset: Dataset) -> DatasetState:
     if dataset.is_registered:
-        entry = registry.registered(settings, dataset.name)
+        entry = registry.registered(settings.datasets, dataset.name)
         return _declared(dataset, "missing") if entry is None else _registered(dataset, entry)
     if dataset.make is not None:
         return _declared(dataset, "built in")

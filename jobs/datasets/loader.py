@@ -61,7 +61,7 @@ def load_prompts(
 def _tokenizer(settings: Settings, target: str | None) -> TargetTokenizer:
     if target is None:
         raise ValueError("this dataset's lengths are counted in tokens: pass the target whose tokenizer counts")
-    return target_tokenizer(settings, target)
+    return target_tokenizer(settings.models_dir, target)
 
 
 def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
@@ -141,7 +141,7 @@ def check_workload(
         raise UserError(f"dataset {workload.dataset} records no arrival times to replay: try burstgpt")
     counts = stock is None or stock.has_lengths_only or found.dataset.fits is not None
     if target is not None and (counts or (workload.own_output_lengths and stock is not None and stock.has_replies)):
-        check_tokenizer(settings, target)
+        check_tokenizer(settings.models_dir, target)
 
 
 def check_fields(dataset: Dataset, workload: Workload) -> None:

@@ -1,7 +1,7 @@
 """The files that the user registered: copied into this Drafthouse's home, with their SHA-256.
 
-`datasets/<name>.json` is the entry, `datasets/files/<sha256>` the file. The entry is replaced atomically once the file
-is on disk: a name always means a whole, checked file, or nothing.
+In the datasets folder `<name>.json` is the entry, `files/<sha256>` the file. The entry is replaced atomically once the
+file is on disk: a name always means a whole, checked file, or nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.formats.files import DatasetFile, Stock, read_file
 from lab.errors import UserError
 from lab.study.model_base import Frozen
-from warehouse.settings import Settings
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -38,39 +37,39 @@ class Registered(Frozen):
     added_at: str  # UTC, ISO 8601
 
 
-def add(settings: Settings, name: str, file: Path) -> Registered:
+def add(folder: Path, name: str, file: Path) -> Registered:
     """Check the whole file, copy it and register it under `name`, replacing what was registered there.
 
     Raises UserError naming the invalid line; then nothing has changed.
     """
     dataset = _format_for(name)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
-    with _alone(settings), _copy(settings, file) as copy:
+    with _alone(folder), _copy(folder, file) as copy:
         read = read_file(copy, dataset.read_row, str(file))  # check the copy: it is the file that stays
         entry = _entry(name, dataset, file, read, copy.stat().st_size)
-        before = registered(settings, name)
-        copy.replace(_kept(settings, entry))
-        _write(settings, entry)
-        _forget_file(settings, before)
+        before = registered(folder, name)
+        copy.replace(_kept(folder, entry))
+        _write(folder, entry)
+        _forget_file(folder, before)
     return entry
 
 
-def remove_dataset(settings: Settings, name: str) -> None:
+def remove_dataset(folder: Path, name: str) -> None:
     """Unregister the name and delete the copy. Raises UserError if nothing is registered under it."""
-    with _alone(settings):
-        entry = registered(settings, name)
+    with _alone(folder):
+        entry = registered(folder, name)
         if entry is None:
-            there = ", ".join(each.name for each in all_registered(settings)) or "none"
+            there = ", ".join(each.name for each in all_registered(folder)) or "none"
             raise UserError(f"no dataset is registered as {name!r}; registered are: {there}")
-        _manifest(settings, name).unlink(missing_ok=True)
-        _forget_file(settings, entry)
+        _manifest(folder, name).unlink(missing_ok=True)
+        _forget_file(folder, entry)
 
 
-def registered(settings: Settings, name: str) -> Registered | None:
+def registered(folder: Path, name: str) -> Registered | None:
     """Return the entry of the name; None if there is none."""
     if not _NAME.fullmatch(name):
         return None
-    path = _manifest(settings, name)
+    path = _manifest(folder, name)
     try:
         return Registered.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -80,17 +79,17 @@ def registered(settings: Settings, name: str) -> Registered | None:
         raise UserError(f"{path} cannot be read ({why}): delete it and register the dataset again") from None
 
 
-def all_registered(settings: Settings) -> list[Registered]:
+def all_registered(folder: Path) -> list[Registered]:
     """Return all entries, sorted by name."""
-    found = (registered(settings, path.stem) for path in sorted(settings.datasets.glob("*.json")))
+    found = (registered(folder, path.stem) for path in sorted(folder.glob("*.json")))
     return [entry for entry in found if entry is not None]
 
 
-def read_registered(settings: Settings, entry: Registered) -> DatasetFile:
+def read_registered(folder: Path, entry: Registered) -> DatasetFile:
     """Read its rows. Raises UserError if the file is gone or is not the one that was registered."""
     dataset = DATASETS.get(entry.format, CUSTOM)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
-    path = _kept(settings, entry)
+    path = _kept(folder, entry)
     if not path.is_file():
         raise UserError(f"the file of dataset {entry.name} is gone ({path}): register it again")
     read = read_file(path, dataset.read_row, f"dataset {entry.name}")
@@ -112,21 +111,21 @@ def _format_for(name: str) -> Dataset:
 
 
 @contextlib.contextmanager
-def _alone(settings: Settings) -> Iterator[None]:
+def _alone(folder: Path) -> Iterator[None]:
     """Lock out other changes, and remove what a killed process left behind."""
     try:
-        (settings.datasets / "files").mkdir(parents=True, exist_ok=True)
-        with (settings.datasets / ".lock").open("w") as lock:
+        (folder / "files").mkdir(parents=True, exist_ok=True)
+        with (folder / ".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            for left in settings.datasets.glob(".incoming-*"):
+            for left in folder.glob(".incoming-*"):
                 left.unlink()
             yield
     except OSError as error:
-        raise UserError(f"{settings.datasets} cannot be written: {error}") from None
+        raise UserError(f"{folder} cannot be written: {error}") from None
 
 
 @contextlib.contextmanager
-def _copy(settings: Settings, file: Path) -> Iterator[Path]:
+def _copy(folder: Path, file: Path) -> Iterator[Path]:
     """A copy of the file on the disk where it will stay; deleted after the block unless it was moved."""
     try:
         source = file.expanduser().open("rb")
@@ -134,7 +133,7 @@ def _copy(settings: Settings, file: Path) -> Iterator[Path]:
         raise UserError(f"{file}: there is no such file") from None
     except OSError as error:
         raise UserError(f"{file} cannot be read: {error}") from None
-    copy = settings.datasets / ".incoming-file"
+    copy = folder / ".incoming-file"
     with source, copy.open("wb") as target:
         shutil.copyfileobj(source, target)
         target.flush()
@@ -157,24 +156,24 @@ def _entry(name: str, dataset: Dataset, file: Path, read: DatasetFile, size_byte
     )
 
 
-def _write(settings: Settings, entry: Registered) -> None:
-    written = settings.datasets / ".incoming-entry"
+def _write(folder: Path, entry: Registered) -> None:
+    written = folder / ".incoming-entry"
     with written.open("w", encoding="utf-8") as target:
         target.write(entry.model_dump_json(indent=1))
         target.flush()
         os.fsync(target.fileno())
-    written.replace(_manifest(settings, entry.name))
+    written.replace(_manifest(folder, entry.name))
 
 
-def _forget_file(settings: Settings, entry: Registered | None) -> None:
+def _forget_file(folder: Path, entry: Registered | None) -> None:
     """Delete its file, unless another entry uses the same one."""
-    if entry is not None and entry.sha256 not in {other.sha256 for other in all_registered(settings)}:
-        _kept(settings, entry).unlink(missing_ok=True)
+    if entry is not None and entry.sha256 not in {other.sha256 for other in all_registered(folder)}:
+        _kept(folder, entry).unlink(missing_ok=True)
 
 
-def _manifest(settings: Settings, name: str) -> Path:
-    return settings.datasets / f"{name}.json"
+def _manifest(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json"
 
 
-def _kept(settings: Settings, entry: Registered) -> Path:
-    return settings.datasets / "files" / entry.sha256
+def _kept(folder: Path, entry: Registered) -> Path:
+    return folder / "files" / entry.sha256

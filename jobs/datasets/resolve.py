@@ -28,7 +28,7 @@ class Found:
     def read(self, settings: Settings) -> DatasetFile:
         """Return its rows. Raises UserError if they cannot be read, or if the prompts are generated."""
         if self.entry is not None:
-            return read_registered(settings, self.entry)
+            return read_registered(settings.datasets, self.entry)
         if self.dataset.name == "reference":
             return _read_reference(settings)
         if self.dataset.read_row is None:
@@ -46,13 +46,13 @@ def find(settings: Settings, name: str) -> Found:
     dataset = DATASETS.get(name)
     if dataset is not None and not dataset.is_registered:
         return Found(dataset)
-    if (entry := registered(settings, name)) is not None:
+    if (entry := registered(settings.datasets, name)) is not None:
         return Found(DATASETS.get(entry.format, CUSTOM), entry)
     if dataset is not None:
         raise UserError(missing(dataset))
     if (path := dataset_path(name)) is not None:
         return Found(CUSTOM, path=path)
-    known = [*DATASETS, *(each.name for each in all_registered(settings))]
+    known = [*DATASETS, *(each.name for each in all_registered(settings.datasets))]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise UserError(

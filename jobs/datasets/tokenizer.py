@@ -12,7 +12,6 @@ from tokenizers import Tokenizer
 
 from jobs.engines.models import local_folder
 from lab.errors import UserError
-from warehouse.settings import Settings
 
 _FILE = "tokenizer.json"
 
@@ -35,22 +34,22 @@ class TargetTokenizer:
         return self._tokenizer.decode_batch([list(ids) for ids in prompts], skip_special_tokens=False)
 
 
-def target_tokenizer(settings: Settings, target: str) -> TargetTokenizer:
+def target_tokenizer(models_dir: Path, target: str) -> TargetTokenizer:
     """Load the tokenizer of a model's folder, or of a hub name: from this host's hub cache, or fetched into it.
 
     Raises UserError if there is none.
     """
-    folder = local_folder(settings, target)
+    folder = local_folder(models_dir, target)
     path = _from_hub(target) if folder is None else folder / _FILE
     if not path.is_file():
         raise UserError(f"{folder} has no {_FILE}, and this dataset's lengths are counted with the target's tokenizer")
     return _load(path, path.stat().st_mtime_ns)
 
 
-def check_tokenizer(settings: Settings, target: str) -> None:
+def check_tokenizer(models_dir: Path, target: str) -> None:
     """Raise UserError for a folder without a tokenizer. A hub name is not looked up, just as for the model itself."""
-    if local_folder(settings, target) is not None:
-        target_tokenizer(settings, target)
+    if local_folder(models_dir, target) is not None:
+        target_tokenizer(models_dir, target)
 
 
 @functools.lru_cache(4)

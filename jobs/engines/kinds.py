@@ -10,9 +10,8 @@ from jobs.engines import metric_names, sglang, tensorrt_llm, transformers, vllm
 from jobs.engines.metric_names import Metrics
 from lab.study import Arm, Study
 from lab.study.arm import METHODS
-from warehouse.settings import Settings
 
-Arguments = Callable[[Settings, Study, Arm, int, Path], tuple[str, ...]]
+Arguments = Callable[[Path, Study, Arm, int, Path], tuple[str, ...]]
 
 _LISTENS = "the engine listens on 127.0.0.1 alone"
 _SPECULATION = "set speculation in the arm"
@@ -33,9 +32,9 @@ _COMMON_OWN = {
 class Kind:
     """One kind of engine.
 
-    `arguments(settings, study, arm, port, folder)` returns what follows the command of its profile; it may write a file
-    into the folder. `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse sets,
-    each with what to set in the study instead. `flags` lists all flags; None if only the engine itself can tell.
+    `arguments(models_dir, study, arm, port, folder)` returns what follows the command of its profile; it may write a
+    file into the folder. `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse
+    sets, each with what to set in the study instead. `flags` lists all flags; None if only the engine itself can tell.
     """
 
     name: str

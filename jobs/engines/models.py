@@ -5,31 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab.errors import UserError
-from warehouse.settings import Settings
 
 #: The small models that come with Drafthouse, and their folders under `models` in the home.
 REFERENCE_MODELS = {"reference": "target", "reference-draft": "draft", "reference-eagle3": "eagle3"}
 
 
-def model_path(settings: Settings, name: str) -> str:
+def model_path(models_dir: Path, name: str) -> str:
     """Return the absolute folder of a reference model or of a local folder; a hub name unchanged."""
-    folder = local_folder(settings, name)
+    folder = local_folder(models_dir, name)
     return name if folder is None else str(folder)
 
 
-def local_folder(settings: Settings, name: str) -> Path | None:
+def local_folder(models_dir: Path, name: str) -> Path | None:
     """Return the folder that a name means, whether it exists or not; None for a hub name."""
     if name in REFERENCE_MODELS:
-        return (settings.models_dir / REFERENCE_MODELS[name]).absolute()
+        return (models_dir / REFERENCE_MODELS[name]).absolute()
     path = Path(name).expanduser()
     if name.startswith((".", "/", "~")) or path.is_dir():
         return path.absolute()
     return None
 
 
-def check_model(settings: Settings, name: str) -> None:
+def check_model(models_dir: Path, name: str) -> None:
     """Raise UserError for a folder without a model. A hub name is not looked up: the engine reports if it is wrong."""
-    folder = local_folder(settings, name)
+    folder = local_folder(models_dir, name)
     if folder is None:
         if name.count("/") > 1:
             raise UserError(f"{name!r} is neither a folder here nor a hub name like owner/model")

@@ -176,4 +176,4 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
 def _all_local(settings: Settings, study: Study, arm: Arm) -> bool:
     """Return whether the engine needs no model hub; then it should not wait for one either."""
     names = [study.target, arm.speculation.model if arm.speculation else None]
-    return all(local_folder(settings, name) is not None for name in names if name is not None)
+    return all(local_folder(settings.models_dir, name) is not None for name in names if name is not None)

@@ -9,7 +9,6 @@ from jobs.engines.flags import Flags, config_file, dashed, merged, switches
 from jobs.engines.models import model_path
 from jobs.engines.vllm import split
 from lab.study import Arm, FlagValue, Speculation, Study
-from warehouse.settings import Settings
 
 #: Our methods -> --speculative-algorithm.
 ALGORITHMS = {
@@ -22,18 +21,18 @@ ALGORITHMS = {
 _ARGUMENTS = re.compile(r"server_args=ServerArgs\((?P<arguments>.*)\)\s*$")
 
 
-def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
     """Return the words after `python -m sglang.launch_server` for this arm. Flags override the arm's YAML file."""
     return (
-        *("--model-path", model_path(settings, study.target)),
+        *("--model-path", model_path(models_dir, study.target)),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target, "--enable-metrics"),
         *switches(merged(study, arm)),
-        *(() if arm.speculation is None else switches(_speculation(settings, arm.speculation))),
+        *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )
 
 
-def _speculation(settings: Settings, speculation: Speculation) -> Flags:
+def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
     """Draft a chain and not a tree, so that the same number of tokens means the same work in every engine.
 
     SGLang counts the verified token among its draft tokens. `options` override: eagle_topk, num_draft_tokens, ...
@@ -43,7 +42,7 @@ def _speculation(settings: Settings, speculation: Speculation) -> Flags:
     if speculation.method != "ngram":
         flags |= {"num-steps": drafted, "eagle-topk": 1}
     if speculation.model is not None:
-        flags["draft-model-path"] = model_path(settings, speculation.model)
+        flags["draft-model-path"] = model_path(models_dir, speculation.model)
     options = {dashed(name): value for name, value in speculation.options.items()}
     return {f"speculative-{name}": value for name, value in (flags | options).items()}
 

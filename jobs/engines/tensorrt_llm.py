@@ -11,7 +11,6 @@ from pydantic import JsonValue
 from jobs.engines.flags import CONFIG_FILE, config_file, merged, switches, underscored
 from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
-from warehouse.settings import Settings
 
 #: Our methods -> decoding_type. Older releases have no type Eagle3, and in later ones `Eagle` is an alias of it.
 DECODING_TYPES = {"draft_model": "DraftTarget", "eagle3": "Eagle", "mtp": "MTP", "ngram": "NGram"}
@@ -19,25 +18,25 @@ DECODING_TYPES = {"draft_model": "DraftTarget", "eagle3": "Eagle", "mtp": "MTP",
 _WITHOUT_OVERLAP = ("draft_model", "ngram")
 
 
-def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
     """Return the words after `trtllm-serve` for this arm; its YAML file holds the arm's config and the speculation."""
     flags = {underscored(name): value for name, value in merged(study, arm).items()}
-    path = config_file(folder, _config(settings, arm))
+    path = config_file(folder, _config(models_dir, arm))
     return (
-        model_path(settings, study.target),
+        model_path(models_dir, study.target),
         *("--host", "127.0.0.1", "--port", str(port), "--extra_llm_api_options", str(path)),
         *switches({"backend": "pytorch"} | flags),
     )
 
 
-def _config(settings: Settings, arm: Arm) -> dict[str, JsonValue]:
+def _config(models_dir: Path, arm: Arm) -> dict[str, JsonValue]:
     """Without return_perf_metrics the server would not count tokens."""
     config: dict[str, JsonValue] = {"return_perf_metrics": True}
     if arm.speculation is None:
         return config | arm.config
     if arm.speculation.method in _WITHOUT_OVERLAP:
         config["disable_overlap_scheduler"] = True
-    return config | arm.config | {"speculative_config": _speculation(settings, arm.speculation)}
+    return config | arm.config | {"speculative_config": _speculation(models_dir, arm.speculation)}
 
 
 def effective_config(log: Path) -> dict[str, str]:
@@ -46,14 +45,14 @@ def effective_config(log: Path) -> dict[str, str]:
     return {name: json.dumps(value) for name, value in config.items()}
 
 
-def _speculation(settings: Settings, speculation: Speculation) -> dict[str, JsonValue]:
+def _speculation(models_dir: Path, speculation: Speculation) -> dict[str, JsonValue]:
     drafted = speculation.num_speculative_tokens
     config: dict[str, JsonValue] = {
         "decoding_type": DECODING_TYPES[speculation.method],
         "max_draft_len": drafted,
     }
     if speculation.model is not None:
-        config["speculative_model_dir"] = model_path(settings, speculation.model)
+        config["speculative_model_dir"] = model_path(models_dir, speculation.model)
     if speculation.method == "mtp":
         config["num_nextn_predict_layers"] = drafted
     if speculation.prompt_lookup_max is not None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from jobs.engines.flags import Flags, merged, switches
 from jobs.engines.models import model_path
 from lab.study import Arm, Speculation, Study
-from warehouse.settings import Settings
 
 #: The server, a folder that Python can run, and the flags that a study may set.
 SERVER = Path(__file__).parents[2] / "workers" / "transformers_server"
@@ -20,21 +19,21 @@ FLAGS = ("device", "dtype", "max-model-len")
 _CONFIG = re.compile(r"effective configuration: (?P<config>\{.*\})\s*$")
 
 
-def arguments(settings: Settings, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path) -> tuple[str, ...]:
     """Return the words after `python` for this arm."""
     return (
         str(SERVER),
-        *("--model", model_path(settings, study.target)),
+        *("--model", model_path(models_dir, study.target)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
         *switches(merged(study, arm)),
-        *(() if arm.speculation is None else switches(_speculation(settings, arm.speculation))),
+        *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )
 
 
-def _speculation(settings: Settings, speculation: Speculation) -> Flags:
+def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
     drafted = {"num-speculative-tokens": speculation.num_speculative_tokens}
     if speculation.model is not None:
-        return {"assistant-model": model_path(settings, speculation.model)} | drafted
+        return {"assistant-model": model_path(models_dir, speculation.model)} | drafted
     longest = speculation.prompt_lookup_max
     return {"prompt-lookup": True} | drafted | ({} if longest is None else {"max-matching-ngram-size": longest})
 

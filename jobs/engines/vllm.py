@@ -12,23 +12,22 @@ from pydantic import JsonValue
 from jobs.engines.flags import config_file, dashed, merged, negatable
 from jobs.engines.models import model_path
 from lab.study import Arm, FlagValue, Speculation, Study
-from warehouse.settings import Settings
 
 _CONFIG = re.compile(r"Initializing a V\d LLM engine \((?P<version>[^)]*)\) with config: (?P<config>.*)")
 _ARGUMENTS = re.compile(r"non-default args: (?P<arguments>\{.*\})")
 _OPENING, _CLOSING = "([{<", ")]}>"
 
 
-def arguments(settings: Settings, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
+def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path) -> tuple[str, ...]:
     """Return the words after `vllm serve` for this arm. Flags override the arm's YAML file, which is written to
     `folder`.
     """
     return (
-        model_path(settings, study.target),
+        model_path(models_dir, study.target),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
         *negatable(_own_sampling(arm) | merged(study, arm)),
-        *(() if arm.speculation is None else _speculation(settings, arm.speculation)),
+        *(() if arm.speculation is None else _speculation(models_dir, arm.speculation)),
     )
 
 
@@ -40,17 +39,17 @@ def _own_sampling(arm: Arm) -> dict[str, FlagValue]:
     return {} if "generation-config" in given else {"generation-config": "vllm"}
 
 
-def _speculation(settings: Settings, speculation: Speculation) -> tuple[str, ...]:
+def _speculation(models_dir: Path, speculation: Speculation) -> tuple[str, ...]:
     """Ask for the per-request figures here, because vLLM refuses that flag without speculation."""
-    config = json.dumps(speculative_config(settings, speculation))
+    config = json.dumps(speculative_config(models_dir, speculation))
     return ("--speculative-config", config, "--per-request-spec-decode-metrics", "summary")
 
 
-def speculative_config(settings: Settings, speculation: Speculation) -> dict[str, JsonValue]:
+def speculative_config(models_dir: Path, speculation: Speculation) -> dict[str, JsonValue]:
     """Return the value of --speculative-config, in which `options` are keys like the others and override them."""
     config = speculation.model_dump(exclude_none=True, exclude={"options"}) | speculation.options
     if speculation.model is not None:
-        config["model"] = model_path(settings, speculation.model)
+        config["model"] = model_path(models_dir, speculation.model)
     return config
 
 

@@ -74,14 +74,14 @@ class RunningEngine:
 
 def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> Command:
     """Build the arm's command with a port that is free now. Raises UserError if the engine is not installed."""
-    profile, log = installed_profile(settings, arm.engine), engine_log(settings, job_id)
+    profile, log = installed_profile(settings, arm.engine), engine_log(settings.logs_dir, job_id)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
         return Command((), profile, {}, endpoint_of(settings, study, arm), log)
     port, own = _free_port(), profile_environment(settings, profile, study, arm)
     words = command_words(settings, profile, own)
     return Command(
-        words=words + kind.arguments(settings, study, arm, port, log.with_suffix("")),
+        words=words + kind.arguments(settings.models_dir, study, arm, port, log.with_suffix("")),
         profile=profile,
         own_environment=own,
         endpoint=Endpoint(

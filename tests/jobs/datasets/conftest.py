@@ -29,4 +29,4 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def tokenizer() -> TargetTokenizer:
-    return target_tokenizer(Settings(), str(TOKENIZER.parent))
+    return target_tokenizer(Settings().models_dir, str(TOKENIZER.parent))

@@ -16,7 +16,7 @@ from lab.errors import UserError
 from warehouse.settings import Settings
 from jobs.datasets.tokenizer import target_tokenizer
 try:
-    print(target_tokenizer(Settings(), "owner/model").count(["Hello world"]))
+    print(target_tokenizer(Settings().models_dir, "owner/model").count(["Hello world"]))
 except UserError as refused:
     print(refused)
 """

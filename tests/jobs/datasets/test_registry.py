@@ -50,13 +50,13 @@ def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: S
 def test_two_names_may_share_a_file_and_the_last_one_removes_it(settings: Settings, tmp_path: Path) -> None:
     for name in ("one", "two"):
         add_dataset(settings, name, own_file(tmp_path))
-    remove_dataset(settings, "one")
+    remove_dataset(settings.datasets, "one")
     check_workload(settings, Workload(dataset="two"), 3)
     load_prompts(settings, Workload(dataset="two"), 3, seed=0)
-    remove_dataset(settings, "two")
+    remove_dataset(settings.datasets, "two")
     assert not list((settings.datasets / "files").iterdir())
     with pytest.raises(UserError, match="no dataset is registered as 'two'; registered are: none"):
-        remove_dataset(settings, "two")
+        remove_dataset(settings.datasets, "two")
 
 
 def test_a_file_that_was_changed_or_is_gone_is_refused(settings: Settings, tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_what_a_killed_registration_left_behind_is_removed_by_the_next(settings:
     settings.datasets.mkdir(parents=True)
     (settings.datasets / ".incoming-file").write_text("half")
     (settings.datasets / ".incoming-entry").write_text("half")
-    assert [entry.name for entry in registry.all_registered(settings)] == []
+    assert [entry.name for entry in registry.all_registered(settings.datasets)] == []
     add_dataset(settings, "mine", own_file(tmp_path))
     assert not list(settings.datasets.glob(".incoming-*"))
 

@@ -38,7 +38,7 @@ RuntimeError: Engine core initialization failed. See root cause above.
 
 def of_arm(tmp_path: Path, arm: dict[str, object], **changes: object) -> list[str]:
     built = study(arms=[arm | {"baseline": True, "name": "a"}], **changes)
-    return list(arguments(Settings(home=tmp_path), built, built.arms[0], 8000, tmp_path / "launch"))
+    return list(arguments(Settings(home=tmp_path).models_dir, built, built.arms[0], 8000, tmp_path / "launch"))
 
 
 def test_flags_become_options_and_an_arm_overrides_its_study(tmp_path: Path) -> None:
