@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
@@ -17,7 +17,7 @@ _WIDE = 20.0
 def panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
     """`frame` has one latency's rows of `pages.compare.tables.ecdf`; `title` is what it is called, without its unit."""
     base = alt.Chart(frame).encode(
-        x=alt.X("value_ms:Q", title=f"{title} (ms)", scale=_scale(frame["value_ms"])),
+        x=alt.X("value_ms:Q", title=f"{title} (ms)", scale=_scale(frame["value_ms"]), axis=alt.Axis(labelExpr=SHORT)),
         y=alt.Y(
             "share:Q",
             title="Requests within this time (%)",

@@ -12,7 +12,7 @@ from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, nat
 from webapp.charts.explore.pooled import PERCENTILES
 from webapp.pages.explore.figures import ALWAYS
 from webapp.pages.explore.selection import Selection
-from webapp.shared.columns import columns
+from webapp.shared.columns import columns, metric_column
 
 _FIRST = ("arm", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
@@ -72,6 +72,6 @@ def _words() -> dict[str, Any]:
 
 
 def _number(axis: Axis) -> Any:
-    metric = BY_NAME.get(axis.column)
-    title = axis.title if metric is None else metric.heading
-    return st.column_config.NumberColumn(title, format="%,.4g", help=axis.about or None)
+    if (metric := BY_NAME.get(axis.column)) is not None:
+        return metric_column(metric)
+    return st.column_config.NumberColumn(axis.title, format="%,.4g", help=axis.about or None)
