@@ -11,12 +11,14 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 #: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
-#: are bound to the same processor; other files share servers that take seconds to start.
+#: are bound to the same processor; other files share servers that take seconds to start, or homes filled once.
 _TOGETHER = {
     "tests/e2e/": "measuring",
     "tests/validity_for_real/": "measuring",
     "tests/webapp/browser/": "browser",
     "/transformers_server/": "transformers",
+    "tests/webapp/pages/": "pages",
+    "tests/cli/": "verbs",
 }
 _BEGIN_WITH = tuple(dict.fromkeys(_TOGETHER.values()))
 _SLOWEST, _CPU = 10, "processor seconds"

@@ -10,9 +10,9 @@ import pytest
 
 from lab.advice import theory
 from tests.cli.homes import Home, new_home
+from tests.migrated import copy_migrated
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 
@@ -62,7 +62,7 @@ def test_a_drafts_cost_may_be_told(studied: Home) -> None:
 def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     settings = Settings(home=home.folder)
-    migrate(settings)
+    copy_migrated(settings.home)
     write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     answer = home.ask("advise", "small")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cli.homes import Home, new_home
+from tests.migrated import copy_migrated
 from tests.warehouse.studies import RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 PLACES = 4
@@ -157,7 +157,7 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
 def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     settings = Settings(home=home.folder)
-    migrate(settings)
+    copy_migrated(settings.home)
     for repeat in range(2):
         write(settings, RunSpec("plain", repeat))
         write(settings, RunSpec("other", repeat, 0.5, ending="." * 32))

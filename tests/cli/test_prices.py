@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 from tests.cli.homes import new_home
+from tests.migrated import copy_migrated
 
 
 def test_prices_are_added_listed_and_withdrawn(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
-    home.ask("migrate")
+    copy_migrated(home.folder)
     assert "drafthouse prices add" in home.ask("prices").stdout
     added = home.ask("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list", "--from", "2026-01-01")
     assert added.stdout == "price 1: H200 at 3.5 USD an hour from 2026-01-01\n"

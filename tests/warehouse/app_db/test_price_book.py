@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
+from tests.migrated import copy_migrated
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
-from warehouse.migrate import migrate
 from warehouse.settings import Settings
 
 RENTED = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
@@ -28,8 +28,8 @@ BOUGHT = RENTED.model_copy(
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[sa.Engine]:
-    settings = Settings(home=tmp_path)
-    migrate(settings)
+    settings = Settings(home=tmp_path / "home")
+    copy_migrated(settings.home)
     engine = app_engine(settings.app_database_url)
     yield engine
     engine.dispose()
