@@ -17,7 +17,7 @@ WIDTHS_PX = (1280, 1920)
 _HEIGHT_PX, _MOST_HEIGHT_PX = 1000, 3200
 _PATIENCE_MS = 120_000
 #: Charts grow into their place after the page has settled.
-_GROWING_MS = 1_000
+GROWING_MS = 1_000
 #: Charts of a closed tab are drawn when it is opened.
 _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
     && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
@@ -25,7 +25,9 @@ _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
     .every(chart => chart.querySelector('canvas, svg'))"""
 
 
-def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WIDTHS_PX) -> list[str]:
+def take(
+    browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WIDTHS_PX, growing_ms: int = GROWING_MS
+) -> list[str]:
     """Write PAGE-MODE-WIDTH.png for every page in the navigation; gives what the browser's console complained of."""
     complaints: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +40,10 @@ def take(browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WI
             page.set_default_timeout(_PATIENCE_MS)
             listen(page, url, complaints)
             for name, link in _pages(page, url):
-                _take(page, link, width_px, folder / f"{name}-{mode}-{width_px}.png")
+                _open(page, link, width_px)
+                page.wait_for_timeout(growing_ms)
+                page.screenshot(path=folder / f"{name}-{mode}-{width_px}.png")
+                page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
             context.close()
     return complaints
 
@@ -64,15 +69,13 @@ def _pages(page: Page, url: str) -> list[tuple[str, str]]:
     return [(text.strip().splitlines()[-1].strip().lower().replace(" ", "-"), link) for text, link in links]
 
 
-def _take(page: Page, link: str, width_px: int, file: Path) -> None:
+def _open(page: Page, link: str, width_px: int) -> None:
+    """As high as what it shows."""
     page.goto(link)
     _settle(page)
     height_px = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
     page.set_viewport_size({"width": width_px, "height": min(max(height_px, _HEIGHT_PX), _MOST_HEIGHT_PX)})
     _settle(page)
-    page.wait_for_timeout(_GROWING_MS)
-    page.screenshot(path=file)
-    page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
 
 
 def _settle(page: Page) -> None:

@@ -19,7 +19,7 @@ def test_every_page_is_drawn_light_and_dark_without_an_error_or_a_request_to_els
     server: Server, browser: Browser, tmp_path: Path
 ) -> None:
     measure_study(server.settings, study(name="to look at", repeats=2))
-    assert screenshots.take(browser, server.url, tmp_path, widths_px=(1280,)) == []
+    assert screenshots.take(browser, server.url, tmp_path, widths_px=(1280,), growing_ms=100) == []
     pages = {file.name.removesuffix("-light-1280.png") for file in tmp_path.glob("*-light-1280.png")}
     assert {"home", "results", "submit", "jobs", "run", "sql", "external-results"} <= pages
     assert pages == {file.name.removesuffix("-dark-1280.png") for file in tmp_path.glob("*-dark-1280.png")}
