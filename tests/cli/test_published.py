@@ -42,4 +42,4 @@ def test_one_source_has_its_method_and_figures(home: Home) -> None:
 def test_a_source_that_is_not_there_is_one_sentence_and_exit_status_2(home: Home) -> None:
     said = home.ask("published", "nobody")
     assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("drafthouse: nobody named 'nobody' is among the published sources: there are")
+    assert said.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")

@@ -58,7 +58,7 @@ def doubts() -> tuple[PublishedFinding, ...]:
 def preset_of(source: str, study: str | None = None) -> str:
     """The preset that repeats the source's study, its main one by default. Raises UserError where there is none."""
     if (found := sources().get(source)) is None:
-        raise UserError(f"nobody named {source!r} is among the published sources: there are {', '.join(sources())}")
+        raise UserError(f"{source!r} is not a published source: choose one of {', '.join(sources())}")
     studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
     if study is not None and study not in studies:
         raise UserError(f"{source} has no experiment {study!r}: there are {', '.join(studies) or 'none'}")

@@ -34,11 +34,11 @@ LATENCIES = ("tpot_ms", "e2e_ms")
 
 @dataclass(frozen=True)
 class ArmAcceptance:
-    """A speculating arm at one place, its repeats pooled.
+    """A speculating arm in one cell, its repeats pooled.
 
-    `fewer` has an estimate for each smaller number of drafted tokens, empty where positions are unknown. `categories`
-    is empty where neither requests nor the workload tell their kind of text. `against` has the rank correlation of the
-    acceptance length with each of LATENCIES over prompts (repeats averaged); None where it cannot be told.
+    `fewer` has an estimate for each smaller number of drafted tokens; it is empty if positions are unknown.
+    `categories` is empty if neither requests nor the workload name a category. `against` has the rank correlation of
+    the acceptance length with each of LATENCIES over prompts (repeats averaged), None if it cannot be computed.
     """
 
     cell: CellKey
@@ -55,9 +55,9 @@ class ArmAcceptance:
 
 
 def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcceptance]:
-    """In the order of workload, concurrency, pattern and arm. Of valid runs.
+    """Pool valid_latest_runs per cell and arm, in the order of workload, concurrency, pattern and arm.
 
-    Raises QueryError for a study that is not there, or has no valid run that speculates.
+    Raises QueryError for an unknown study, and for one without a valid speculating run.
     """
     jobs = jobs_of(con, study)
     cells: dict[tuple[object, ...], list[Row]] = {}
@@ -105,7 +105,7 @@ def _counts(row: Row) -> Counts:
 
 
 def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
-    """By the number of the cell and the kind of text, which is None where it is unknown."""
+    """By the number of the cell and the category, which is None if unknown."""
     found: dict[int, dict[str | None, Counts]] = {}
     for row in table.to_pylist():
         found.setdefault(row["cell"], {})[row["category"]] = _counts(row)
@@ -124,13 +124,13 @@ def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
 
 
 def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
-    """Of the prompts whose latency is known."""
+    """The rank correlation over the prompts whose latency is known."""
     known = np.isfinite(latency_ms)
     return against_latency(lengths[known].tolist(), latency_ms[known].tolist())
 
 
 def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
-    """Run ids, and beside each the number of its cell."""
+    """Two parallel lists: run ids, and the number of each run's cell."""
     pairs = [(run_id, number) for number, run_ids in enumerate(cells) for run_id in run_ids]
     return [[run_id for run_id, _ in pairs], [number for _, number in pairs]]
 
@@ -148,7 +148,7 @@ _TOLD = """
     WHERE list_contains($1::TEXT[], run_id) AND is_completed
         AND spec_drafts > 0 AND spec_accepted_tokens IS NOT NULL
 """
-#: By kind of text and by prompt at once: finding the requests takes longer than all else.
+#: By category and by prompt at once, because finding the requests takes most of the time.
 _SUMS = f"""
     SELECT cell, category, grouping(prompt_id) = 1 AS of_category, grouping(category) = 1 AS of_prompt,
         sum(spec_drafts)::BIGINT AS num_drafts,
@@ -161,7 +161,7 @@ _SUMS = f"""
 
 @dataclass(frozen=True)
 class Origin:
-    """When and where one moment was measured, and by which version of the engine."""
+    """When and where a run was measured, and by which version of the engine."""
 
     started_at: datetime
     job_id: str
@@ -171,7 +171,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class History:
-    """All valid runs of the same cell (`cell_id`), oldest first, and what the rule says of each."""
+    """The runs of one cell (`cell_id`) in all studies, oldest first, with the drift rule's state of each."""
 
     cell: CellKey
     arm: str
@@ -185,7 +185,7 @@ class History:
 
 
 def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
-    """Of each speculating arm at each place of the study, by acceptance length."""
+    """The history of acceptance length for each speculating arm in each cell of the study."""
     found: dict[str, list[Row]] = {}
     for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
         found.setdefault(row["cell"], []).append(row)
@@ -194,7 +194,7 @@ def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
 
 
 def _history(rows: list[Row]) -> History:
-    """Of the same cell; the place and arm are those by which the study names it."""
+    """The history of one cell, under the workload and arm names of the study."""
     here = next(row for row in rows if row["is_here"])
     return History(
         cell=CellKey(here["workload"], here["pattern"], here["concurrency"]),
@@ -204,7 +204,7 @@ def _history(rows: list[Row]) -> History:
     )
 
 
-#: Runs from before there were cell ids are the same cell when all that they tell of it is the same.
+#: Runs from before there were cell ids belong to the same cell if all of these columns are equal.
 _HISTORIES = """
     WITH keyed AS (
         SELECT coalesce(cell_id, concat_ws('/', target, arm, method, draft_model, num_speculative_tokens, dataset,

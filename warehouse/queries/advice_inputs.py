@@ -1,4 +1,4 @@
-"""What advice is based on: each speculating arm against the baseline, its runs, and the arms that failed."""
+"""Inputs of advice: each speculating arm against the baseline, its runs, and the arms that failed."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ _FAILED = """
 
 
 def measured_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
-    """The speculating arms of a comparison by throughput, at each place; of valid runs, as the comparison is."""
+    """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs."""
     pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
     return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 
 
 def failed_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Failed]:
-    """The speculating arms of its jobs that did not run, by place."""
+    """The speculating arms of its jobs that failed, per cell."""
     rows = dicts(con, _FAILED, [list(found.jobs)])
     return [Failed(**row | {"run_ids": tuple(row["run_ids"])}) for row in rows]
 
 
 def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple[Row, Row]]:
-    """Of each candidate's runs and of its baseline's, in one question: a page waits for it."""
+    """Pooled figures of each candidate's runs and of its baseline's, in one query because a page waits for it."""
     runs = [
         (place, arm is pair.candidate, run.run_id)
         for place, pair in enumerate(pairs)
@@ -96,7 +96,7 @@ _ACCEPTANCE = """
 
 
 def speculated_runs(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[SpeculatedRun]:
-    """Of a comparison by throughput, in the order of its pairs and repeats."""
+    """The speculating runs of a comparison by throughput, each with its own speed-up, in the order of its pairs."""
     pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
     ids = [run.run_id for pair in pairs for run in pair.candidate.runs]
     accepted = {row["run_id"]: row for row in dicts(con, _ACCEPTANCE, [ids])}

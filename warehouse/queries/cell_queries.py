@@ -1,4 +1,4 @@
-"""What a page asks of the arms at one place, by the runs that a comparison found there."""
+"""Details of the arms in one cell, for the runs that a comparison found there."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ RunIds = Mapping[str, Sequence[str]]  # of each arm
 def histograms(con: duckdb.DuckDBPyConnection, arms: RunIds, latencies: Sequence[str]) -> pd.DataFrame:
     """arm, latency (one of lab.metrics.catalogue.LATENCIES), bucket, count: each arm's runs pooled.
 
-    Percentiles of it: `lab.metrics.histogram.quantile`.
+    `lab.metrics.histogram.quantile` gives percentiles of it.
     """
     return frame(con, _HISTOGRAMS, [*_numbered(arms), list(latencies)])
 
 
 def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[int, Acceptance]]:
-    """By arm and number of drafted tokens: as measured, its runs pooled, and an estimate for each smaller number.
+    """By arm and number of drafted tokens: the pooled runs as measured, and an estimate for each smaller number.
 
-    Of the server's counters; an arm whose runs have none by position is not in it.
+    From the server's counters; arms without counters by position are left out.
     """
     found: dict[str, list[Counts]] = {}
     for row in dicts(con, _COUNTERS, _numbered(arms)):
@@ -45,7 +45,7 @@ def texts(
 ) -> pd.DataFrame:
     """prompt_id, prompt, baseline_output, candidate_output: in the order of `prompt_ids`.
 
-    Of several runs of an arm the first one's, as `samples.outputs` has it.
+    Of several runs of an arm, the first one's, as in `paired_runs.outputs`.
     """
     wanted = list(prompt_ids)
     found = frame(con, _TEXTS, [list(baseline), list(candidate), wanted])
@@ -53,7 +53,7 @@ def texts(
 
 
 def _numbered(arms: RunIds) -> list[object]:
-    """Run ids, and beside each its arm."""
+    """Two parallel lists: run ids, and each run's arm."""
     pairs = [(run_id, arm) for arm, run_ids in arms.items() for run_id in run_ids]
     return [[run_id for run_id, _ in pairs], [arm for _, arm in pairs]]
 

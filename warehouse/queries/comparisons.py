@@ -1,4 +1,4 @@
-"""A study's arms against its baseline: the statistics of lab.comparison over what the warehouse holds."""
+"""Compare a study's arms with its baseline: the statistics of lab.comparison over the warehouse's runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 
 @dataclass(frozen=True)
 class Pair:
-    """A candidate against the baseline at one place; the verdict is corrected for all pairs of the study."""
+    """A candidate against the baseline in one cell; the verdict is corrected for all pairs of the study."""
 
     cell: CellKey
     baseline: ArmRuns
@@ -37,7 +37,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class StudyComparison:
-    """Every candidate at every place it shares with the baseline."""
+    """Every candidate in every cell that it shares with the baseline."""
 
     jobs: tuple[str, ...]
     metric: str
@@ -55,9 +55,11 @@ def compare_study(
     margin: float = MARGIN,
     price_usd_per_hour: float | None = None,
 ) -> StudyComparison:
-    """Of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price counts for costs only.
+    """Compare the arms of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price matters only
+    for costs.
 
-    Raises QueryError for what is not there or has no better direction, and for a cost if no price is recorded.
+    Raises QueryError for unknown studies and arms, for metrics without a better direction, and for costs without a
+    recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
     metric = _full_name(metric)
@@ -77,7 +79,7 @@ def compare_study(
 
 
 def _noise(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> RunNoise | None:
-    """What a single repeat is judged by: how earlier repeats of anything scattered on this hardware."""
+    """The scatter of earlier repeats on this hardware, by which a single repeat is judged."""
     return from_history(paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
 
 
@@ -88,21 +90,21 @@ def _blocks(arm: ArmRuns) -> set[Hashable]:
 def _full_name(metric: str) -> str:
     name, known = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS)
     if name not in known:
-        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join((*SHORT_NAMES, *known))}")
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *known))}")
     return name
 
 
 def _arms(
     con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
 ) -> tuple[list[ArmRuns], str]:
-    """With the unit of their numbers. The noise of a cost is that of the rate it follows from: ln(cost) mirrors it."""
+    """The arms' runs and the unit of their numbers. A cost has the noise of its rate: ln(cost) mirrors ln(rate)."""
     if metric in COSTS:
         return arm_costs(con, jobs, metric, price_usd_per_hour)
     return paired_runs.arm_runs(con, jobs, metric), BY_NAME[metric].unit
 
 
 def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
-    """By candidate and workload: where the gain crosses 1. Two loads at one concurrency give no line."""
+    """By candidate and workload: where the gain crosses 1. Left out are those with two loads at one concurrency."""
     lines: dict[tuple[str, str], list[Point]] = {}
     for pair in found.pairs:
         gain = pair.comparison.gain
@@ -117,7 +119,7 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
 
 
 def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
-    """Whether candidate and baseline wrote the same, at each place; of sampled outputs only how many are degenerate."""
+    """Whether candidate and baseline gave the same outputs, per cell; sampled outputs only count degenerate ones."""
     runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
     places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.cell)]
@@ -127,7 +129,7 @@ def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[t
 def _agreements(
     con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair], sampled: AbstractSet[str]
 ) -> list[tuple[Pair, Agreement]]:
-    """Of the candidates at one place, whose outputs are read together."""
+    """The agreements of one cell's candidates, whose outputs are read in one query."""
     arms = [[run.run_id for run in arm.runs] for arm in (pairs[0].baseline, *(pair.candidate for pair in pairs))]
     ours, *theirs = paired_runs.outputs(con, arms)
     return [
@@ -146,7 +148,7 @@ def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:
     names = list(dict.fromkeys(each.arm for each in arms))
     declared = [each.arm for each in arms if each.is_baseline]
     if asked is not None and asked not in names:
-        raise QueryError(f"no valid run of an arm {asked!r}: there are {', '.join(names) or 'none'}")
+        raise QueryError(f"no valid run of an arm {asked!r}: the arms with valid runs are {', '.join(names) or 'none'}")
     if asked is None and not declared:
-        raise QueryError("there is no valid run of the baseline: name another one, or see why in the findings")
+        raise QueryError("the baseline has no valid run: name another baseline, or look up the reason in the findings")
     return asked if asked is not None else declared[0]

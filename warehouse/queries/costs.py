@@ -1,4 +1,4 @@
-"""What each arm of a study costs in each cell, and the cheapest arm that meets the study's SLO."""
+"""Costs of each arm of a study in each cell, and the cheapest arm that meets the study's SLO."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from warehouse.queries.comparisons import compare_study
 from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
-#: Each window carries its part of the start of the engine that it was measured on, by its length.
+#: Each window carries a share of its engine's start, in proportion to its length.
 _RUNS = """
     WITH shared AS (
         SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
@@ -37,7 +37,7 @@ _RUNS = """
 
 @dataclass(frozen=True)
 class ArmCost:
-    """One arm at one place, means over its repeats; amounts are in `currency`. None where something is unknown."""
+    """One arm in one cell, means over its repeats; amounts are in `currency`, None if unknown."""
 
     cell: CellKey
     arm: str
@@ -49,14 +49,14 @@ class ArmCost:
     per_million_output_tokens: float | None
     per_million_tokens: float | None
     per_request: float | None
-    with_start_up: float | None  # per million output tokens, with this place's part of the engines' starts
+    with_start_up: float | None  # per million output tokens, with this cell's share of the engines' starts
     kwh_per_million_output_tokens: float | None
     electricity_per_million_output_tokens: float | None
-    at_peak: bool = False  # the greatest throughput of this arm and workload, so the least cost
+    at_peak: bool = False  # the highest throughput of this arm and workload, so the lowest cost
     saving: float | None = None  # share of the baseline's cost
     saving_low: float | None = None
     saving_high: float | None = None
-    within_slo: float | None = None  # share of the requests that kept the study's SLO; failed ones did not
+    within_slo: float | None = None  # share of the requests that met the study's SLO; failed ones did not
 
 
 def study_costs(
@@ -65,10 +65,10 @@ def study_costs(
     price_usd_per_hour: float | None = None,
     utilisation: float | None = None,
 ) -> list[ArmCost]:
-    """Of valid runs, beside the study's baseline. `price_usd_per_hour` replaces every other price, and is for all arms;
-    `utilisation` is the share of the hours paid for in which the hardware works.
+    """Costs of valid_latest_runs, with savings against the study's baseline.
 
-    Raises QueryError for a study that is not there, UnknownPriceError for hardware whose price nobody knows.
+    `price_usd_per_hour` overrides every other price, for all arms; `utilisation` is the share of paid hours in which
+    the hardware works. Raises QueryError for an unknown study, UnknownPriceError for hardware without a recorded price.
     """
     jobs = jobs_of(con, study)
     priced = prices(con, price_usd_per_hour, utilisation)
@@ -101,7 +101,7 @@ def _cost(row: Row, price: Price) -> ArmCost:
 
 
 def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
-    """A place whose cost is unknown is no peak. Of equal ones the first is."""
+    """Mark the cheapest load of each arm and workload: of equals the first, and never one of unknown cost."""
     peaks: dict[tuple[str, str], ArmCost] = {}
     for each in sorted(costs, key=lambda each: each.per_million_output_tokens or math.inf):
         if each.per_million_output_tokens is not None:
@@ -110,7 +110,7 @@ def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
 
 
 def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:
-    """Money of two currencies is not compared."""
+    """Add the saving against the baseline, unless the two prices are in different currencies."""
     if base is None or ratio is None or base.currency != each.currency:
         return each
     prices = each.price_per_hour / base.price_per_hour
@@ -118,28 +118,29 @@ def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) ->
     return replace(each, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)
 
 
-#: A run counts as keeping the SLO where at least this share of its requests did.
+#: An arm meets the SLO if at least this share of its requests did.
 SLO_SHARE = 0.99
-#: What a count of requests is off by in floating point.
+#: Rounding error of a share of requests.
 _TINY = 1e-9
 _SLO = "SELECT any_value(slo_json) FROM runs WHERE job_id IN (SELECT unnest(?)) AND slo_json IS NOT NULL"
 
 
 def slo_of(con: duckdb.DuckDBPyConnection, study: str) -> Slo | None:
-    """None where no bound was given. Raises QueryError for a study that is not there."""
+    """The study's SLO, or None if it has no bounds. Raises QueryError for an unknown study."""
     ((found,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
     slo = Slo() if found is None else Slo.model_validate_json(found)
     return None if slo == Slo() else slo
 
 
 def meets_slo(each: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
-    """Whether so many of its requests kept every bound; None where that is unknown."""
+    """Whether at least this share of its requests met every bound; None if unknown."""
     return None if each.within_slo is None else each.within_slo >= least_share - _TINY
 
 
 def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[str, ArmCost | None]:
-    """By workload: the arm and load of the least cost per million output tokens of those that keep the SLO; None where
-    none does. Costs in several currencies are not compared: there is no cheapest then.
+    """By workload: the arm and load with the lowest cost per million output tokens among those that meet the SLO.
+
+    None if none does, and for every workload if costs are in several currencies.
     """
     found: dict[str, ArmCost | None] = {each.cell.workload: None for each in costs}
     if len({each.currency for each in costs}) > 1:

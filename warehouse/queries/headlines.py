@@ -1,4 +1,4 @@
-"""The headline of each target: where its best arm pays most against the baseline, how sure that is, and its cost."""
+"""The headline of each target: the cell with the best speed-up over the baseline, its interval, and its cost."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _METRIC = "output_tok_per_s"
 class Headline:
     """The best cell of one target.
 
-    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; the bounds are None with one repeat.
-    `cells` is how many it was chosen from: with many, the best one is lucky too. `hardware` is None where runs had
-    several kinds. `cost` is per million output tokens in `currency`; both None if no price is recorded.
+    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; its bounds are None with one repeat.
+    `cells` is the number of cells it was chosen from: among many, the best one is partly luck. `hardware` is None if
+    its runs used several kinds. `cost` is per million output tokens in `currency`; both are None without a price.
     """
 
     target: str
@@ -48,9 +48,9 @@ class Headline:
 
 
 def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
-    """One of each target that was measured here with a baseline, the newest first; of valid runs.
+    """One headline per target measured here with a baseline, the newest first; of valid_latest_runs.
 
-    A cell with two repeats or more goes before any with one: a single ratio is best by chance.
+    Cells with two or more repeats go before those with one, because a single ratio may be best by chance.
     """
     rows = dicts(con, _BEST)
     known = prices(con) if rows else None
@@ -76,7 +76,7 @@ _SHOWN = (
 
 
 def _ratio(row: Row, requests: Mapping[str, Requests]) -> Interval:
-    """As a comparison of the study gives it, for this one cell."""
+    """The ratio that a comparison of the study gives for this cell."""
     how = follows(_METRIC, closed_loop=row["closed_loop"])
     runs = {
         side: [
@@ -98,7 +98,7 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> Mapping[st
 
 
 def _price(row: Row, known: Prices | None) -> Price | None:
-    """None where nobody knows it, and for runs on several kinds of hardware."""
+    """None if no price is recorded, and for runs on several kinds of hardware."""
     if known is None or row["hardware"] is None:
         return None
     try:

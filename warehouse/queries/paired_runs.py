@@ -1,4 +1,4 @@
-"""What a comparison of arms is made of, read from the warehouse: runs by cell, and their requests.
+"""The input of comparisons, read from the warehouse: the runs of each arm in each cell, and their requests.
 
 The runs are those of the view `valid_latest_runs`. Choose jobs of it with `list_contains(?, job_id)`: DuckDB then
 reads no other job, as it does with a subquery.
@@ -28,7 +28,7 @@ _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", 
 
 @dataclass(frozen=True, order=True)
 class CellKey:
-    """What two arms are compared at: the same prompts under the same load."""
+    """Where two arms are compared: the same prompts under the same load."""
 
     workload: str
     pattern: str
@@ -37,7 +37,7 @@ class CellKey:
 
 @dataclass(frozen=True)
 class ArmRuns:
-    """An arm's runs at one place."""
+    """An arm's runs in one cell."""
 
     cell: CellKey
     arm: str
@@ -45,14 +45,14 @@ class ArmRuns:
     method: str | None
     num_speculative_tokens: int | None
     category: str | None
-    closed_loop: bool  # no rate was asked for: the next request is sent when one has ended
+    closed_loop: bool  # no request rate was set: the next request is sent when one ends
     runs: tuple[RunSample, ...]
 
 
 def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
-    """A job's id, the beginning of a study's digest (all its jobs), or a study's name (its newest job).
+    """Resolve a job's id, the beginning of a study's digest (all its jobs), or a study's name (its newest job).
 
-    Raises QueryError where the warehouse has none of these.
+    Raises QueryError if the warehouse has no such job.
     """
     found = con.execute(
         """
@@ -69,9 +69,9 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
 
 
 def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[ArmRuns]:
-    """Every arm at every place, in the order of workload, concurrency, pattern and first run.
+    """Every arm in every cell, in the order of workload, concurrency, pattern and first run.
 
-    Raises QueryError for a metric that is not one of `queries.COMPARABLE`.
+    Raises QueryError for a metric that is not in `results.COMPARABLE`.
     """
     rows = dicts(con, _RUNS.format(metric=_known(metric)), [list(jobs)])
     requests = _requests(con, rows, metric)
@@ -91,18 +91,18 @@ def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Request
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
-    """The metric of every cell that was measured twice or more on the hardware of these jobs, for `noise.from_history`.
+    """The metric's values in each cell with repeats on the hardware of these jobs, for `noise.from_history`.
 
-    Repeats within a job only: two jobs may differ by more than chance.
+    Only repeats within a job: two jobs may differ by more than chance.
     """
     rows = con.execute(_HISTORY.format(metric=_known(metric)), [list(jobs)]).fetchall()
     return [list(values) for (values,) in rows]
 
 
 def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> list[dict[str, Output]]:
-    """What each prompt got in the runs of each arm, by prompt_id: that of the first run; none of failed ones.
+    """Per arm, the first successful output of each prompt, by prompt_id.
 
-    Tokens are known where the server told as many as its usage counts.
+    Token ids are known if the server sent as many as its usage counts.
     """
     numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
     asked = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
@@ -115,7 +115,7 @@ def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> li
 
 
 def _token_ids(lists: Any) -> list[array[int] | None]:
-    """Without a Python object for each token. Each null is None."""
+    """Lists of token ids without a Python object per token; null becomes None."""
     known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
     ends = lists.offsets.to_pylist()
     return [
@@ -126,12 +126,12 @@ def _token_ids(lists: Any) -> list[array[int] | None]:
 
 def _known(metric: str) -> str:
     if metric not in COMPARABLE:
-        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(COMPARABLE)}")
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
     return metric
 
 
 def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Requests]:
-    """By run; nothing for runs whose metric does not follow its requests."""
+    """By run; empty for runs whose metric does not follow from its requests."""
     found: dict[str, Requests] = {}
     for closed_loop in (True, False):
         how = follows(metric, closed_loop=closed_loop)
@@ -142,14 +142,14 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:
-    """The rows of an answer by column."""
+    """The rows of an answer as dicts."""
     answer = con.execute(sql, list(parameters))
     names = [column[0] for column in answer.description or ()]
     return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
 
 def metric_names() -> tuple[str, ...]:
-    """Those that have a better direction."""
+    """The comparable metrics with a better direction."""
     return tuple(metric.name for metric in METRICS if metric.better != "neither" and metric.name in COMPARABLE)
 
 
@@ -169,7 +169,7 @@ _HISTORY = """
         AND origin = 'measured'
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
 """
-#: list_contains is asked once for each run of a block of rows, where a join or IN is asked for each row.
+#: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = """
     SELECT arm, prompt_id, got.text AS text, got.count AS count, got.ids AS ids FROM (
         SELECT arm, prompt_id, min("index") AS place, arg_min(struct_pack(

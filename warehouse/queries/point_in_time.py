@@ -1,9 +1,8 @@
-"""The warehouse as of a moment: only runs that had ended by then, with all that hangs on them.
+"""The warehouse as of a point in time: only runs that had ended by then, with everything that belongs to them.
 
-Each such run is seen as it stands today. A verdict that was reached later, a figure that a later Drafthouse computes
-otherwise, and the state of a job are today's. A run whose start is unknown (an imported file may not tell it) is left
-out, because nobody can say whether it had ended. A run that was imported counts from when it ran, not from when it was
-imported. What others published is in the warehouse at all times.
+Each such run is shown as it is today: its verdict, its figures and the state of its job are the current ones. A run
+whose start is unknown (an imported file may not record it) is left out. An imported run counts from when it ran, not
+from when it was imported. Published figures are visible at any time.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ from datetime import UTC, datetime
 from lab.errors import UserError
 
 _SEEN: ContextVar[datetime | None] = ContextVar("warehouse_as_of", default=None)
-#: Under which name the file is attached when what is asked are views on it.
+#: The file's name in DuckDB if queries go to views on it.
 _FILE = "published_file"
-#: These too have a column run_id, but no run of `runs`.
+#: These tables have a column run_id too, but their runs are not in `runs`.
 _AT_ALL_TIMES = "published_"
 
 
 @contextmanager
 def as_of(moment: datetime | None) -> Iterator[None]:
-    """Within it every `open_warehouse` and `run_sql` sees the warehouse so; None: as it is now.
+    """Within this context, `open_warehouse` and `run_sql` see the warehouse as of `moment`; None means now.
 
-    Raises UserError for a moment without a time zone. A thread that is started within sees the warehouse as it is now.
+    Raises UserError for a moment without a time zone. Threads started within see the warehouse as it is now.
     """
     if moment is not None and moment.tzinfo is None:
         raise UserError(f"{moment.isoformat()} has no time zone")
@@ -38,15 +37,15 @@ def as_of(moment: datetime | None) -> Iterator[None]:
 
 
 def seen_as_of() -> datetime | None:
-    """The moment that holds here, in UTC; None: now."""
+    """The point in time of the current context, in UTC; None means now."""
     return _SEEN.get()
 
 
 def attaching(file: str) -> list[str]:
-    """The statements that make this file the warehouse of a connection, read-only, as of the moment that holds here.
+    """The statements that attach this file read-only as the connection's warehouse, as of the context's point in time.
 
-    As of a moment the database named `warehouse` is one of views, so that no name in a question (`runs`, `main.runs`,
-    `warehouse.main.runs`) means more than had ended by then.
+    As of a point in time, the database named `warehouse` consists of views, so that no name in a query (`runs`,
+    `main.runs`, `warehouse.main.runs`) reaches a run that had not ended by then.
     """
     moment, quoted = seen_as_of(), file.replace("'", "''")
     if moment is None:
@@ -60,7 +59,7 @@ def attaching(file: str) -> list[str]:
 
 
 def _views(moment: datetime) -> list[str]:
-    """The table of runs first: the others ask it."""
+    """Views on all tables; the one on `runs` first, because the others read it."""
     from warehouse.schema.tables import WAREHOUSE  # noqa: PLC0415 - SQLAlchemy, which the warehouse of now does without
     from warehouse.schema.views import VIEWS  # noqa: PLC0415 - likewise
 

@@ -24,22 +24,22 @@ _BOOK = "SELECT * EXCLUDE (price_id, added_at, withdrawn_at) FROM prices WHERE w
 
 @dataclass(frozen=True)
 class Prices:
-    """Where a price may come from, the first that knows one wins."""
+    """Sources of a price: the first that has one wins."""
 
-    asked: float | None
+    override: float | None
     by_study: Mapping[str, float]
     book: Sequence[Price]
-    utilisation: float | None = None  # share of the hours in which the hardware works; None: as the price says
+    utilisation: float | None = None  # share of the hours in which the hardware works; None: as in the price
 
     def of(self, row: Row) -> Price:
-        """Of runs by their hardware, study_id and day. Raises UnknownPriceError where nobody knows it."""
+        """The price of runs by hardware, study_id and day. Raises UnknownPriceError if none is recorded."""
         price = self._known(row)
         return price if self.utilisation is None else price.at(self.utilisation)
 
     def _known(self, row: Row) -> Price:
         hardware, day = row["hardware"], row["day"]
-        if self.asked is not None:
-            return _in_usd(row, self.asked, "as asked for")
+        if self.override is not None:
+            return _in_usd(row, self.override, "given for this query")
         if row["study_id"] in self.by_study:
             return _in_usd(row, self.by_study[row["study_id"]], "the study's own price_usd_per_hour")
         if day is None or (price := cost.price_on(self.book, hardware, day)) is None:
@@ -50,7 +50,7 @@ class Prices:
 def prices(
     con: duckdb.DuckDBPyConnection, price_usd_per_hour: float | None = None, utilisation: float | None = None
 ) -> Prices:
-    """`price_usd_per_hour` replaces every other price, and is for all arms; `utilisation` as `Price.at` takes it."""
+    """Read all prices. `price_usd_per_hour` overrides them for all arms; `utilisation` as `Price.at` takes it."""
     return Prices(
         price_usd_per_hour,
         {row["study_id"]: row["price"] for row in dicts(con, _STUDY_PRICES)},
@@ -60,14 +60,14 @@ def prices(
 
 
 def _in_usd(row: Row, per_hour: float, source: str) -> Price:
-    """Raises UserError for a price that is not above 0."""
+    """A price in USD. Raises UserError unless it is above 0."""
     about = {"hardware": row["hardware"], "valid_from": row["day"] or date.min, "currency": "USD", "source": source}
     return price_from(about | {"rented_per_hour": per_hour})
 
 
 @dataclass(frozen=True)
 class Cost:
-    """A cost follows from the price of an hour and `rate`, a metric of the run."""
+    """A cost computed from the price per hour and `rate`, a metric of the run."""
 
     rate: str
     formula: Callable[[float | None, float | None], float | None]
@@ -87,9 +87,9 @@ _RUNS = """
 def arm_costs(
     con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
 ) -> tuple[list[ArmRuns], str]:
-    """`samples.arm_runs` with the cost of each run as its number, and the unit of that.
+    """`paired_runs.arm_runs` with the cost of each run as its number, and the cost's unit.
 
-    Raises QueryError for hardware whose price nobody knows, and where prices are in several currencies.
+    Raises QueryError for hardware without a recorded price, and for prices in several currencies.
     """
     known = prices(con, price_usd_per_hour)
     arms = paired_runs.arm_runs(con, jobs, COSTS[metric].rate)
@@ -97,7 +97,9 @@ def arm_costs(
     by_run = {row["run_id"]: known.of(row) for row in dicts(con, _RUNS, [list(jobs)]) if row["run_id"] in counting}
     currencies = sorted({price.currency for price in by_run.values()})
     if len(currencies) > 1:
-        raise QueryError(f"prices in {' and '.join(currencies)} are not compared: say one with --price-per-hour")
+        raise QueryError(
+            f"prices in {' and '.join(currencies)} cannot be compared: give one price with --price-per-hour"
+        )
     unit = BY_NAME[metric].unit.replace("currency", "".join(currencies))
     return [_costing(arm, COSTS[metric], by_run) for arm in arms], unit
 

@@ -1,4 +1,4 @@
-"""What others published, as pages and the command line ask for it, on a connection of `open_warehouse`."""
+"""Queries about published figures for pages and the command line, on a connection of `open_warehouse`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def sources(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 
 
 def figures(con: duckdb.DuckDBPyConnection, source: str | None = None) -> pd.DataFrame:
-    """All columns of `published_results`, and doubts: the sentences of what does not fit; in the order of the sources.
+    """All columns of `published_results`, and doubts: sentences about contradictions; in the order of the sources.
 
-    Raises QueryError for a source that there is not.
+    Raises QueryError for an unknown source.
     """
     names = [name for (name,) in con.execute("SELECT source FROM published_sources ORDER BY source").fetchall()]
     if source is not None and source not in names:
-        raise QueryError(f"nobody named {source!r} is among the published sources: there are {', '.join(names)}")
+        raise QueryError(f"{source!r} is not a published source: choose one of {', '.join(names)}")
     return frame(
         con,
         """
@@ -50,7 +50,7 @@ def doubts(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     return frame(con, "SELECT * FROM published_doubts ORDER BY source, check_name, sentence")
 
 
-#: Columns of results that are called so in OurRun too.
+#: Columns of results that have the same name in OurRun.
 _SAME = (
     *("run_id", "arm", "is_baseline", "method", "draft_model", "num_speculative_tokens", "dataset", "input_tokens"),
     *("pattern", "concurrency", "hardware", "engine", "engine_version", "target"),
@@ -58,7 +58,7 @@ _SAME = (
 
 
 def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None:
-    """The newest job of measured runs with this study's name that has completed ones; None where there is none."""
+    """The newest job of this study's name with a completed measured run, or None."""
     query = """
         SELECT job_id FROM runs WHERE study_name = ? AND origin = 'measured' AND status = 'completed'
         ORDER BY started_at DESC LIMIT 1
@@ -68,13 +68,13 @@ def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None
 
 
 def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:
-    """The valid completed runs of a job, of attempts at one cell the last."""
+    """The job's valid_latest_runs."""
     query = "SELECT * FROM valid_latest_runs WHERE job_id = ? ORDER BY started_at, run_id"
     return [_our_run(row) for row in dicts(con, query, [job_id])]
 
 
 def beside(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str) -> list[Beside]:
-    """The figures of the source that the preset repeats, each beside what the job measured."""
+    """The source's figures that the preset repeats, each beside the job's own."""
     return side_by_side(book.repeated_by(source, preset), our_runs(con, job_id))
 
 

@@ -1,4 +1,4 @@
-"""A study's ratios as tables, one for each candidate arm, and one ratio for a whole sweep."""
+"""A study's ratios as tables, one per candidate arm, and one ratio for a whole sweep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lab.errors import QueryError
 from lab.metrics.catalogue import better
 from warehouse.queries.comparisons import Pair, StudyComparison
 
-#: What rows and columns can be.
+#: Choices for rows and columns.
 SIDES = ("workload", "dataset", "category", "load", "concurrency")
 _DATASETS = "SELECT run_id, dataset FROM runs WHERE run_id IN (SELECT unnest(?))"
 _Key = tuple[str, str]
@@ -24,8 +24,8 @@ _Key = tuple[str, str]
 class ArmTable:
     """A candidate's ratios to the baseline. The sweeps are geometric means in each repeat, and so have an interval.
 
-    `sweep` is over all cells, `sweeps_by_row` over those of a row. Verdicts of cells are corrected for the cells of
-    every arm's table, that of `sweep` for the arms.
+    `sweep` is over all cells, `sweeps_by_row` over those of a row. The verdicts of cells are corrected for the cells of
+    all arms' tables, that of `sweep` for the number of arms.
     """
 
     arm: str
@@ -37,9 +37,9 @@ class ArmTable:
 def arm_tables(
     con: duckdb.DuckDBPyConnection, found: StudyComparison, rows: str = "workload", columns: str = "load"
 ) -> list[ArmTable]:
-    """Rows and columns are two of SIDES. Where several places fall into one cell, it has the sweep over them.
+    """Rows and columns are two of SIDES. If several workloads and loads share one table cell, it has their sweep.
 
-    Raises QueryError for sides that are not there, or are the same.
+    Raises QueryError for unknown or equal sides.
     """
     if {rows, columns} - set(SIDES) or rows == columns:
         raise QueryError(f"rows {rows!r} and columns {columns!r} must be two of {', '.join(SIDES)}")

@@ -1,6 +1,6 @@
-"""The questions that pages and the command line ask: one function each, on a connection of `open_warehouse`.
+"""Queries of pages and the command line: one function each, on a connection of `open_warehouse`.
 
-Each gives a data frame with the columns named in its docstring; null (NaN, None) means unknown, never zero.
+Each returns a data frame with the columns named in its docstring; null (NaN, None) means unknown, never zero.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import pandas as pd
 from lab.errors import QueryError
 from lab.metrics.catalogue import METRICS
 
-#: What `speedup` can compare: the numbers of a run that are one number.
+#: The metrics that `speedup` can compare: all that are a single number.
 COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")
 
 
 def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = ()) -> pd.DataFrame:
-    """Through Arrow, because duckdb's own way to pandas warns about every column of moments (pandas 3.1)."""
+    """The answer as a data frame. By way of Arrow: duckdb's own conversion warns about every timestamp (pandas 3.1)."""
     return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
 
 
 def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """job_id, study_name, target, hardware, submitted_at, runs_completed, runs_failed; newest first.
 
-    Where the app database does not know the job (a bundle from another home), submitted_at is its first run's start.
+    If the app database does not know the job (a bundle from another home), submitted_at is its first run's start.
     """
     return frame(
         con,
@@ -43,21 +43,20 @@ def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 
 
 def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """All columns of the view `results`, one row a run of the job, in the order of measuring."""
+    """All columns of the view `results`, one row per run of the job, in the order of measuring."""
     return frame(con, "SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
 
 
 def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_tok_per_s") -> pd.DataFrame:
-    """Every arm beside the baseline, one row per arm x workload x pattern.
+    """Compare every arm with the baseline, one row per arm x workload x pattern.
 
     arm, method, draft_model, num_speculative_tokens, is_baseline, workload (null in old runs), dataset, category,
     input_tokens, requested_output_tokens, pattern, concurrency, value (mean over repeats), value_min, value_max, ratio
     (mean of the ratios to the baseline of the same repeat), ratio_min, ratio_max, repeats (with a value),
-    paired_repeats (with a ratio). Runs that a check found invalid are left out.
-    Raises QueryError for a metric that is not one of COMPARABLE.
+    paired_repeats (with a ratio). Of valid_latest_runs. Raises QueryError for a metric that is not in COMPARABLE.
     """
     if metric not in COMPARABLE:
-        raise QueryError(f"{metric!r} is no metric to compare: use one of {', '.join(COMPARABLE)}")
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
     return frame(con, _SPEEDUP.format(metric=metric), [job_id])
 
 
@@ -87,7 +86,10 @@ _SPEEDUP = """
 
 
 def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """arm, category, concurrency, position (from 1), acceptance (weighted by drafts), num_drafts; of valid runs."""
+    """arm, category, concurrency, position (from 1), acceptance (weighted by drafts), num_drafts.
+
+    Of valid_latest_runs.
+    """
     return frame(
         con,
         """
@@ -119,9 +121,9 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 
 def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: what the
-    checks found in the job's runs, and (with all from run_id on null) in them together; the gravest first, then in the
-    order of measuring.
+    """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: findings of
+    the checks about the job's runs, and (with run_id and all after it null) about the job as a whole; the gravest first,
+    then in the order of measuring.
     """
     return frame(
         con,
@@ -141,11 +143,11 @@ def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 
 def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """What earlier runs took, to estimate the next ones by.
+    """How long earlier runs took, to estimate the next ones.
 
     host, hardware, engine, target, method, num_speculative_tokens, dataset, requested_output_tokens, pattern,
-    concurrency, num_prompts, closed_loop (no rate was asked for), runs, requests (that were sent, median), run_s (the
-    median of warm-up and window together), engine_start_s (median).
+    concurrency, num_prompts, closed_loop (no request rate was set), runs, requests (sent, median), run_s (median of
+    warm-up and window together), engine_start_s (median).
     """
     return frame(
         con,
@@ -161,12 +163,12 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 
 
 def telemetry(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of the table `telemetry`: one row a second of the run's measured window, in the order of time."""
+    """All columns of the table `telemetry`: one row per second of the run's measured window, in the order of time."""
     return frame(con, "SELECT * FROM telemetry WHERE run_id = ? ORDER BY t_s", [run_id])
 
 
 def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `runs`, `verdicts` and `run_metrics` of one run; no row where it is not there."""
+    """All columns of `runs`, `verdicts` and `run_metrics` of one run; no row for an unknown run."""
     return frame(
         con,
         """
@@ -177,7 +179,7 @@ def run(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """severity, check_name, sentence, advice: what the checks found in this run, the gravest first."""
+    """severity, check_name, sentence, advice: findings of the checks about this run, the gravest first."""
     return frame(
         con,
         """
@@ -189,9 +191,9 @@ def run_findings(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
 
 
 def requests_of(con: duckdb.DuckDBPyConnection, run_id: str) -> pd.DataFrame:
-    """All columns of `request_records` of one run but the tokens of its outputs, in the order of sending.
+    """All columns of `request_records` of one run except output_token_ids, in the order of sending.
 
-    list_contains finds the run in half the time of an equals sign: it is asked once for each run of a block of rows.
+    list_contains takes half the time of an equals sign: DuckDB evaluates it once per distinct run of a block of rows.
     """
     sql = """
         SELECT * EXCLUDE (output_token_ids) FROM request_records WHERE list_contains([?], run_id) ORDER BY "index"

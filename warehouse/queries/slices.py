@@ -24,7 +24,7 @@ from warehouse.queries.results import COMPARABLE, frame
 Validity = Literal["not invalid", "valid", "invalid", "any"]
 VALIDITIES: tuple[Validity, ...] = get_args(Validity)
 UNKNOWN, NONE, CLOSED_LOOP = "unknown", "none", "closed loop"
-#: Each dimension as SQL over `results`; what is null there has a word of its own.
+#: Each dimension as SQL over `results`; null becomes a word.
 DIMENSIONS: dict[str, str] = {
     "study": "study_name || ' · ' || job_id",
     "arm": "arm",
@@ -48,10 +48,10 @@ _VALID = {"not invalid": "is_valid IS NOT false", "valid": "is_valid", "invalid"
 
 @dataclass(frozen=True)
 class Filters:
-    """Which completed runs. `chosen`: of a dimension any of these, and so for each that is named.
+    """A choice of completed runs. `chosen` lists dimensions with their allowed values, all of which must match.
 
-    Runs of an origin in `beside` are there whatever their study. `begun_from` and `begun_to` are days in UTC, both
-    included; a run that does not tell when it began is outside of every range.
+    Runs of an origin in `beside` match whatever their study. `begun_from` and `begun_to` are days in UTC, both
+    included; a run of unknown start is outside of every range.
     """
 
     chosen: tuple[tuple[str, tuple[str, ...]], ...] = ()
@@ -61,7 +61,7 @@ class Filters:
     validity: Validity = "not invalid"
 
     def without(self, name: str) -> Filters:
-        """The same without one of the filters that `active` names."""
+        """The same filters without one of those that `active` names."""
         if name == "validity":
             return replace(self, validity="any")
         if name == "from":
@@ -72,7 +72,7 @@ class Filters:
 
     @property
     def active(self) -> tuple[str, ...]:
-        """Names of what narrows: dimensions, `from`, `to`, `validity`."""
+        """The names of the filters in use: dimensions, `from`, `to`, `validity`."""
         names = [name for name, values in self.chosen if values]
         names += ["from"] if self.begun_from else []
         names += ["to"] if self.begun_to else []
@@ -80,18 +80,18 @@ class Filters:
 
 
 def _relation(filters: Filters) -> str:
-    """What the filters choose from: superseded attempts are left out wherever invalid runs are."""
+    """The view to select from: superseded attempts are left out whenever invalid runs are."""
     shown = "valid_latest_runs" if filters.validity in ("not invalid", "valid") else "results"
     return f"{shown} AS results"
 
 
 def selected(names: Iterable[str]) -> str:
-    """Dimensions as columns of a SELECT. Raises QueryError for what is none."""
+    """Dimensions as columns of a SELECT. Raises QueryError for an unknown dimension."""
     return ", ".join(f"{DIMENSIONS[_known(name, DIMENSIONS)]} AS {name}" for name in names)
 
 
 def where(filters: Filters) -> tuple[str, list[Any]]:
-    """The condition of a WHERE and its parameters. Raises QueryError for what is no dimension or no validity."""
+    """The condition of a WHERE and its parameters. Raises QueryError for an unknown dimension or validity."""
     clauses = ["status = 'completed'", _VALID[_known(filters.validity, _VALID)]]
     parameters: list[Any] = []
     for name, values in filters.chosen:
@@ -112,24 +112,24 @@ def where(filters: Filters) -> tuple[str, list[Any]]:
 
 def _known(name: str, known: Collection[str]) -> str:
     if name not in known:
-        raise QueryError(f"{name!r} is no filter: use one of {', '.join(known)}")
+        raise QueryError(f"{name!r} is not a filter: use one of {', '.join(known)}")
     return name
 
 
-#: Numbers of a run that follow from its metrics, as SQL over `results`.
+#: Numbers of a run computed from its metrics, as SQL over `results`.
 DERIVED: dict[str, str] = {
     "tok_per_s_per_user": "1000 / nullif(tpot_p50_ms, 0)",
     "tok_per_s_per_gpu": "output_tok_per_s / nullif(len(gpus), 0)",
 }
-#: What `runs` can give as numbers.
+#: All numbers that `runs` can give.
 NUMBERS: tuple[str, ...] = (*COMPARABLE, *DERIVED, *COSTS)
-#: Whose figures a run's are: the source that published it, the tool whose file was imported, or this Drafthouse.
+#: Where a run's figures come from: a publication, a tool whose file was imported, or this Drafthouse.
 _SOURCE = """CASE origin WHEN 'published' THEN regexp_replace(job_id, '^published-', '')
     WHEN 'imported' THEN concat_ws(' ', tool, tool_version) ELSE 'Drafthouse' END"""
 
 
 def options(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """dimension, value, runs (completed ones that have it), begun (of the newest of them, null where none tells)."""
+    """dimension, value, runs (number of completed runs), begun (start of the newest of them, null if unknown)."""
     parts = " UNION ALL ".join(
         f"SELECT '{name}' AS dimension, {name} AS value, count(*) AS runs, max(begun) AS begun FROM each GROUP BY ALL"
         for name in DIMENSIONS
@@ -145,13 +145,13 @@ def options(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 
 
 def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str]) -> pd.DataFrame:
-    """One row a run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source, gpus
-    (how many), each of DIMENSIONS, and the `numbers` in the units of their metrics.
+    """One row per run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source,
+    gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
 
-    A cost has its `currency` (null without a price) beside it. Raises QueryError for a number that is not of NUMBERS.
+    Costs come with a column `currency` (null without a price). Raises QueryError for a number that is not in NUMBERS.
     """
     if lost := [name for name in numbers if name not in NUMBERS]:
-        raise QueryError(f"{', '.join(lost)}: no number of a run")
+        raise QueryError(f"not a number of a run: {', '.join(lost)}")
     costs = [name for name in numbers if name in COSTS]
     wanted = dict.fromkeys([*(name for name in numbers if name not in costs), *map(_rate, costs)])
     condition, parameters = where(filters)
@@ -169,23 +169,23 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
 
 
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
-    """How many runs there are."""
+    """The number of matching runs."""
     condition, parameters = where(filters)
     found = con.execute(f"SELECT count(*) FROM {_relation(filters)} WHERE {condition}", parameters).fetchone()
     return int(found[0]) if found else 0
 
 
 def filters_excluding_everything(con: duckdb.DuckDBPyConnection, filters: Filters) -> list[tuple[str, int]]:
-    """Where nothing matches: each filter without which something would, and how many runs."""
+    """If nothing matches: each filter without which runs would match, and how many."""
     found = [(name, count(con, filters.without(name))) for name in filters.active]
     return [(name, runs) for name, runs in found if runs]
 
 
 def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
-    """`by` (of DIMENSIONS), bucket, count: histograms of one of `LATENCIES`, all runs of a group together.
+    """`by` (of DIMENSIONS), bucket, count: histograms of one of `LATENCIES`, pooled over the runs of a group.
 
-    Percentiles of it: `lab.metrics.histogram.quantile`. Runs without single requests (published, some imported) are
-    left out.
+    `lab.metrics.histogram.quantile` gives percentiles of it. Runs without requests (published, some imported) are left
+    out.
     """
     condition, parameters = where(filters)
     return frame(
@@ -200,7 +200,7 @@ def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: S
 
 
 def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
-    """`by`, runs: how many runs each group of `pooled` has."""
+    """`by`, runs: the number of runs in each group of `pooled`."""
     condition, parameters = where(filters)
     return frame(
         con,
@@ -214,7 +214,7 @@ def pooled_runs(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, 
 
 
 def arms(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """arm, is_baseline (null where nobody says) of a job's runs, the baseline first."""
+    """arm, is_baseline (null if unknown) of a job's runs, the baseline first."""
     return frame(
         con,
         """
@@ -227,7 +227,7 @@ def arms(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 def _known_latency(latency: str) -> str:
     if latency not in LATENCIES:
-        raise QueryError(f"{latency!r} is no latency: use one of {', '.join(LATENCIES)}")
+        raise QueryError(f"{latency!r} is not a latency: use one of {', '.join(LATENCIES)}")
     return latency
 
 
@@ -236,7 +236,7 @@ def _rate(cost: str) -> str:
 
 
 def _with_costs(con: duckdb.DuckDBPyConnection, found: pd.DataFrame, costs: Sequence[str]) -> pd.DataFrame:
-    """Null where nobody knows a price of the hardware on the day."""
+    """Add the costs; null if no price of the hardware is recorded for the day."""
     if not costs:
         return found
     keys = list(zip(found["hardware"], found["study_id"], found["day"], strict=True))

@@ -157,7 +157,7 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
 
 @pytest.mark.parametrize("metric", ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs'])
 def test_a_metric_that_is_none_is_refused(con: duckdb.DuckDBPyConnection, metric: str) -> None:
-    with pytest.raises(QueryError, match="is no metric to compare: use one of requests_completed"):
+    with pytest.raises(QueryError, match="is not a comparable metric: use one of requests_completed"):
         queries.speedup(con, "job-1", metric)
 
 

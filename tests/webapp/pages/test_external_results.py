@@ -51,7 +51,7 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     assert again == (True, "Nothing was imported: 1 run in the files, all of them imported before.")
     refused = sections.import_uploaded([("result.json", b"{}")], "")
     assert not refused[0]
-    assert "no supported result" in refused[1]
+    assert "not a supported result" in refused[1]
 
 
 def test_published_figures_have_their_contradictions_and_their_presets(settings: Settings) -> None:
