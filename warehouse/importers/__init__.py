@@ -1,4 +1,4 @@
-"""Result files of other tools: recognised by content, checked, and turned into `ImportedRun`s.
+"""Result files of other tools: detected by content, checked, and read as `ImportedRun`s.
 
-`chosen.import_paths` is the way in. One module a format; docs/importing.md says what each field became.
+`load.import_files` is the entry point. One module per format; docs/importing.md says what each field became.
 """

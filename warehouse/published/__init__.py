@@ -1,1 +1,1 @@
-"""Results that others published: figures.csv as printed; sources.toml says who published and how they measured."""
+"""Published results of other groups: figures.csv has them as printed, sources.toml who measured them and how."""

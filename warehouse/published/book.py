@@ -1,4 +1,4 @@
-"""Reading the published figures that ship with the project into typed, frozen records."""
+"""Read the published figures that ship with the project into typed, frozen records."""
 
 from __future__ import annotations
 
@@ -24,47 +24,47 @@ _PRICE = re.compile(r"at ([\d.]+) USD/hour")
 
 @dataclass(frozen=True)
 class Source:
-    """Who published, when (as exactly as it is known: 2025, or 2026-02), and how they measured."""
+    """Who published, when (as exactly as known: 2025, or 2026-02), and how they measured."""
 
     id: str
     date: str
     title: str
     method: str
     preset: str | None  # the preset that repeats it
-    presets: Mapping[str, str]  # others, by the source's own study that each repeats
+    presets: Mapping[str, str]  # other presets, by the source's own study that each repeats
     tau_examples: tuple[TauClaim, ...] = ()
 
 
 @cache
 def figures() -> tuple[PublishedFigure, ...]:
-    """All of figures.csv, in its order."""
+    """All figures of figures.csv, in its order."""
     text = files("warehouse.published").joinpath("figures.csv").read_text(encoding="utf-8")
     return tuple(map(_figure, csv.DictReader(text.splitlines(), strict=True)))
 
 
 @cache
 def sources() -> dict[str, Source]:
-    """All of sources.toml by id."""
+    """All sources of sources.toml by id."""
     text = files("warehouse.published").joinpath("sources.toml").read_text(encoding="utf-8")
     return {found["id"]: _source(found) for found in tomllib.loads(text)["sources"]}
 
 
 @cache
 def doubts() -> tuple[PublishedFinding, ...]:
-    """What the checks say of all figures."""
+    """The findings of the checks about all figures."""
     return findings(figures(), [claim for source in sources().values() for claim in source.tau_examples])
 
 
 def preset_of(source: str, study: str | None = None) -> str:
-    """The preset that repeats the source's study, its main one by default. Raises UserError where there is none."""
+    """The preset that repeats the source's study, its main one by default. Raises UserError if there is none."""
     if (found := sources().get(source)) is None:
         raise UserError(f"{source!r} is not a published source: choose one of {', '.join(sources())}")
     studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
     if study is not None and study not in studies:
-        raise UserError(f"{source} has no experiment {study!r}: there are {', '.join(studies) or 'none'}")
+        raise UserError(f"{source} has no experiment {study!r}: choose one of {', '.join(studies) or '(none)'}")
     name = found.presets.get(study or "", found.preset)
     if name is None:
-        raise UserError(f"{source} measured nothing, so there is nothing to repeat")
+        raise UserError(f"{source} has no measurements, so there is nothing to repeat")
     return name
 
 

@@ -1,4 +1,4 @@
-"""Published figures that are runs: the absolute ones of one setting together, in Drafthouse's own columns and units."""
+"""Runs of published figures: the absolute figures of one setting, in Drafthouse's own columns and units."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
 from lab.published.figures import PublishedFigure
 
-#: Column and factor of each printed metric that is one. What is relative, a peak over several loads, or a cost is none.
+#: Column and factor of each printed metric that has a column. Relative figures, peaks over loads and costs have none.
 COLUMNS: dict[str, tuple[str, float]] = {
     "output_throughput": ("output_tok_per_s", 1.0),
     "total_token_throughput": ("total_tok_per_s", 1.0),
@@ -36,18 +36,18 @@ _POSITION = "acceptance_rate_pos"
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """`first` holds the setting; `metrics` every one of lab.metrics.catalogue.METRICS, None if not printed."""
+    """A run of published figures. `first` holds the setting; `metrics` has all of METRICS, None if not printed."""
 
     run_id: str
     first: PublishedFigure
-    status: str  # failed for an engine or a draft model that did not start
+    status: str  # failed if an engine or a draft model did not start
     metrics: Mapping[str, Value]
     figures: tuple[PublishedFigure, ...]
     notes: tuple[str, ...]
 
 
 def runs(figures: Sequence[PublishedFigure]) -> tuple[PublishedRun, ...]:
-    """A run for each setting with an absolute figure that is a column; two values of one metric make two runs."""
+    """One run per setting with an absolute figure that has a column; two values of one metric give two runs."""
     groups: dict[tuple[object, ...], list[PublishedFigure]] = defaultdict(list)
     for figure in figures:
         if _belongs(figure):

@@ -1,4 +1,4 @@
-"""The published figures as rows of the warehouse: loaded anew whenever what ships with Drafthouse differs from them."""
+"""The published figures as rows of the warehouse, which are replaced whenever the shipped figures differ from them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_FIGURE = (
 
 
 def published_tables() -> dict[str, pa.Table]:
-    """The whole content of each table, by its name."""
+    """The whole content of each table, by the table's name."""
     figures, found = book.figures(), runs(book.figures())
     numbers = {id(figure): number for number, figure in enumerate(figures, 1)}
     run_ids = {id(figure): run.run_id for run in found for figure in run.figures}
@@ -75,7 +75,7 @@ def _run(run: PublishedRun) -> Mapping[str, Any]:
 
 
 def _arm(figure: PublishedFigure) -> str:
-    """What tells it from the others of its source."""
+    """A name that distinguishes it from the other arms of its source."""
     parts = [figure.engine, "no draft" if figure.method == "none" else figure.draft_model or figure.method]
     parts += [f"k = {figure.num_speculative_tokens}"] if figure.num_speculative_tokens else []
     return ", ".join(parts)

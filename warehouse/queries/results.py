@@ -122,7 +122,7 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: findings of
-    the checks about the job's runs, and (with run_id and all after it null) about the job as a whole; the gravest first,
+    the checks about the job's runs, and about the job as a whole (run_id and all after it are null); the gravest first,
     then in the order of measuring.
     """
     return frame(

@@ -1,4 +1,4 @@
-"""The process that runs a user's SQL; see `warehouse.sandbox.runner`. It imports little: each question waits for it."""
+"""The process that runs a user's SQL, see `warehouse.sandbox.runner`. It imports little: each query waits for it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 import duckdb
 import pyarrow as pa
 
-from warehouse.sandbox import os_limits as walls
+from warehouse.sandbox import os_limits
 
-#: Statements that only read; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several in one string, or any other
-#: kind, are refused before anything runs.
+#: Reading statements; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several statements in one string, or any
+#: other kind, are refused before anything runs.
 _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-#: EXPLAIN, ANALYZE, (FORMAT JSON) and a comment or two: behind these begins what is explained.
+#: EXPLAIN, ANALYZE, (FORMAT JSON) and a comment or two may come before the explained statement.
 _MOST_EXPLAIN_TOKENS = 20
 _MOST_COLUMNS = 2_000
-_MOST_ERROR_LETTERS = 2_000
+_MOST_ERROR_CHARACTERS = 2_000
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -32,7 +32,7 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
     """The first rows, as many as fit; the schema's metadata says whether `rows` or `bytes` cut it. Raises duckdb.Error.
 
-    The statements `attaching` are ours, and make the warehouse that is asked.
+    The statements `attaching` are ours and attach the warehouse.
     """
     connection = _opened(attaching, memory_mib)
     _shut(connection, memory_mib)
@@ -40,16 +40,16 @@ def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory
     reader = connection.execute(sql).to_arrow_reader(1024)
     if len(reader.schema) > _MOST_COLUMNS:
         raise duckdb.InvalidInputException(
-            f"the answer has {len(reader.schema):,} columns: ask for {_MOST_COLUMNS:,} at most"
+            f"the answer has {len(reader.schema):,} columns: select at most {_MOST_COLUMNS:,}"
         )
     return _first(reader, max_rows, max_bytes)
 
 
 def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
-    """A database in memory, with the warehouse beside it for reading."""
+    """A database in memory with the warehouse attached read-only."""
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mib}MiB"})
     connection.execute("SET TimeZone = 'UTC'")
-    # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that nobody takes.
+    # DuckDB counts a long text in it as 16 bytes, so by default it would prepare a gigabyte that is never read.
     connection.execute("SET streaming_buffer_size = '1KiB'")
     for statement in attaching:
         connection.execute(statement)
@@ -57,35 +57,35 @@ def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
 
 
 def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int) -> None:
-    """From here on nothing is opened, set or written, by DuckDB's rules and by the operating system's."""
+    """Forbid opening, setting and writing anything, by DuckDB's settings and by the operating system's limits."""
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     connection.execute("BEGIN TRANSACTION READ ONLY")
-    walls.limit_memory(memory_mib)
-    walls.open_nothing_more()
+    os_limits.limit_memory(memory_mib)
+    os_limits.forbid_opening()
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     statements = connection.extract_statements(sql)
-    if len(statements) == 2 and not statements[0].query:  # DuckDB's own, to find out the columns of a PIVOT
+    if len(statements) == 2 and not statements[0].query:  # DuckDB's own, which finds the columns of a PIVOT
         raise duckdb.InvalidInputException(
-            "PIVOT makes a type of its own unless it is told its columns: write PIVOT ... ON column IN ('a', 'b')"
+            "PIVOT without its columns would create a type: write PIVOT ... ON column IN ('a', 'b')"
         )
     if len(statements) != 1:
-        raise duckdb.InvalidInputException(f"one statement at a time, please: this is {len(statements)}")
+        raise duckdb.InvalidInputException(f"one statement at a time: this text has {len(statements)}")
     kind = statements[0].type
     if kind == duckdb.StatementType.EXPLAIN:
         kind = _explained(connection, sql)
     if kind not in _READING:
         name = kind.name.replace("_", " ")
         raise duckdb.InvalidInputException(
-            f"the warehouse is only read here: {name if name != '???' else 'this statement'} is not allowed, SELECT is "
-            "(and DESCRIBE, SHOW, SUMMARIZE, EXPLAIN)"
+            f"the warehouse is read-only here: {name if name != '???' else 'this statement'} is not allowed; SELECT, "
+            "DESCRIBE, SHOW, SUMMARIZE and EXPLAIN are"
         )
 
 
 def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.StatementType:
-    """What EXPLAIN is about, as EXPLAIN ANALYZE runs it: the first end of the text that is a statement itself."""
+    """The kind of the explained statement, which EXPLAIN ANALYZE runs: the first tail of the text that parses."""
     text = sql.encode()
     for offset, _ in duckdb.tokenize(sql)[1:_MOST_EXPLAIN_TOKENS]:
         try:
@@ -94,11 +94,11 @@ def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
             continue
         if len(inner) == 1:
             return inner[0].type
-    raise duckdb.InvalidInputException("EXPLAIN stands before one SELECT here: this one is not understood")
+    raise duckdb.InvalidInputException("EXPLAIN must be followed by one SELECT: this statement is not understood")
 
 
 def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:
-    """The first rows as far as they go, and `cut` in the metadata: what they were cut by, or nothing."""
+    """The first rows within both limits; `cut` in the metadata names the limit that cut them, or is empty."""
     batches: list[pa.RecordBatch] = []
     rows, room, cut = 0, max_bytes, b""
     for batch in reader:
@@ -110,14 +110,14 @@ def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Ta
             break
     if cut and not rows:
         raise duckdb.InvalidInputException(
-            f"one row is larger than {max_bytes / 2**20:g} MiB, the most that is given: ask for less of it"
+            f"one row is larger than {max_bytes / 2**20:g} MiB, the limit of an answer: select less of it"
         )
     found = pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows)
     return found.rename_columns(_named_apart(found.column_names)).replace_schema_metadata({b"cut": cut})
 
 
 def _rows_within(batch: pa.RecordBatch, room: int) -> int:
-    """As many of the first rows as take `room` bytes at most."""
+    """How many of the first rows fit into `room` bytes."""
     least, most = 0, batch.num_rows
     while least < most:
         middle = (least + most + 1) // 2
@@ -126,7 +126,7 @@ def _rows_within(batch: pa.RecordBatch, room: int) -> int:
 
 
 def _named_apart(columns: list[str]) -> list[str]:
-    """Two columns of one name would be one in JSON and in a data frame: the second becomes a_1, as in a subquery."""
+    """Make duplicate names unique, as JSON and data frames need: a second `a` becomes `a_1`, as in a subquery."""
     names: list[str] = []
     for column in columns:
         numbered = (f"{column}_{number}" for number in itertools.count(1))
@@ -143,22 +143,22 @@ def _written(table: pa.Table) -> bytes:
 
 
 def _sentence(error: Exception, memory_mib: int) -> str:
-    """DuckDB's own words, where what they advise can be done: settings are locked here."""
+    """DuckDB's message, or our own where its advice would not work, because settings are locked."""
     text = str(error).partition("\n\nStack Trace")[0]
     if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
-        return f"ran out of memory (more than {memory_mib} MiB): ask for less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
-    if walls.NOTHING_OPENS in text:
-        return "no file is read here: ask for the warehouse's own tables (SHOW TABLES lists them)"
+        return f"ran out of memory (more than {memory_mib} MiB): select less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
+    if os_limits.NOTHING_OPENS in text:
+        return "files cannot be read here: use the warehouse's own tables (SHOW TABLES lists them)"
     if isinstance(error, pa.ArrowException):
-        return f"the answer cannot be given ({text[:200]}): ask for plainer columns"
-    return text if len(text) <= _MOST_ERROR_LETTERS else f"{text[:_MOST_ERROR_LETTERS]} ..."
+        return f"the answer cannot be returned ({text[:200]}): select columns of simpler types"
+    return text if len(text) <= _MOST_ERROR_CHARACTERS else f"{text[:_MOST_ERROR_CHARACTERS]} ..."
 
 
 def main() -> int:
-    """Give back 0 with an Arrow stream on standard output, or 3 with what is wrong as text."""
+    """Write an Arrow stream to standard output and return 0, or write what is wrong and return 3."""
     request = json.load(sys.stdin)
-    walls.end_with(request.pop("parent"))
-    walls.limit_time(request.pop("timeout_s"))
+    os_limits.end_with(request.pop("parent"))
+    os_limits.limit_time(request.pop("timeout_s"))
     try:
         written = _written(answer(**request))
     except (duckdb.Error, pa.ArrowException, MemoryError) as error:

@@ -1,7 +1,7 @@
-"""A user's own SQL, answered by a child process that can be stopped: DuckDB alone cannot be.
+"""Run a user's own SQL in a child process, which can be stopped; DuckDB alone cannot be.
 
 The child (`warehouse.sandbox.child`) opens the published file read-only, without files, network or extensions, runs
-exactly one statement that only reads, and has limits on its memory and time that the operating system keeps
+exactly one reading statement, and has limits on its memory and time that the operating system enforces
 (`warehouse.sandbox.os_limits`). This side kills it when its time is up, and it is killed when this side ends.
 """
 
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-#: Given back at most, unless the caller asks for more.
+#: The most rows of an answer, unless the caller allows more.
 MAX_ROWS = 10_000
-#: Given back at most: what a browser and JSON still take.
+#: The most bytes of an answer: as much as a browser and JSON can handle.
 MAX_BYTES = 32 * 2**20
-MOST_LETTERS = 100_000
-#: The child's `warehouse` is this one, wherever that lies, and nothing else of the environment's is imported.
+MOST_CHARACTERS = 100_000
+#: The child imports `warehouse` from this installation and nothing else from the environment.
 _CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from warehouse.sandbox import child; sys.exit(child.main())"
 
 
 @dataclass(frozen=True)
 class SqlResult:
-    """What a statement gave. `left_out` says in a sentence that there is more, and why it is not here."""
+    """A statement's answer. `left_out` says in a sentence that rows were cut, and why; it is empty otherwise."""
 
     table: pa.Table
     left_out: str = ""
@@ -50,26 +50,26 @@ class SqlResult:
         return tuple(self.table.column_names)
 
     def rows(self) -> list[list[object]]:
-        """The rows as JSON takes them: moments, decimals and bytes as text, NaN and infinity as None.
+        """The rows as JSON values: timestamps, decimals and bytes as text, NaN and infinity as None.
 
-        Raises QueryError for a value that Python has no words for, such as a day after the year 9999.
+        Raises QueryError for a value that Python cannot represent, such as a day after the year 9999.
         """
-        columns = [_said(name, self.table.column(name), "to_pylist") for name in self.columns]
+        columns = [_convert(name, self.table.column(name), "to_pylist") for name in self.columns]
         return [[_plain(value) for value in row] for row in zip(*columns, strict=True)]
 
 
 def as_frame(table: pa.Table) -> pd.DataFrame:
-    """For charts and downloads. Raises QueryError as `SqlResult.rows` does."""
+    """A data frame for charts and downloads. Raises QueryError as `SqlResult.rows` does."""
     import pandas as pd  # noqa: PLC0415 - `drafthouse sql` does without
 
-    return pd.DataFrame({name: _said(name, table.column(name), "to_pandas") for name in table.column_names})
+    return pd.DataFrame({name: _convert(name, table.column(name), "to_pandas") for name in table.column_names})
 
 
 def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult:
-    """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's own words.
+    """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
 
-    It is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within `queries.point_in_time.as_of`
-    it sees the warehouse as of that moment.
+    The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
+    `queries.point_in_time.as_of` it sees the warehouse as of that moment.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():
@@ -83,23 +83,23 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
         "memory_mib": settings.sql_memory_mib,
         "timeout_s": settings.sql_timeout_s,
     }
-    return _answer(settings, _asked(json.dumps(request).encode(), settings.sql_timeout_s))
+    return _answer(settings, _run_child(json.dumps(request).encode(), settings.sql_timeout_s))
 
 
 def _refuse_unreadable(sql: str) -> None:
-    """DuckDB would read only what stands before a NUL, and a text with half a letter cannot be sent at all."""
-    if len(sql) > MOST_LETTERS:
-        raise QueryError(f"this is {len(sql):,} letters long, and {MOST_LETTERS:,} are taken at most")
+    """DuckDB would ignore everything after a NUL, and half of a surrogate pair cannot be sent at all."""
+    if len(sql) > MOST_CHARACTERS:
+        raise QueryError(f"the statement has {len(sql):,} characters: the limit is {MOST_CHARACTERS:,}")
     if (place := sql.find("\0")) >= 0:
-        raise QueryError(f"letter {place + 1:,} is a NUL, which no SQL has: take it out")
+        raise QueryError(f"character {place + 1:,} is a NUL: remove it")
     try:
         sql.encode()
     except UnicodeEncodeError as error:
-        raise QueryError(f"letter {error.start + 1:,} is no Unicode text (half of a pair): take it out") from None
+        raise QueryError(f"character {error.start + 1:,} is half of a surrogate pair, not text: remove it") from None
 
 
-def _asked(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-    """What the child said. However this ends, the child has ended too."""
+def _run_child(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+    """Run the child to its end and return its output. However this ends, the child has ended too."""
     command = [sys.executable, "-I", "-c", _CHILD, str(Path(__file__).parents[2])]
     with subprocess.Popen(
         command,
@@ -108,7 +108,7 @@ def _asked(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[byte
         stderr=subprocess.PIPE,
         cwd="/",
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"},
-        start_new_session=True,  # a group of its own, which is killed whole
+        start_new_session=True,  # a process group of its own, which is killed as a whole
     ) as child:
         try:
             import pyarrow as pa  # noqa: F401, PLC0415 - while the child imports it too, on another core
@@ -118,24 +118,24 @@ def _asked(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[byte
             os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise QueryError(
-                    f"stopped after {timeout_s:g} s: ask for less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
+                    f"stopped after {timeout_s:g} s: select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
                 ) from None
             raise
     return subprocess.CompletedProcess(command, child.returncode, said, trouble)
 
 
 def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> SqlResult:
-    """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is broken off by what it was asked."""
+    """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is killed by a limit."""
     if done.returncode == 3:
         raise QueryError(done.stdout.decode(errors="replace"))
     if done.returncode == 1:
         raise RuntimeError(f"the process that answers SQL failed:\n{done.stderr.decode(errors='replace')}")
     if done.returncode != 0:
         raise QueryError(
-            f"the statement broke off the process that answered it ({_ending(done.returncode)}): it needs more than "
-            f"{settings.sql_memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Ask for less"
+            f"the statement ended its process ({_ending(done.returncode)}): it needs more than "
+            f"{settings.sql_memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Select less"
         )
-    import pyarrow as pa  # noqa: PLC0415 - see _asked
+    import pyarrow as pa  # noqa: PLC0415 - see _run_child
 
     with pa.ipc.open_stream(done.stdout) as stream:
         table = stream.read_all()
@@ -147,26 +147,26 @@ def _ending(status: int) -> str:
 
 
 def _left_out(table: pa.Table) -> str:
-    shown = f"only the first {table.num_rows:,} rows are given: "
+    shown = f"only the first {table.num_rows:,} rows are shown: "
     more = {b"": "", b"rows": "there are more", b"bytes": f"more would be over {MAX_BYTES / 2**20:g} MiB"}
     why = more[table.schema.metadata[b"cut"]]
     return why and shown + why
 
 
-def _said(name: str, column: pa.ChunkedArray[Any], how: Literal["to_pylist", "to_pandas"]) -> Any:
-    import pyarrow as pa  # noqa: PLC0415 - see _asked
+def _convert(name: str, column: pa.ChunkedArray[Any], how: Literal["to_pylist", "to_pandas"]) -> Any:
+    import pyarrow as pa  # noqa: PLC0415 - see _run_child
 
     try:
         return getattr(column, how)()
     except (OverflowError, ValueError, pa.ArrowNotImplementedError) as error:
         raise QueryError(
-            f'the values of "{name}" cannot be shown as they are ({error}): ask for "{name}"::varchar'
+            f'the values of "{name}" cannot be shown as they are ({error}): select "{name}"::varchar'
         ) from None
 
 
 def _plain(value: object) -> object:
     if isinstance(value, float):
-        return value if value - value == 0 else None  # NaN and infinity differ from themselves so
+        return value if value - value == 0 else None  # NaN and infinity minus themselves are NaN
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, dict):

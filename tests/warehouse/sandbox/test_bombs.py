@@ -21,8 +21,8 @@ from tests.warehouse.sandbox.walled import Walled, answering
 from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
 
-_MEMORY = "ran out of memory \\(more than 64 MiB\\): ask for less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
-_STOPPED = "stopped after 1.5 s: ask for less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
+_MEMORY = "ran out of memory \\(more than 64 MiB\\): select less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
+_STOPPED = "stopped after 1.5 s: select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
 _DEEP = "memory exhausted|Max expression depth|ran out of memory|ask for plainer columns|broke off|stopped after 5 s"
 
 
@@ -88,17 +88,17 @@ def test_an_answer_of_a_gigabyte_is_cut_and_that_is_said(walled: Walled) -> None
     roomy = walled.settings.model_copy(update={"sql_memory_mib": 256})
     result = run_sql(roomy, "select repeat('x', 20000) from range(50000)")
     assert result.table.num_rows == 32 * 2**20 // 20_004  # an offset of 4 bytes each
-    assert result.left_out == "only the first 1,677 rows are given: more would be over 32 MiB"
+    assert result.left_out == "only the first 1,677 rows are shown: more would be over 32 MiB"
 
 
 def test_a_row_that_is_too_large_is_refused(walled: Walled) -> None:
     said = walled.said("select repeat('x', 40000000)", sql_memory_mib=512)
-    assert said == "refused: one row is larger than 32 MiB, the most that is given: ask for less of it"
+    assert said == "refused: one row is larger than 32 MiB, the limit of an answer: select less of it"
 
 
 def test_more_columns_than_anybody_reads_are_refused(walled: Walled) -> None:
     said = walled.said("select " + ", ".join(f"{number} as c{number}" for number in range(2001)))
-    assert said == "refused: the answer has 2,001 columns: ask for 2,000 at most"
+    assert said == "refused: the answer has 2,001 columns: select at most 2,000"
 
 
 def test_a_mistake_in_a_large_value_does_not_make_a_large_sentence(walled: Walled) -> None:

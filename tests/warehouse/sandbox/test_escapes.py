@@ -18,9 +18,9 @@ from tests.cli.homes import REPOSITORY
 from tests.warehouse.sandbox.walled import Walled
 from warehouse.settings import Settings
 
-_ONLY_READ = r"the warehouse is only read here: [\w ]+ is not allowed, SELECT is"
+_ONLY_READ = r"the warehouse is read-only here: [\w ]+ is not allowed; SELECT"
 _DISABLED = "file system operations are disabled by configuration"
-_NO_FILE = "no file is read here: ask for the warehouse's own tables"
+_NO_FILE = "files cannot be read here: use the warehouse's own tables"
 _NO_TABLE = f"Table with name .* does not exist|{_DISABLED}"
 _SELECT_ONLY = "Expected a single SELECT statement"
 
@@ -110,9 +110,9 @@ REFUSED = {
     "the file is tidied": ("vacuum", _ONLY_READ),
     "a transaction is ended": ("commit", _ONLY_READ),
     # more than one statement
-    "two statements are sent": ("select 1; drop table runs", "one statement at a time, please: this is 2"),
+    "two statements are sent": ("select 1; drop table runs", "one statement at a time: this text has 2"),
     "the second hides behind a comment": ("select 1 /* ; */ ; -- x\n drop table runs", "this is 2"),
-    "the second hides behind a NUL": ("select 1 \0; drop table runs", "letter 10 is a NUL"),
+    "the second hides behind a NUL": ("select 1 \0; drop table runs", "character 10 is a NUL"),
     "a write is in a string": ("from query('drop table runs')", _SELECT_ONLY),
     "a statement is prepared for later": ("prepare p as select 1", _ONLY_READ),
     "a procedure is called": ("call enable_logging(storage = 'file', storage_path = '{home}/made')", _ONLY_READ),
@@ -120,7 +120,7 @@ REFUSED = {
     "PIVOT makes a type first": ("pivot runs on arm", r"write PIVOT \.\.\. ON column IN"),
     # text that is none
     "half a letter is sent": ("select '\ud800'", "letter 9 is no Unicode text"),
-    "more text than a person writes is sent": ("select 1" + " " * 100_000, "100,008 letters long, and 100,000"),
+    "more text than a person writes is sent": ("select 1" + " " * 100_000, "100,008 characters: the limit is 100,000"),
 }
 
 #: They run, and give away or change nothing.
@@ -152,7 +152,7 @@ _TRIED = """
 import os, socket, subprocess, sys
 from warehouse.sandbox import os_limits
 written = open(sys.argv[1], "wb", buffering=0)
-os_limits.open_nothing_more()
+os_limits.forbid_opening()
 for forbidden in (lambda: open("/etc/passwd"), socket.socket, os.pipe, lambda: written.write(b"x")):
     try:
         forbidden()

@@ -68,7 +68,7 @@ def test_values_come_out_as_json_takes_them(limited: Settings) -> None:
 
 @pytest.mark.parametrize(("sql", "number"), [("select 1; select 2", 2), ("", 0), ("-- nothing", 0)])
 def test_exactly_one_statement_is_taken(limited: Settings, sql: str, number: int) -> None:
-    with pytest.raises(QueryError, match=f"one statement at a time, please: this is {number}"):
+    with pytest.raises(QueryError, match=f"one statement at a time: this text has {number}"):
         run_sql(limited, sql)
 
 
