@@ -1,4 +1,4 @@
-"""What the benchmark prints follows from what it measured."""
+"""The benchmarks print what they measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The made warehouse is one that every question can be asked of, the same one each time."""
+"""The synthetic warehouse answers every question, and is the same each time."""
 
 from __future__ import annotations
 

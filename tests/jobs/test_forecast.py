@@ -1,4 +1,4 @@
-"""What a study will take, by the runs in the published warehouse."""
+"""How long a study will take, by the runs in the published warehouse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of the queue, who may take what, and when each job will start."""
+"""The order of the queue, which worker may take which job, and when each job will start."""
 
 from __future__ import annotations
 

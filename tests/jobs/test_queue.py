@@ -1,4 +1,4 @@
-"""The job table: who may do what with a job, and when."""
+"""The job table: the states of a job and who may change them."""
 
 from __future__ import annotations
 

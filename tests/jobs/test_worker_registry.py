@@ -1,4 +1,4 @@
-"""Workers tell of themselves, and are forgotten when they are dead."""
+"""Workers register themselves, and dead ones are removed."""
 
 from __future__ import annotations
 

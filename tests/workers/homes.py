@@ -1,4 +1,4 @@
-"""A home of its own for a test: migrated databases, a stand-in engine, a model folder, prompts."""
+"""A home for one test: migrated databases, a stand-in engine, a model folder, prompts."""
 
 from __future__ import annotations
 

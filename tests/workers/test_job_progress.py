@@ -1,4 +1,4 @@
-"""What is told of a running job: counts, and the time that is left."""
+"""The progress of a running job: counts, and the time that is left."""
 
 from __future__ import annotations
 

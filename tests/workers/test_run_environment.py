@@ -1,4 +1,4 @@
-"""The commit of a hub's model, from the cache of the environment that the engine ran in."""
+"""The commit of a hub model, from the cache in the engine's environment."""
 
 from __future__ import annotations
 

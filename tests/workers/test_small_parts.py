@@ -1,4 +1,4 @@
-"""Disks that are full, worker names, digests, hearts: what has no test of its own elsewhere."""
+"""Full disks, worker names, digests, heartbeats: small parts without a test file of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of rows: any of the formats, read whole or refused with the place of the first wrong row."""
+"""Files of rows in every format, read as a whole or refused with the place of the first invalid row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each format: what of a record is asked, what is left out, and what is refused."""
+"""Each format: the prompt of a record, the records that are left out, and those that are refused."""
 
 from __future__ import annotations
 

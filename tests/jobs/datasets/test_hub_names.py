@@ -1,4 +1,4 @@
-"""A target by hub name: its tokenizer is the one in this host's cache of the hub, or there is a sentence."""
+"""A target by hub name: its tokenizer comes from this host's hub cache, or an error says how to get it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prompts: the same ones in the same order for everybody, or a sentence that says what is wrong."""
+"""Prompts are the same in the same order for every arm, or an error says what is wrong."""
 
 from __future__ import annotations
 

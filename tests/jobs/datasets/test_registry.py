@@ -1,4 +1,4 @@
-"""Registered files: checked whole, kept with their SHA-256, replaced in one step."""
+"""Registered files: checked as a whole, stored with their SHA-256, replaced atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a prompt goes over the wire."""
+"""The part of a prompt that is sent."""
 
 from __future__ import annotations
 

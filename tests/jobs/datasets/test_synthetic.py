@@ -1,4 +1,4 @@
-"""Prompts that are made: exact lengths, drawn from the whole of the target's ordinary vocabulary."""
+"""Generated prompts have exact lengths and draw on all of the target's ordinary tokens."""
 
 from __future__ import annotations
 

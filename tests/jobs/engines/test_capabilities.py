@@ -1,4 +1,4 @@
-"""What an engine has is asked of the engine, once for each installation."""
+"""An engine reports its capabilities once per installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is refused when a study is submitted, and the words for it."""
+"""Problems found at submission, and their messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of engines as a whole, and what docs/engines.md says of them."""
+"""The kinds of engines as a whole, and their description in docs/engines.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each published experiment is a study that comes along, and can be scaled down to the reference pair."""
+"""Each published experiment ships as a study and can be scaled down to the reference pair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measuring a server that somebody else runs, and what becomes of its key: nothing."""
+"""Measuring a foreign server without ever storing its key."""
 
 from __future__ import annotations
 

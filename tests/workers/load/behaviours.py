@@ -1,4 +1,4 @@
-"""What a server may do with a request: each function is one way of answering, and its name is the model to ask for."""
+"""Ways in which a server may answer: one function each, whose name is the model to request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a server puts into its events, an answer comes out that can be stored, and nothing is made up."""
+"""Whatever a server puts into its events, the answer can be stored, and nothing in it is invented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrivals keep the rate and burstiness that were asked for, and are the same for the same seed."""
+"""Arrivals have the requested rate and burstiness, and are the same for the same seed."""
 
 from __future__ import annotations
 

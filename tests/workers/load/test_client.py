@@ -1,4 +1,4 @@
-"""One request: what is recorded of a good answer, and why each bad one is an error."""
+"""One request: the record of a good answer, and the error of each bad one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The measured window: who is sent when, what is watched meanwhile, and how it ends early."""
+"""The measured window: send times, telemetry, and early ends."""
 
 from __future__ import annotations
 

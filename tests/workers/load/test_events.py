@@ -1,4 +1,4 @@
-"""Events come out whole, wherever TCP cut the stream."""
+"""Events are complete, wherever TCP cut the stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's counters as it prints them; what it does not print is None, never 0."""
+"""An engine's counters; one that is not printed is None, never 0."""
 
 from __future__ import annotations
 

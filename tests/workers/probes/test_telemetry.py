@@ -1,4 +1,4 @@
-"""Readings find the client's sample that they belong to, and none is made up where there is none."""
+"""Readings are matched to the client's samples, and never invented."""
 
 from __future__ import annotations
 

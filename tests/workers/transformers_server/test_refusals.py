@@ -1,4 +1,4 @@
-"""What the server will not do, said in a sentence instead of done differently."""
+"""Unsupported requests are refused with a message instead of being answered differently."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same tokens with and without assistance, and what a request may ask of them."""
+"""Output is the same with and without assistance, and follows the sampling parameters."""
 
 from __future__ import annotations
 

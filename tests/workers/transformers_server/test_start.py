@@ -1,4 +1,4 @@
-"""What the server says of itself, and why it may not start."""
+"""The server's description of itself, and the reasons why it does not start."""
 
 from __future__ import annotations
 

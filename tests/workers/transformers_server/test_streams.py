@@ -1,4 +1,4 @@
-"""What a stream carries, and what the server counts."""
+"""The content of a stream, and the server's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One generation at a time; clients that go away; generations that break."""
+"""One generation at a time; clients that disconnect; generations that fail."""
 
 from __future__ import annotations
 

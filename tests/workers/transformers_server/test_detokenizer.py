@@ -14,17 +14,17 @@ pytestmark = pytest.mark.engine
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT)!r})
-from texts import Text
+from detokenizer import Detokenizer
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_file({str(TARGET / "tokenizer.json")!r})
 whole = " na\u00efve \U0001f642\u65e5\u672c\\n"
 ids = tokenizer.encode(whole).ids
 assert len(ids) > len(whole)
 for size in (1, 2, 3, 5):
-    text = Text(tokenizer.decode, tokenizer.encode("before").ids)
+    text = Detokenizer(tokenizer.decode, tokenizer.encode("before").ids)
     parts = [text.add(ids[at : at + size], last=at + size >= len(ids)) for at in range(0, len(ids), size)]
     assert "".join(parts) == whole, parts
-cut = Text(tokenizer.decode, [])
+cut = Detokenizer(tokenizer.decode, [])
 assert cut.add(ids[:-2], last=True).endswith("\ufffd")
 """
 
