@@ -1,4 +1,4 @@
-"""Rows of token ids to train on: plain text, and "repeat the text above" documents made out of it."""
+"""Rows of token ids to train on: plain text, and documents built from it that ask to repeat the text above."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class Sampler:
         return stream[start : start + self.row_tokens]
 
     def passage(self) -> tuple[np.ndarray, np.ndarray]:
-        """Some whole lines, and what follows them."""
+        """Return some whole lines, and the text after them."""
         category = self.category()
         stream, starts = self.streams[category], self.line_starts[category]
         wanted = int(self.rng.integers(*PASSAGE_TOKENS))

@@ -1,4 +1,4 @@
-"""The target's own greedy outputs after prompts out of the training text: what the drafts learn to foresee."""
+"""The target's own greedy outputs after prompts from the training text, which the draft models learn to predict."""
 
 import argparse
 from pathlib import Path
@@ -28,7 +28,7 @@ def greedy(model: LlamaForCausalLM, prompts: torch.Tensor, new_tokens: int) -> t
 
 
 def prompts(sampler: Sampler, rows: int, prompt_tokens: int) -> torch.Tensor:
-    """Three plain beginnings for every one that ends after "repeat the text above"."""
+    """Mix three plain prompts with every one that asks to repeat the text above."""
     copies = [sampler.copy_prompt(prompt_tokens) for _ in range(rows // 4)]
     plain = [sampler.plain_row()[:prompt_tokens] for _ in range(rows - len(copies))]
     return torch.from_numpy(np.stack(copies + plain))

@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM
 
 @dataclass(frozen=True)
 class Looking:
-    """Which heads are rewarded: (layer, number of heads)."""
+    """Return the rewarded heads: (layer, number of heads)."""
 
     before: tuple[int, int]
     there: tuple[int, int]
@@ -43,7 +43,7 @@ def place_loss(attention: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
 def copying_losses(
     model: LlamaForCausalLM, ids: torch.Tensor, places: torch.Tensor, looking: Looking
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The loss of the copied tokens alone, and that of where the heads look."""
+    """Return the loss of the copied tokens alone, and that of the heads' attention."""
     model.set_attn_implementation("eager")
     out = model(input_ids=ids, use_cache=False, output_attentions=True)
     model.set_attn_implementation("sdpa")

@@ -83,7 +83,7 @@ def prose_documents(docs: Path) -> Iterator[Document]:
 
 
 def gather(docs: Path) -> list[Document]:
-    """Each document once: a file that is a copy of another one would leak from one side of the split to the other."""
+    """Remove duplicate documents, which would leak from one side of the split to the other."""
     stdlib = Path(sysconfig.get_paths()["stdlib"])
     unique = {d.text: d for d in [*code_documents(stdlib), *prose_documents(docs)]}
     return list(unique.values())

@@ -44,7 +44,7 @@ def unlikelihood(model: LlamaForCausalLM, rows: torch.Tensor, repeated: torch.Te
 
 
 class Pool:
-    """The model's latest greedy outputs."""
+    """Holds the model's latest greedy outputs."""
 
     def __init__(self, model: LlamaForCausalLM, sampler: Sampler) -> None:
         self.model, self.sampler = model, sampler

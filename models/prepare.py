@@ -74,14 +74,14 @@ def write_all(folder: Path) -> None:
 
 
 def prompts(count: int) -> list[str]:
-    """The first few of each category."""
+    """Return the first few prompts of each category."""
     paths = sorted((HERE / "prompts").glob("*.jsonl"))
     return [json.loads(line)["prompt"] for p in paths for line in p.read_text(encoding="utf-8").splitlines()[:count]]
 
 
 @torch.inference_mode()
 def check(folder: Path, prompts_each: int, new_tokens: int) -> int:
-    """Raises SystemExit unless the padded target does what the small one does; returns how many prompts agreed."""
+    """Return how many prompts agreed. Raises SystemExit unless the padded target behaves like the small one."""
     tokenizer = AutoTokenizer.from_pretrained(str(HERE / "target"))
     small, padded = (LlamaForCausalLM.from_pretrained(str(p), dtype=torch.float32) for p in (HERE / "target", folder))
     texts = prompts(prompts_each)

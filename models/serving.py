@@ -57,7 +57,7 @@ class Server:
     url: str
 
     def complete(self, prompt: str, new_tokens: int) -> list[int]:
-        """The ids of exactly so many new tokens, decoded greedily."""
+        """Return the ids of exactly this many new tokens, decoded greedily."""
         body = {"model": "target", "prompt": prompt, "max_tokens": new_tokens, "temperature": 0.0}
         extra = {"ignore_eos": True, "return_token_ids": True}
         reply = httpx.post(f"{self.url}/v1/completions", json=body | extra, timeout=300)
@@ -68,7 +68,7 @@ class Server:
         return ids
 
     def counters(self) -> dict[str, float]:
-        """Speculation counters by short name; accepted tokens by position as `pos0`, `pos1`, ..."""
+        """Return speculation counters by short name; accepted tokens by position as `pos0`, `pos1`, ..."""
         found: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
         for line in httpx.get(f"{self.url}/metrics", timeout=30).text.splitlines():
             name, _, value = line.partition(" ")
@@ -109,7 +109,7 @@ def serving(models: Path, config: dict[str, object] | None, log: Path, port: int
 
 
 def wait_until_it_answers(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
-    """A request answered, not /health alone: some wrong configurations only die on the first request."""
+    """Wait for an answered request, not only /health: some wrong configurations die on the first request."""
     limit = time.monotonic() + START_LIMIT_S
     while time.monotonic() < limit and process.poll() is None:
         try:

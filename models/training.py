@@ -1,4 +1,4 @@
-"""What every training script here needs: optimisers, the learning rate, and saving without half-written files."""
+"""Shared by the training scripts: optimisers, the learning rate, and saving files atomically."""
 
 import math
 import time
@@ -35,14 +35,14 @@ class Optimisers:
 
 
 def rate_scale(progress: float, warm_up: float = 0.02) -> float:
-    """Up in a line, then down a cosine to 5 %; progress runs from 0 to 1."""
+    """Rise linearly, then fall along a cosine to 5 %; progress runs from 0 to 1."""
     if progress < warm_up:
         return (progress + 1e-3) / warm_up
     return 0.05 + 0.475 * (1 + math.cos(math.pi * (progress - warm_up) / (1 - warm_up)))
 
 
 def steps_until(minutes: float, report: Callable[[], str], every_s: float = 30.0) -> Iterator[float]:
-    """Yields the progress (0 to 1) until the time is up, and prints a line now and then."""
+    """Yield the progress (0 to 1) until the time is up, and print a line now and then."""
     start = last = time.monotonic()
     while (now := time.monotonic()) - start < minutes * 60:
         if now - last > every_s:
@@ -52,7 +52,7 @@ def steps_until(minutes: float, report: Callable[[], str], every_s: float = 30.0
 
 
 def publish(write: Callable[[Path], None], path: Path) -> None:
-    """Writes beside the file and renames, so that a reader never sees half of it."""
+    """Write to a temporary file and rename it, so that a reader never sees half of it."""
     temporary = path.with_name(f".{path.name}.new")
     write(temporary)
     temporary.chmod(0o644)
