@@ -10,6 +10,7 @@ from tests.lab.studies import DRAFT, study
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
+from tests.webapp.page_text import words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
@@ -18,11 +19,6 @@ from webapp.pages.compare import figures
 NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
 THREE = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "n-gram", "speculation": NGRAM}]
 OTHERWISE = "return 2  # <b>bold</b> $x$ [a](http://b)"
-
-
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
-    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
 
 
 def charts(app: AppTest) -> int:

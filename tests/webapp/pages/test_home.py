@@ -5,7 +5,6 @@ from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from jobs import queue
 from jobs.table import Job
@@ -13,22 +12,12 @@ from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, running_job, tell_worker
 from tests.webapp.measured import measure_study
+from tests.webapp.page_text import click, words
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from webapp.pages.home import cards, tables
 
 DEMO = "Run the demo study"
-
-
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
-    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
-
-
-def click(app: AppTest, label: str) -> AppTest:
-    next(found for found in app.button if found.label == label).click().run()
-    assert not app.exception
-    return app
 
 
 def queued(settings: Settings) -> list[Job]:

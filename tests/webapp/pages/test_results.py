@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import re
 import shutil
 
 import duckdb
@@ -15,6 +14,7 @@ from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
+from tests.webapp.page_text import words
 from warehouse.app_db.engine import app_engine
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
@@ -53,11 +53,6 @@ def measured(measured_once: Settings, settings: Settings) -> Settings:
     shutil.rmtree(settings.home)
     shutil.copytree(measured_once.home, settings.home)
     return settings
-
-
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "subheader", "header", "warning", "info", "error")
-    return re.sub(r"\\", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
 
 
 def charts(app: AppTest) -> int:

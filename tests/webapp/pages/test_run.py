@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,15 +14,11 @@ from tests.lab.studies import study
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
+from tests.webapp.page_text import words
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.charts import timeline
-
-
-def words(app: AppTest) -> str:
-    kinds = ("markdown", "caption", "warning", "info", "error", "header", "subheader")
-    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in kinds for element in getattr(app, kind)))
 
 
 def run_ids(app: AppTest) -> list[str]:
