@@ -49,7 +49,7 @@ def _show_empty() -> None:
         st.subheader("No dashboards yet", anchor=False, text_alignment="center")
         st.markdown(
             "Every figure has a pin :material/keep: in its corner, and so has every answer on the SQL page. "
-            "PinnedFigure figures appear here side by side, in the order you choose, under a link you can share.",
+            "Pinned figures appear here side by side, in the order you choose, under a link you can share.",
             text_alignment="center",
         )
         with st.container(horizontal=True, horizontal_alignment="center", vertical_alignment="center"):

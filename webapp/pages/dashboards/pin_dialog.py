@@ -79,7 +79,7 @@ def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         return
-    st.success(f"PinnedFigure to {literal(name.strip())}.", icon=":material/check:")
+    st.success(f"Pinned to {literal(name.strip())}.", icon=":material/check:")
     st.page_link(
         page_file("dashboards"),
         label="Open the dashboard",

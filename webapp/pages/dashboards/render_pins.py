@@ -1,4 +1,4 @@
-"""PinnedFigure figures drawn anew from their page and link, or the reason why one cannot be drawn."""
+"""Pinned figures drawn anew from their page and link, or the reason why one cannot be drawn."""
 
 from __future__ import annotations
 
