@@ -1,4 +1,4 @@
-# The only commands a person needs, and CI's. `make help` lists them.
+# Every command that a person or CI needs. `make help` lists them.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
@@ -8,15 +8,15 @@ HOME_DIR := $(or $(DRAFTHOUSE_HOME),var)
 ENGINES_DIR := $(or $(DRAFTHOUSE_ENGINES_DIR),.engines)
 
 .DEFAULT_GOAL := help
-.PHONY: help up demo check test mutants bench models engine-vllm install screenshots docs clean
+.PHONY: help up demo check test test-fast mutants bench models engine-vllm install screenshots docs clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: install engine-vllm models ## everything from a fresh clone: a real study on this machine, its page on http://127.0.0.1:8501 (EXIT=1 stops when done)
+demo: install engine-vllm models ## from a fresh clone: a real study on this machine, its results on http://127.0.0.1:8501 (EXIT=1 stops when done)
 	@$(RUN)/drafthouse demo $(if $(EXIT),--exit)
 
-up: install ## start broker, worker, ingester and page; Ctrl-C stops them
+up: install ## start the broker, a worker, the ingester and the page; Ctrl-C stops them
 	@$(RUN)/drafthouse up
 
 check: install-test ## lint, types and import rules
@@ -25,37 +25,41 @@ check: install-test ## lint, types and import rules
 	$(RUN)/mypy .
 	$(RUN)/lint-imports
 
-test: install-test browser engine-vllm models ## everything the tests need, then the tests, two at a time (ARGS=... for pytest; ARGS="-n 0" for one)
+test: install-test browser engine-vllm models ## install what the tests need, then run all of them in two processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
 	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder $(ARGS)
+
+FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
+test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
+	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
 mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part)
 	@$(RUN)/uv pip install --quiet --python $(VENV) mutmut==$$(sed -nE 's/^mutants = \["mutmut==(.*)"\]/\1/p' pyproject.toml)
 	@$(RUN)/python -m mutmut run $(ARGS)
 	@$(RUN)/python -m mutmut results
 
-bench: install engine-vllm models ## measure Drafthouse against vLLM's own benchmark, as ratios
+bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
 
-screenshots: install-test browser ## every page of the home, light and dark, 1280 px and wide, in screenshots/ (TO=... elsewhere)
+screenshots: install-test browser ## save every page, light and dark, 1280 px and wide, in screenshots/ (TO=... for another folder)
 	@$(RUN)/python -m tests.webapp.screenshots --to $(or $(TO),screenshots)
 
-docs: install ## write the generated parts of docs/ anew
+docs: install ## write the generated parts of docs/
 	$(RUN)/python -m warehouse.schema.dictionary
 	$(RUN)/python -m cli.reference
 	$(RUN)/python -m warehouse.importers.docs_table
 
-install: $(VENV)/installed ## the app's environment in .venv
+install: $(VENV)/installed ## create the app's environment in .venv
 install-test: $(VENV)/installed-test
-engine-vllm: install ## vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
+engine-vllm: install ## create vLLM's environment in .engines/vllm (CPU build where there is no NVIDIA GPU)
 	@$(RUN)/python -m workers.engine_runtime.install vllm
 
-models: $(HOME_DIR)/models/prepared ## the reference models, padded to a real cost, under the home
+models: $(HOME_DIR)/models/prepared ## prepare the reference models under the home, padded to a realistic cost
 
 $(HOME_DIR)/models/prepared: $(wildcard models/*/*.safetensors models/*/*.json models/prompts/*.jsonl) models/prepare.py | engine-vllm
 	@$(ENGINES_DIR)/vllm/bin/python models/prepare.py --to $(HOME_DIR)/models
 	@touch $@
 
-clean: ## remove environments; measurements in the home stay
+clean: ## remove the environments; the home with its measurements stays
 	rm -rf $(VENV) $(ENGINES_DIR) mutants
 
 $(VENV)/bin/uv:
