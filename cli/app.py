@@ -17,7 +17,7 @@ from lab.errors import UserError
 
 
 class Verb(NamedTuple):
-    """A command: where it is in `cli.verbs`, as module:function (or module:Typer with subcommands), and its help."""
+    """A command: where it is in `cli.verbs`, as folder.module:function or folder.module:Typer, and its help."""
 
     target: str
     help: str
@@ -26,40 +26,66 @@ class Verb(NamedTuple):
 #: In the order of `--help`. A test holds each line to the docstring's first paragraph.
 PANELS: dict[str, dict[str, Verb]] = {
     "Measure": {
-        "demo": Verb("up:demo", "Start everything, run the demo study here, and print the address of its results."),
-        "presets": Verb("plan:presets", "List the published experiments that can be submitted by name."),
-        "datasets": Verb("datasets:app", "List the datasets, and register or remove your own."),
-        "plan": Verb("plan:plan", "Show what a study needs: engine starts, runs, requests, and time."),
-        "submit": Verb("submit:submit", "Put a study into the queue."),
-        "jobs": Verb("jobs:jobs", "List the jobs, newest first: queued, running and ended."),
-        "cancel": Verb("jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
-        "retry": Verb("jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
-        "priority": Verb("priority:priority", "Change a queued job's priority; of equals the oldest job runs first."),
-        "logs": Verb("logs:logs", "Show the end of the engine's log of a job."),
+        "demo": Verb(
+            "operate.up:demo", "Start everything, run the demo study here, and print the address of its results."
+        ),
+        "presets": Verb("measure.plan:presets", "List the published experiments that can be submitted by name."),
+        "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
+        "plan": Verb("measure.plan:plan", "Show what a study needs: engine starts, runs, requests, and time."),
+        "submit": Verb("measure.submit:submit", "Put a study into the queue."),
+        "jobs": Verb("measure.jobs:jobs", "List the jobs, newest first: queued, running and ended."),
+        "cancel": Verb("measure.jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
+        "retry": Verb("measure.jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
+        "priority": Verb(
+            "measure.priority:priority", "Change a queued job's priority; of equals the oldest job runs first."
+        ),
+        "logs": Verb("measure.logs:logs", "Show the end of the engine's log of a job."),
     },
     "Analyse": {
-        "compare": Verb("compare:compare", "Compare each arm with the baseline: ratio, 95 % interval and verdict."),
-        "acceptance": Verb("acceptance:acceptance", "Show how many drafted tokens each arm accepted, and where."),
-        "advise": Verb("advise:advise", "Recommend for each workload and load whether to enable speculation, and why."),
-        "cost": Verb("cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
-        "prices": Verb("prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),
-        "checks": Verb("checks:checks", "List the validity checks that judge every run, with thresholds and advice."),
-        "sql": Verb("sql:sql", "Query the published warehouse; a query cannot change it."),
+        "compare": Verb(
+            "analyse.compare:compare", "Compare each arm with the baseline: ratio, 95 % interval and verdict."
+        ),
+        "acceptance": Verb(
+            "analyse.acceptance:acceptance", "Show how many drafted tokens each arm accepted, and where."
+        ),
+        "advise": Verb(
+            "analyse.advise:advise", "Recommend for each workload and load whether to enable speculation, and why."
+        ),
+        "cost": Verb("analyse.cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
+        "prices": Verb("analyse.prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),
+        "checks": Verb(
+            "analyse.checks:checks", "List the validity checks that judge every run, with thresholds and advice."
+        ),
+        "sql": Verb("analyse.sql:sql", "Query the published warehouse; a query cannot change it."),
     },
     "Exchange results": {
-        "import": Verb("import_results:import_results", "Import result files of other tools: all of them or none."),
-        "export": Verb("export:export", "Export a study's runs to a folder or a file; the suffix chooses the format."),
-        "published": Verb("published:published", "List published figures by source, with the doubts about them."),
-        "replicate": Verb("replicate:replicate", "Repeat a published experiment, then show both results side by side."),
+        "import": Verb(
+            "exchange.import_results:import_results", "Import result files of other tools: all of them or none."
+        ),
+        "export": Verb(
+            "exchange.export:export", "Export a study's runs to a folder or a file; the suffix chooses the format."
+        ),
+        "published": Verb(
+            "exchange.published:published", "List published figures by source, with the doubts about them."
+        ),
+        "replicate": Verb(
+            "exchange.replicate:replicate", "Repeat a published experiment, then show both results side by side."
+        ),
     },
     "Operate": {
-        "up": Verb("up:up", "Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."),
-        "doctor": Verb("doctor:doctor", "Check what is installed and running, and say how to fix what is missing."),
-        "migrate": Verb("databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."),
-        "rebuild": Verb("databases:rebuild", "Rebuild the warehouse from the bundles alone."),
-        "worker": Verb("up:worker", "Run one worker in the foreground, as on a GPU host."),
-        "ingester": Verb("up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
-        "web": Verb("up:web", "Run the web page in the foreground."),
+        "up": Verb(
+            "operate.up:up", "Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."
+        ),
+        "doctor": Verb(
+            "operate.doctor:doctor", "Check what is installed and running, and say how to fix what is missing."
+        ),
+        "migrate": Verb(
+            "operate.databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."
+        ),
+        "rebuild": Verb("operate.databases:rebuild", "Rebuild the warehouse from the bundles alone."),
+        "worker": Verb("operate.up:worker", "Run one worker in the foreground, as on a GPU host."),
+        "ingester": Verb("operate.up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
+        "web": Verb("operate.up:web", "Run the web page in the foreground."),
     },
 }
 VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}

@@ -1,1 +1,4 @@
-"""The verbs of `drafthouse`: one file each, with what it prints. `cli.app` imports a file when its verb is called."""
+"""The verbs of `drafthouse`: a folder per panel of `--help`, a file per verb with what it prints.
+
+`cli.app` imports a file when its verb is called.
+"""

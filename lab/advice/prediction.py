@@ -16,7 +16,7 @@ from typing import Literal
 from lab.advice import theory
 from lab.study.arm import LOOKUP_METHODS
 
-CostFrom = Literal["as told", "drafts are looked up", "this arm at its least concurrency"]
+CostFrom = Literal["stated", "drafts are looked up", "this arm at its least concurrency"]
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ def _implied(run: SpeculatedRun) -> float | None:
 
 
 def _cost(
-    run: SpeculatedRun, runs: Sequence[SpeculatedRun], told: float | None
+    run: SpeculatedRun, runs: Sequence[SpeculatedRun], stated: float | None
 ) -> tuple[float | None, CostFrom | None]:
-    if told is not None:
-        return told, "as told"
+    if stated is not None:
+        return stated, "stated"
     if run.method in LOOKUP_METHODS:
         return 0.0, "drafts are looked up"
     alike = [other for other in runs if (other.arm, other.workload) == (run.arm, run.workload)]

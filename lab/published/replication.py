@@ -15,7 +15,7 @@ from pathlib import PurePath
 from lab.cost import per_million_tokens
 from lab.published.figures import PublishedFigure
 
-#: What a printed metric is here, and by which factor. A duration is not comparable: of how many tokens is not said.
+#: What a printed metric is here, and by which factor. A duration is not comparable: of how many tokens is not stated.
 _METRICS: dict[str, tuple[str, float]] = {
     "output_throughput": ("output_tok_per_s", 1.0),
     "peak_output_throughput": ("output_tok_per_s", 1.0),
@@ -192,13 +192,13 @@ def _differences(figure: PublishedFigure, runs: Sequence[OurRun]) -> Iterable[st
     pairs: dict[str, tuple[object, set[object]]] = {
         "hardware": (figure.hardware, {run.hardware for run in runs}),
         "engine": (figure.engine, {run.engine for run in runs}),
-        "engine version": (figure.engine_version or "not said", {run.engine_version or "unknown" for run in runs}),
+        "engine version": (figure.engine_version or "not stated", {run.engine_version or "unknown" for run in runs}),
         "target": (figure.target, {run.target for run in runs}),
         "draft model": (figure.draft_model, {run.draft_model for run in runs}),
         "prompts": (_lengths(figure), {f"random {run.input_tokens}/{run.output_tokens}" for run in runs}),
         "concurrency": (figure.max_concurrency, {run.concurrency for run in runs}),
         "drafted tokens": (
-            "not said" if figure.num_speculative_tokens is None and figure.method != "none" else None,
+            "not stated" if figure.num_speculative_tokens is None and figure.method != "none" else None,
             {run.num_speculative_tokens for run in runs},
         ),
     }

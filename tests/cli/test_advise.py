@@ -52,7 +52,7 @@ def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> N
 def test_a_drafts_cost_may_be_told(studied: Home) -> None:
     for one in asked(studied, "--draft-cost", "0.1"):
         for run in one["runs"]:
-            assert run["draft_cost_from"] == "as told"
+            assert run["draft_cost_from"] == "stated"
             assert run["predicted_speedup"] == pytest.approx(theory.speedup(run["alpha"], 3, 0.1))
     refused = studied.ask("advise", "small", "--draft-cost", "-1")
     assert (refused.returncode, refused.stdout) == (2, "")

@@ -88,9 +88,11 @@ def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], w
     """A sentence for each figure of the file that its own other figures contradict."""
     pairs = ((name, _number(printed.get(name)), _number(value)) for name, value in computed.items())
     return tuple(
-        f"{name}: the file says {said:g}, but {what} give {found:g}"
-        for name, said, found in pairs
-        if said is not None and found is not None and not math.isclose(said, found, rel_tol=TOLERANCE, abs_tol=1e-3)
+        f"{name}: the file says {printed_value:g}, but {what} give {found:g}"
+        for name, printed_value, found in pairs
+        if printed_value is not None
+        and found is not None
+        and not math.isclose(printed_value, found, rel_tol=TOLERANCE, abs_tol=1e-3)
     )
 
 

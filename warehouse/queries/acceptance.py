@@ -67,20 +67,23 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
         raise QueryError(f"no valid run of {study!r} speculates, so there is no acceptance to show")
     numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
     table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
-    told = _by_category(table.filter(table["of_category"]))
+    category_counts = _by_category(table.filter(table["of_category"]))
     found = _against(table.filter(table["of_prompt"]))
-    return [_arm_acceptance(rows, told.get(cell, {}), found.get(cell, {})) for cell, rows in enumerate(cells.values())]
+    return [
+        _arm_acceptance(rows, category_counts.get(cell, {}), found.get(cell, {}))
+        for cell, rows in enumerate(cells.values())
+    ]
 
 
 def _arm_acceptance(
-    rows: Sequence[Row], told: Mapping[str | None, Counts], against: Mapping[str, RankCorrelation | None]
+    rows: Sequence[Row], category_counts: Mapping[str | None, Counts], against: Mapping[str, RankCorrelation | None]
 ) -> ArmAcceptance:
     first = rows[0]
     counted = [_counts(row) for row in rows if row["num_drafts"] and row["num_accepted_tokens"] is not None]
-    acceptance = pooled(counted or list(told.values()))
+    acceptance = pooled(counted or list(category_counts.values()))
     k = first["num_speculative_tokens"]
     estimates = {fewer: with_fewer_tokens(acceptance, fewer) for fewer in range(1, k)}
-    categories = by_category(list(told.items())) or (
+    categories = by_category(list(category_counts.items())) or (
         {} if first["category"] == "all" else {first["category"]: acceptance}
     )
     return ArmAcceptance(

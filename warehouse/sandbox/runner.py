@@ -113,7 +113,7 @@ def _run_child(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[
         try:
             import pyarrow as pa  # noqa: F401, PLC0415 - while the child imports it too, on another core
 
-            said, trouble = child.communicate(request, timeout_s)
+            output, errors = child.communicate(request, timeout_s)
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -121,7 +121,7 @@ def _run_child(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[
                     f"stopped after {timeout_s:g} s: select less, or raise DRAFTHOUSE_SQL_TIMEOUT_S"
                 ) from None
             raise
-    return subprocess.CompletedProcess(command, child.returncode, said, trouble)
+    return subprocess.CompletedProcess(command, child.returncode, output, errors)
 
 
 def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> SqlResult:

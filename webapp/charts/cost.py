@@ -52,7 +52,10 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
         y=y,
         color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
-        tooltip=[*_where(setting.axis), *(alt.Tooltip(f"{name}:Q", title=said, format=".1%") for name, said in _SAVED)],
+        tooltip=[
+            *_where(setting.axis),
+            *(alt.Tooltip(f"{name}:Q", title=title, format=".1%") for name, title in _SAVED),
+        ],
     )
     sides = alt.Chart(pd.DataFrame({"zero": [0.0], "low": [domain[0]]}))
     layers: list[Any] = [

@@ -32,19 +32,19 @@ _MAX_SEQS = re.compile(r"'max_num_seqs': (\d+)")
 def _sampling(seen: Evidence) -> Answer:
     if seen.engine_log is None:
         return Missing("the engine's log, which says whether the model's own sampling parameters apply")
-    told = _DEFAULTS.search(seen.engine_log)
+    match = _DEFAULTS.search(seen.engine_log)
     ignored = SENT | (ONLY_WITH_TEMPERATURE if seen.run.sampling.temperature == 0 else frozenset())
-    applied = {name: value for name, value in _read(told).items() if name not in ignored}
+    applied = {name: value for name, value in _read(match).items() if name not in ignored}
     if not applied:
         return None
     shown = ", ".join(f"{name} {value}" for name, value in sorted(applied.items()))
     return Fired(f"The model's generation_config applied to every request, as far as requests do not set it: {shown}.")
 
 
-def _read(told: re.Match[str] | None) -> Mapping[str, object]:
+def _read(match: re.Match[str] | None) -> Mapping[str, object]:
     """Return the parameters in the line; empty if it has none that can be parsed."""
     try:
-        found = ast.literal_eval(told["found"]) if told else {}
+        found = ast.literal_eval(match["found"]) if match else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return {}
     return found if isinstance(found, dict) and all(isinstance(name, str) for name in found) else {}
@@ -73,9 +73,9 @@ def _capture_sizes(seen: Evidence) -> Answer:
 
 def _streams(seen: Evidence) -> int:
     """The most requests of a step: the load's concurrency, or the engine's limit if that is lower."""
-    told = _MAX_SEQS.search(seen.run.circumstances.effective_config.get("non_default_args", ""))
+    match = _MAX_SEQS.search(seen.run.circumstances.effective_config.get("non_default_args", ""))
     streams = seen.run.load.max_concurrency
-    return min(streams, int(told[1])) if told else streams
+    return min(streams, int(match[1])) if match else streams
 
 
 def _config_unknown(seen: Evidence) -> Answer:

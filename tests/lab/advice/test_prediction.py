@@ -42,7 +42,7 @@ def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others
 
 def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
     (told,) = predictions([RUN], draft_cost=0.1)
-    assert (told.draft_cost_from, told.predicted_speedup) == ("as told", theory.speedup(0.7, 3, 0.1))
+    assert (told.draft_cost_from, told.predicted_speedup) == ("stated", theory.speedup(0.7, 3, 0.1))
     (looked_up,) = predictions([replace(RUN, method="ngram")])
     assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, theory.tau(0.7, 3))
     assert looked_up.best_gamma is None

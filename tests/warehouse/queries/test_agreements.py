@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.verbs.compare import _same
+from cli.verbs.analyse.compare import _same
 from lab.comparison.agreement import Agreement
 from lab.study import Sampling
 from tests.warehouse.studies import REQUESTS, TOKENS, RunSpec, write

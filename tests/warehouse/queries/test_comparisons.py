@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from cli.verbs.compare import exit_status
+from cli.verbs.analyse.compare import exit_status
 from lab.advice import advise
 from lab.errors import QueryError
 from lab.metrics.records import RequestRecord

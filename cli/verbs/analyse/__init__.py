@@ -1,0 +1,1 @@
+"""Verbs that judge what was measured."""

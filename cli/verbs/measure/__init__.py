@@ -1,0 +1,1 @@
+"""Verbs that describe and measure studies."""

@@ -1,0 +1,1 @@
+"""Verbs that run and maintain the services."""
