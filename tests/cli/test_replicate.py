@@ -56,12 +56,12 @@ def test_once_it_has_run_both_stand_side_by_side_with_what_differs(home: Home, s
 def test_an_experiment_of_a_source_may_be_named(home: Home) -> None:
     said = home.ask("replicate", "redhat-moe-2026", "--study", "nothing")
     assert said.returncode == 2
-    assert "there are three-datasets, tensor-parallel-2, cost, draft-tokens" in said.stderr
+    assert "choose one of three-datasets, tensor-parallel-2, cost, draft-tokens" in said.stderr
 
 
 @pytest.mark.parametrize(
     ("source", "sentence"),
-    [("nobody", "is among the published sources: there are friday"), ("practice-2026", "nothing to repeat")],
+    [("nobody", "is not a published source: choose one of friday"), ("practice-2026", "nothing to repeat")],
 )
 def test_what_cannot_be_repeated_is_one_sentence_and_exit_status_2(home: Home, source: str, sentence: str) -> None:
     said = home.ask("replicate", source)

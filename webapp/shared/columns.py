@@ -16,7 +16,9 @@ _RATIO = "%.2f×"
 _COLUMNS: dict[str, Callable[..., Any]] = {
     "arm": partial(_text, "Arm"),
     "category": partial(_text, "Category"),
-    "concurrency": partial(_number, "Concurrency", format="%d", width="small", help="Requests in flight"),
+    "concurrency": partial(
+        _number, "Concurrency", format="%d", width="small", help="The greatest number of requests in flight"
+    ),
     "currency": partial(_text, "Currency"),
     "dataset": partial(_text, "Dataset"),
     "engine_version": partial(_text, "Engine version"),

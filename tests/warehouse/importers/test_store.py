@@ -96,7 +96,7 @@ def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) 
 def test_figures_that_became_no_column_are_kept_with_the_reason(settings: Settings) -> None:
     imported(settings, DETAILED)
     query = "select left_out from imported_figures where field = 'max_output_tokens_per_s'"
-    assert "a chunk is no token" in ask(settings, query)[0][0]
+    assert "counted in chunks, not tokens" in ask(settings, query)[0][0]
 
 
 def test_importing_the_same_file_twice_changes_nothing(settings: Settings) -> None:

@@ -111,7 +111,7 @@ REFUSED = {
     "a transaction is ended": ("commit", _ONLY_READ),
     # more than one statement
     "two statements are sent": ("select 1; drop table runs", "one statement at a time: this text has 2"),
-    "the second hides behind a comment": ("select 1 /* ; */ ; -- x\n drop table runs", "this is 2"),
+    "the second hides behind a comment": ("select 1 /* ; */ ; -- x\n drop table runs", "this text has 2"),
     "the second hides behind a NUL": ("select 1 \0; drop table runs", "character 10 is a NUL"),
     "a write is in a string": ("from query('drop table runs')", _SELECT_ONLY),
     "a statement is prepared for later": ("prepare p as select 1", _ONLY_READ),
@@ -119,7 +119,7 @@ REFUSED = {
     "a value is left open": ("select ?", "Values were not provided"),
     "PIVOT makes a type first": ("pivot runs on arm", r"write PIVOT \.\.\. ON column IN"),
     # text that is none
-    "half a letter is sent": ("select '\ud800'", "letter 9 is no Unicode text"),
+    "half a letter is sent": ("select '\ud800'", "character 9 is half of a surrogate pair"),
     "more text than a person writes is sent": ("select 1" + " " * 100_000, "100,008 characters: the limit is 100,000"),
 }
 

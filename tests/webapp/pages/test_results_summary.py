@@ -35,7 +35,7 @@ def test_a_ratio_is_shown_with_its_range_over_the_repeats() -> None:
 def test_one_repeat_has_no_range_and_that_is_said() -> None:
     card = summary.best_card(summary.best_cell(frames.speedup(repeats=1)), "speed-up")
     assert "no range yet" in card.detail
-    assert "a single point is not a result" in summary.repeats_sentence(frames.speedup(repeats=1))
+    assert "a single measurement is not a result" in summary.repeats_sentence(frames.speedup(repeats=1))
 
 
 def test_ranges_are_never_called_confidence_intervals() -> None:

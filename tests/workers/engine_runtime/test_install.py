@@ -55,7 +55,7 @@ def test_an_environment_with_a_valid_stamp_is_left_as_it_is(tmp_path: Path) -> N
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "vllm").touch()
     (tmp_path / _STAMP).write_text(_recipe(cpu=not nvidia_gpus()))
-    assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is in {tmp_path}"
+    assert install_vllm(tmp_path) == f"vLLM {VLLM_VERSION} is already installed in {tmp_path}"
 
 
 def test_another_engine_is_answered_with_the_usage(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
 from jobs.table import ACTIVE, Job, Progress, State
+from lab.metrics.catalogue import BY_NAME
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
@@ -148,7 +149,7 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
     """Label, value and detail of each figure of a running job."""
     failed = f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
     return [
-        ("Output throughput", f"{number(progress.output_tok_per_s)} tok/s", "current run"),
+        (BY_NAME["output_tok_per_s"].label, f"{number(progress.output_tok_per_s)} tok/s", "current run"),
         ("TTFT", f"{number(progress.ttft_ms)} ms", "current run"),
         ("Runs", f"{progress.runs_done} of {progress.runs_total}", failed),
         ("Time left, estimated", duration(progress.remaining_s), ""),
