@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.comparison.effect import Effect, Interval, difference, log_ratio
+from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios
 from lab.comparison.influence import Influence, mean
-from lab.comparison.noise import RunNoise
+from lab.comparison.moderation import Scatter, moderated
 from lab.comparison.samples import Pairs, RunSample, pair
 from lab.metrics.definition import Better
 
@@ -40,31 +41,67 @@ class Comparison:
         return Interval(1 / self.ratio.value, None if high is None else 1 / high, None if low is None else 1 / low)
 
 
+@dataclass(frozen=True)
+class CellRuns:
+    """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median."""
+
+    baseline: Sequence[RunSample]
+    candidate: Sequence[RunSample]
+    influence: Influence = mean
+
+
 def compare(
     baseline: Sequence[RunSample],
     candidate: Sequence[RunSample],
     better: Better,
     *,
     influence: Influence = mean,
-    noise: RunNoise | None = None,
+    history: Sequence[Sequence[float]] = (),
     confidence: float = CONFIDENCE,
 ) -> Comparison:
-    """Compare two arms. Raises ValueError if an arm has two runs in a block.
+    """Compare two arms in a single cell, as `compare_cells` does."""
+    return compare_cells([CellRuns(baseline, candidate, influence)], better, history=history, confidence=confidence)[0]
 
-    `influence` belongs to the metric: `influence.mean`, or `influence.percentile(0.5)` for a median. `noise` is used
-    with a single block only: two or more show by themselves how much runs differ.
+
+def compare_cells(
+    cells: Sequence[CellRuns],
+    better: Better,
+    *,
+    history: Sequence[Sequence[float]] = (),
+    confidence: float = CONFIDENCE,
+) -> list[Comparison]:
+    """Compare both arms in each cell; the cells' variances moderate each other (`lab.comparison.moderation`).
+
+    All cells are of one metric on one machine. `history` holds the metric's values in the repeats of each cell measured
+    earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
-    pairs = pair(baseline, candidate)
-    effect = log_ratio(pairs, influence, noise)
+    pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
+    logs = [log_ratios(each) for each in pairs]
+    sharing = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
+    scatters = moderated(
+        [0.0 if ratios is None or ratios.size < 2 else float(ratios.var(ddof=1)) for ratios in logs],
+        [0.0 if ratios is None else ratios.size - 1.0 for ratios in logs],
+        [sharing[tuple(run.run_id for run in cell.baseline)] for cell in cells],
+        history,
+    )
+    return [
+        _comparison(each, better, cell.influence, scatter, confidence)
+        for cell, each, scatter in zip(cells, pairs, scatters, strict=True)
+    ]
+
+
+def _comparison(
+    pairs: Pairs, better: Better, influence: Influence, scatter: Scatter | None, confidence: float
+) -> Comparison:
+    effect = log_ratio(pairs, influence, scatter)
     ratio = None if effect is None else _exponential(effect.interval(confidence))
-    changed = _difference(pairs, ratio, influence, confidence)
+    changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
-    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, _basis(pairs, prompts, noise))
+    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, _basis(pairs, prompts, scatter))
 
 
-def _difference(pairs: Pairs, ratio: Interval | None, influence: Influence, confidence: float) -> Interval | None:
+def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:
     """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
-    found = difference(pairs, influence)
     if found is None or found.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
         return None if found is None else found.interval(confidence)
     base = float(pairs.baseline.mean())
@@ -76,10 +113,10 @@ def _exponential(interval: Interval) -> Interval:
     return Interval(math.exp(interval.value), low, high)
 
 
-def _basis(pairs: Pairs, prompts: int | None, noise: RunNoise | None) -> str:
+def _basis(pairs: Pairs, prompts: int | None, scatter: Scatter | None) -> str:
     if not pairs.blocks:
         return "no repeat has both arms"
-    over = "" if prompts is None else f" and {prompts} prompts"
-    if len(pairs.blocks) > 1:
-        return f"{len(pairs.blocks)} repeats{over}"
-    return f"1 repeat{over}, with {noise.source}" if noise else "1 repeat, which cannot show how much runs differ"
+    own = f"{len(pairs.blocks)} repeat{'s' * (len(pairs.blocks) > 1)}" + (f" and {prompts} prompts" if prompts else "")
+    if scatter is not None:
+        return f"{own}, with {scatter.source}"
+    return own if len(pairs.blocks) > 1 else "1 repeat, which cannot show how much runs differ"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lab.comparison import spread
 from lab.comparison.influence import Influence, mean
-from lab.comparison.noise import RunNoise
+from lab.comparison.moderation import Scatter
 from lab.comparison.samples import Array, Pairs
 from lab.comparison.spread import Spread
 
@@ -37,24 +37,33 @@ class Effect:
         return Interval(self.value, self.value - half, self.value + half)
 
 
-def log_ratio(pairs: Pairs, influence: Influence = mean, noise: RunNoise | None = None) -> Effect | None:
-    """Return the mean over blocks of ln(candidate / baseline), or None without a block or with a number <= 0."""
+def log_ratios(pairs: Pairs) -> Array | None:
+    """Return ln(candidate / baseline) of each block, or None without a block or with a number <= 0."""
     positive = (pairs.baseline > 0).all() and (pairs.candidate > 0).all()
-    if not pairs.blocks or not positive:
+    return np.log(pairs.candidate / pairs.baseline) if pairs.blocks and positive else None
+
+
+def log_ratio(pairs: Pairs, influence: Influence = mean, scatter: Scatter | None = None) -> Effect | None:
+    """Return the mean of `log_ratios`. A moderated `scatter` replaces the variance of the cell's own blocks."""
+    effects = log_ratios(pairs)
+    if effects is None:
         return None
-    effects = np.log(pairs.candidate / pairs.baseline)
     requests = _relative(pairs, influence)
     moved = None if requests is None else requests[1] - requests[0]
     if len(pairs.blocks) > 1:
-        return Effect(float(effects.mean()), _over_blocks(effects, moved))
-    if noise is None:
+        own = _over_blocks(effects, moved)
+        return Effect(float(effects.mean()), own if scatter is None else _moderated(own, scatter, effects.size))
+    if scatter is None:
         return Effect(float(effects.mean()), None)
     alone = None if moved is None else moved[:, 0]
-    return Effect(float(effects.mean()), spread.of_one_block(noise.sd_log, noise.df, alone))
+    return Effect(float(effects.mean()), spread.of_one_block(scatter.variance, scatter.df, alone))
 
 
-def difference(pairs: Pairs, influence: Influence = mean) -> Effect | None:
-    """Return the mean over blocks of candidate - baseline in the metric's unit; one block has no known spread."""
+def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | None = None) -> Effect | None:
+    """Return the mean over blocks of candidate - baseline in the metric's unit; one block has no known spread.
+
+    Its variance is moderated by the same factor as that of the log ratios.
+    """
     if not pairs.blocks:
         return None
     effects = pairs.candidate - pairs.baseline
@@ -62,7 +71,15 @@ def difference(pairs: Pairs, influence: Influence = mean) -> Effect | None:
         return Effect(float(effects.mean()), None)
     requests = _relative(pairs, influence)
     moved = None if requests is None else requests[1] * pairs.candidate - requests[0] * pairs.baseline
-    return Effect(float(effects.mean()), _over_blocks(effects, moved))
+    own, logs = _over_blocks(effects, moved), log_ratios(pairs)
+    if scatter is None or logs is None:
+        return Effect(float(effects.mean()), own)
+    factor = scatter.variance / float(logs.var(ddof=1))
+    return Effect(float(effects.mean()), replace(own, blocks=own.blocks * factor, blocks_df=scatter.df))
+
+
+def _moderated(own: Spread, scatter: Scatter, blocks: int) -> Spread:
+    return replace(own, blocks=np.asarray(scatter.variance / blocks), blocks_df=scatter.df)
 
 
 def _over_blocks(effects: Array, moved: Array | None) -> Spread:

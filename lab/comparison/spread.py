@@ -54,16 +54,17 @@ def over_blocks_and_prompts(effects: Array, influences: Array) -> Spread:
     return Spread(alone.blocks, alone.blocks_df, np.asarray(part), prompts - 1)
 
 
-def of_one_block(run_sd_log: float, run_df: float, influences: Array | None) -> Spread:
-    """Spread of a single run per arm with noise known from elsewhere; `influences` (..., prompts) in sending order.
+def of_one_block(variance: float, df: float, influences: Array | None) -> Spread:
+    """Spread of a single run per arm; the log ratio's `variance` is known from elsewhere.
 
-    The noise includes some of the requests' own scatter, so the result errs on the wide side.
+    `influences` (..., prompts) are in sending order.
+
+    The variance includes some of the requests' own scatter, so the result errs on the wide side.
     """
-    runs = 2 * run_sd_log**2
     if influences is None:
-        return Spread(np.array(runs), run_df, np.array(0.0), math.inf)
-    prompts, df = batch_means(influences)
-    return Spread(np.full_like(prompts, runs), run_df, prompts, df)
+        return Spread(np.array(variance), df, np.array(0.0), math.inf)
+    prompts, prompts_df = batch_means(influences)
+    return Spread(np.full_like(prompts, variance), df, prompts, prompts_df)
 
 
 def batch_means(series: Array) -> tuple[Array, int]:

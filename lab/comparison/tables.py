@@ -38,16 +38,21 @@ class RatioTable:
 
 
 def ratio_tables(
-    tables: Mapping[str, Mapping[tuple[str, str], Comparison]], margin: float = MARGIN, confidence: float = CONFIDENCE
+    tables: Mapping[str, Mapping[tuple[str, str], Comparison]],
+    margin: float = MARGIN,
+    confidence: float = CONFIDENCE,
+    *,
+    strict: bool = False,
 ) -> dict[str, RatioTable]:
     """Build tables that are read together: their verdicts are corrected for the cells of all of them.
 
     Rows and columns keep the order in which they first appear.
     """
     every = [(name, key) for name, cells in tables.items() for key in cells]
-    judged = dict(zip(every, verdicts([tables[name][key] for name, key in every], margin, confidence), strict=True))
+    found = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
+    judged = dict(zip(every, found, strict=True))
     return {
-        name: _table({key: Cell(found, judged[name, key]) for key, found in cells.items()})
+        name: _table({key: Cell(comparison, judged[name, key]) for key, comparison in cells.items()})
         for name, cells in tables.items()
     }
 

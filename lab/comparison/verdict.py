@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from scipy import stats
 
 from lab.comparison import spread
 from lab.comparison.compare import CONFIDENCE, Comparison
@@ -28,7 +29,7 @@ MOST_REPEATS = 1000
 class Verdict:
     """`more_repeats` would decide if ratio and scatter stayed as they are; None if unknown.
 
-    The p values are corrected for the table (Holm): for the ratio being 1, and for it lying beyond the margin.
+    The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin.
     """
 
     word: Word
@@ -41,18 +42,21 @@ UNKNOWN = Verdict("not enough data", None, None, None)
 
 
 def verdicts(
-    table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE
+    table: Sequence[Comparison], margin: float = MARGIN, confidence: float = CONFIDENCE, *, strict: bool = False
 ) -> tuple[Verdict, ...]:
-    """Judge all cells of a table: with the given confidence, none of them is called faster or slower wrongly.
+    """Judge all cells of a table: of its calls, at most a share of 1 - confidence is false on average.
 
-    Cells without an interval make no claim, so they do not count in the correction.
+    `strict` is for a single headline or a CI gate: with the given confidence no call of the table is false. Cells
+    without an interval make no claim, so they do not count in the correction.
     """
-    rule = _Rule(math.log1p(margin), 1 - confidence)
+    rule = _Rule(math.log1p(margin), 1 - confidence, holm if strict else benjamini_hochberg)
     claims = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
-    differs, same = (holm(p_values) for p_values in _p_values([effect for _, effect in claims], rule.bound))
+    differs, same = (rule.adjust(p_values) for p_values in _p_values([effect for _, effect in claims], rule.bound))
+    calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
+    alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
     found = [UNKNOWN] * len(table)
     for (place, effect), differing, equal in zip(claims, differs, same, strict=True):
-        found[place] = rule.judge(table[place], effect, differing, equal, len(claims))
+        found[place] = rule.judge(table[place], effect, differing, equal, alpha)
     return tuple(found)
 
 
@@ -60,15 +64,15 @@ def verdicts(
 class _Rule:
     bound: float  # of the logarithm of the ratio
     level: float
+    adjust: Callable[[Array], list[float]]
 
-    def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, claims: int) -> Verdict:
+    def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, alpha: float) -> Verdict:
         """Equivalence within the margin is tested first: two one-sided tests, Schuirmann 1987."""
         if same <= self.level:
             return Verdict("no difference", differs, same, 0)
         if differs <= self.level:
             return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
-        more = more_repeats(effect, cell.blocks, self.bound, self.level / claims)
-        return Verdict("not enough data", differs, same, more)
+        return Verdict("not enough data", differs, same, more_repeats(effect, cell.blocks, self.bound, alpha))
 
 
 def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:
@@ -82,13 +86,22 @@ def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:
 
 
 def holm(p_values: Sequence[float] | Array) -> list[float]:
-    """Adjusted p values: Holm 1979, Scandinavian Journal of Statistics 6, 65-70."""
+    """Adjusted p values of the strict reading: Holm 1979, Scandinavian Journal of Statistics 6, 65-70."""
     count = len(p_values)
     order = np.argsort(p_values, kind="stable")
     stepped = np.sort(np.asarray(p_values, dtype=np.float64)) * (count - np.arange(count))
     adjusted = np.empty(count)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1.0) if count else stepped
     return [float(p) for p in adjusted]
+
+
+def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
+    """Adjusted p values: Benjamini & Hochberg 1995, Journal of the Royal Statistical Society B 57, 289-300.
+
+    They stay valid for positively dependent p values, such as those of arms that share a baseline (Benjamini &
+    Yekutieli 2001).
+    """
+    return [float(p) for p in stats.false_discovery_control(p_values)] if len(p_values) else []
 
 
 def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int | None:
@@ -99,15 +112,16 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int
     if effect.spread is None:
         return None
     around = effect.spread
-    counts, students = _students(blocks, 1 - alpha)
-    more = Spread(np.asarray(around.blocks * blocks / counts), counts - 1, around.prompts, around.prompts_df)
+    counts, dfs, students = _students(blocks, float(around.blocks_df), 1 - alpha)
+    more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
     half = spread.averaged(more, students, spread.student(around.prompts_df, 1 - alpha))
     decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
     return int(counts[decides.argmax()]) - blocks if decides.any() else None
 
 
-@functools.lru_cache(8)  # the pairs of a table usually have the same number of repeats
-def _students(blocks: int, confidence: float) -> tuple[Array, Array]:
-    """The numbers of repeats beyond `blocks`, with the Student factor of each."""
+@functools.lru_cache(64)  # many pairs of a table have the same number of repeats
+def _students(blocks: int, df: float, confidence: float) -> tuple[Array, Array, Array]:
+    """The numbers of repeats beyond `blocks`, with the degrees of freedom and the Student factor of each."""
     counts = np.arange(max(blocks, 1) + 1, MOST_REPEATS + 1, dtype=np.float64)
-    return counts, spread.student(counts - 1, confidence)
+    dfs = counts - blocks + df
+    return counts, dfs, spread.student(dfs, confidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
@@ -11,9 +11,8 @@ import duckdb
 
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
-from lab.comparison.compare import Comparison, compare
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
-from lab.comparison.noise import RunNoise, from_history
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, SHORT_NAMES, better
@@ -26,7 +25,7 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 
 @dataclass(frozen=True)
 class Pair:
-    """A candidate against the baseline in one cell; the verdict is corrected for all pairs of the study."""
+    """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study."""
 
     cell: CellKey
     baseline: ArmRuns
@@ -44,6 +43,7 @@ class StudyComparison:
     baseline: str
     pairs: tuple[Pair, ...]
     unit: str = ""
+    strict: bool = False  # the reading of the verdicts: see `lab.comparison.verdict.verdicts`
 
 
 def compare_study(
@@ -54,6 +54,7 @@ def compare_study(
     baseline: str | None = None,
     margin: float = MARGIN,
     price_usd_per_hour: float | None = None,
+    strict: bool = False,
 ) -> StudyComparison:
     """Compare the arms of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price matters only
     for costs.
@@ -67,24 +68,14 @@ def compare_study(
     name = _baseline(arms, baseline)
     base = {each.cell: each for each in arms if each.arm == name}
     there = [(base[each.cell], each) for each in arms if each.arm != name and each.cell in base]
-    alone = any(len(_blocks(one) & _blocks(other)) < 2 for one, other in there)
-    noise = _noise(con, jobs, metric) if alone else None
-    found = [_compare(one, other, metric, noise) for one, other in there]
-    judged = verdicts(found, margin)
+    history = paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
+    found = compare_cells([_cell(one, other, metric) for one, other in there], better(metric), history=history)
+    judged = verdicts(found, margin, strict=strict)
     pairs = [
         Pair(other.cell, one, other, comparison, verdict)
         for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
     ]
-    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit)
-
-
-def _noise(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> RunNoise | None:
-    """The scatter of earlier repeats on this hardware, by which a single repeat is judged."""
-    return from_history(paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric))
-
-
-def _blocks(arm: ArmRuns) -> set[Hashable]:
-    return {run.block for run in arm.runs if run.value is not None}
+    return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
 
 
 def _full_name(metric: str) -> str:
@@ -138,10 +129,9 @@ def _agreements(
     ]
 
 
-def _compare(baseline: ArmRuns, candidate: ArmRuns, metric: str, noise: RunNoise | None) -> Comparison:
+def _cell(baseline: ArmRuns, candidate: ArmRuns, metric: str) -> CellRuns:
     how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
-    influence = mean if how is None else how.influence
-    return compare(baseline.runs, candidate.runs, better(metric), influence=influence, noise=noise)
+    return CellRuns(baseline.runs, candidate.runs, mean if how is None else how.influence)
 
 
 def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:

@@ -91,7 +91,7 @@ def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Request
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
-    """The metric's values in each cell with repeats on the hardware of these jobs, for `noise.from_history`.
+    """The metric's values in each cell with repeats on the hardware of these jobs, which are themselves left out.
 
     Only repeats within a job: two jobs may differ by more than chance.
     """
@@ -165,9 +165,10 @@ _RUNS = """
 """
 _HISTORY = """
     SELECT list("{metric}" ORDER BY repeat) FROM valid_latest_runs
-    WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest(?))) AND "{metric}" IS NOT NULL
-        AND origin = 'measured'
+    WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest($1))) AND "{metric}" IS NOT NULL
+        AND origin = 'measured' AND NOT list_contains($1, job_id)
     GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
+    ORDER BY max(started_at) DESC LIMIT 200
 """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.
 _OUTPUTS = """

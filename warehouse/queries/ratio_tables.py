@@ -49,10 +49,11 @@ def arm_tables(
         key = (_side(pair, rows, datasets), _side(pair, columns, datasets))
         arms.setdefault(pair.candidate.arm, {}).setdefault(key, []).append(pair)
     tables = ratio_tables(
-        {arm: {key: _one(pairs, found) for key, pairs in cells.items()} for arm, cells in arms.items()}
+        {arm: {key: _one(pairs, found) for key, pairs in cells.items()} for arm, cells in arms.items()},
+        strict=found.strict,
     )
     sweeps = {arm: _sweep([pair for pairs in cells.values() for pair in pairs], found) for arm, cells in arms.items()}
-    judged = verdicts(list(sweeps.values()))
+    judged = verdicts(list(sweeps.values()), strict=found.strict)
     return [
         ArmTable(arm, tables[arm], Cell(sweeps[arm], verdict), _by_row(arms[arm], tables[arm], found))
         for arm, verdict in zip(arms, judged, strict=True)

@@ -72,7 +72,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
 def verdict_config() -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return columns("arm", "workload", "pattern", "concurrency", "ratio", "low", "high") | {
-        "verdict": text("Verdict", help="At 95 % for the whole table together (Holm); no difference: within 2 %"),
+        "verdict": text("Verdict", help="Of all calls in a table at most 5 % are false; no difference: within 2 %"),
         "decides": text("Would decide", help="Repeats to add for a verdict if the spread stays the same"),
         "basis": text("Interval from", width="large"),
         "same": number(

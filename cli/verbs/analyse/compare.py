@@ -37,6 +37,12 @@ AsTable = Annotated[
     bool, typer.Option("--table", help="Print a table of ratios per arm, with geometric means and the whole sweep.")
 ]
 Side = Annotated[str, typer.Option(help="With --table: workload, dataset, category, load or concurrency.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="No false call in the whole table (Holm), not at most 5 % of its calls (Benjamini-Hochberg)."
+    ),
+]
 Limit = Annotated[
     str | None,
     typer.Option(help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided."),
@@ -52,13 +58,14 @@ def compare(
     rows: Side = "workload",
     columns: Side = "load",
     price_per_hour: PricePerHour = None,
+    strict: Strict = False,
     fail_if_slower: Limit = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     with open_warehouse(ready_settings().warehouse_file) as con:
-        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour)
+        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
         _refuse_empty_baseline(found)
         if table:
             tables = arm_tables(con, found, rows, columns)

@@ -11,12 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from lab.comparison import influence, noise
+from lab.comparison import influence
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.influence import follows
-from lab.comparison.noise import RunNoise
 from lab.comparison.samples import Requests, RunSample, pair
-from lab.comparison.verdict import Verdict, holm, verdicts
+from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
 from lab.metrics.catalogue import better
 from lab.metrics.definition import Better
 from tests.lab.comparison.simulated import World, requests
@@ -74,30 +73,21 @@ def test_one_repeat_alone_is_not_enough_however_great_the_ratio() -> None:
 
 
 def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
-    known = noise.from_history([[100.0, 103.0, 98.0], [50.0, 51.0, 50.5], [10.0, 10.2, 9.9], [7.0, 7.1, 6.8]])
-    assert known is not None
-    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", noise=known)
-    assert found.ratio is not None
-    assert found.basis == "1 repeat, with 4 cells measured 12 times before"
+    history = [[100.0, 103.0, 98.0], [50.0, 51.0, 50.5], [10.0, 10.2, 9.9], [7.0, 7.1, 6.8]]
+    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
+    assert found.basis == "1 repeat, with the scatter of 4 cells measured before"
     assert verdict(found).word == "faster"
-    assert verdict(compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", noise=known)).word != "faster"
-    stated = RunNoise(0.02, math.inf, "a figure that somebody vouches for")
-    exact = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", noise=stated).ratio
-    assert exact is not None
-    assert exact.low == pytest.approx(1.5 * math.exp(-1.959964 * math.sqrt(2) * 0.02))
+    close = compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", history=history)
+    assert verdict(close).word == "not enough data"
 
 
-def test_too_little_history_is_no_noise() -> None:
-    assert noise.from_history([[1.0, 1.1], [1.0, 1.2]]) is None
-    assert noise.from_history([[1.0], [2.0], [3.0]]) is None
-    assert noise.from_history([[1.0, 1.0, 1.0]] * 5) is None
-
-
-def test_noise_is_found_again_from_cells_that_have_it() -> None:
-    rng = np.random.default_rng(5)
-    known = noise.from_history(np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
-    assert known is not None
-    assert known.sd_log == pytest.approx(0.04, rel=0.1)
+@pytest.mark.parametrize(
+    "history", [[[1.0, 1.1], [1.0, 1.2]], [[1.0], [2.0], [3.0]], [[1.0, 1.0, 1.0]] * 5], ids=["few", "single", "same"]
+)
+def test_too_little_history_gives_no_interval(history: list[list[float]]) -> None:
+    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
+    assert found.ratio is not None
+    assert found.ratio.low is None
 
 
 def test_so_many_more_repeats_decide_if_nothing_changes() -> None:
@@ -206,13 +196,13 @@ def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
 
 @pytest.mark.parametrize("repeats", [1, 2, 3, 5])
 def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hundred(repeats: int) -> None:
-    """The whole way from runs and requests to the word; one repeat has the noise of twenty earlier cells."""
+    """The whole way from runs and requests to the word, with a history of twenty earlier cells."""
     experiments, world, rng = 400, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
     base, tried = requests(rng, world, (experiments, 30, repeats))
     earlier, _ = requests(rng, world, (20, 30, 3))
-    known = noise.from_history(earlier.mean(axis=1).tolist())
+    history = earlier.mean(axis=1).tolist()
     words = [
-        verdict(compare(sampled("plain", one), sampled("draft", other), "lower", noise=known)).word
+        verdict(compare(sampled("plain", one), sampled("draft", other), "lower", history=history)).word
         for one, other in zip(base, tried, strict=True)
     ]
     assert np.mean([word in {"faster", "slower"} for word in words]) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / experiments)
@@ -228,6 +218,11 @@ def test_more_repeats_do_not_decide_what_only_more_prompts_would() -> None:
 def test_holm_is_the_step_down_rule() -> None:
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([]) == []
+
+
+def test_the_usual_reading_is_benjamini_and_hochbergs_step_up_rule() -> None:
+    assert benjamini_hochberg([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.02, 0.04, 0.04, 0.02])
+    assert benjamini_hochberg([]) == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

@@ -85,7 +85,7 @@ def show_summary(choice: Choice) -> None:
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
         f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean and 95 % interval; "
-        f"verdicts are corrected for the whole study (Holm).{besides}"
+        f"of the verdicts in a table at most 5 % are false (Benjamini-Hochberg).{besides}"
     )
 
 

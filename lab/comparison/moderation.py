@@ -1,0 +1,141 @@
+"""Variances of like cells, each moderated by the others: why three repeats of a table can decide.
+
+A cell of three repeats knows its own variance with two degrees of freedom; thirty such cells together know well how
+much runs differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
+draws from one distribution, here log-normal with a heavy share for wild cells (Phipson et al. 2016,
+doi:10.1214/16-AOAS920). Its centre and width are not estimated and plugged in, which is overconfident with few cells:
+every centre and width on a grid counts by how well it explains all the cells.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from lab.comparison.samples import Array
+
+#: With fewer cells than this, or fewer degrees of freedom in them, each cell stands on its own scatter.
+LEAST_CELLS, LEAST_DF = 3, 6
+#: The share of wild cells, and the standard deviation of the logarithm of their variance. These, the two below and the
+#: grid were chosen by simulation (tests/lab/comparison/test_moderation.py), so that promises hold in every world there.
+_WILD_SHARE, _WILD_SD = 0.2, 2.5
+#: How much one cell counts when centre and width are weighed. Below 1 for caution.
+_CAUTION = 0.6
+#: Variances of two ratios that share a baseline's runs correlate by the square of one half.
+_SHARED = 0.25
+#: The history of the hardware counts for at most this many cells: another study's noise is like this one's, not it.
+_MOST_HISTORY = 6.0
+#: Standard deviations of the logarithm of the variance between cells, and that at which a width counts by half.
+_WIDTHS, _USUAL_WIDTH = np.array([0.05, 0.2, 0.4, 0.65, 1.0, 1.5, 2.2]), 0.7
+_LOG_VARIANCES = np.arange(-16.0, 16.01, 0.25)
+_CENTRES = np.arange(-9.0, 9.01, 0.25)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """The variance of one block's log ratio in a cell, how well it is known, and in words what it stands on."""
+
+    variance: float
+    df: float
+    source: str
+
+
+def moderated(
+    variances: Sequence[float], dfs: Sequence[float], sharing: Sequence[int], history: Sequence[Sequence[float]] = ()
+) -> list[Scatter | None]:
+    """For each cell its moderated scatter; None where its own (if any) is all there is.
+
+    `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
+    `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
+    of an earlier cell. A cell whose repeats are all the same keeps its variance of 0.
+    """
+    earlier, earlier_dfs = _of_history(history)
+    own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
+    every, every_dfs = np.concatenate((own, earlier)), np.concatenate((own_dfs, earlier_dfs))
+    weights = np.concatenate(
+        (
+            1 / (1 + _SHARED * (np.array(sharing, dtype=np.float64) - 1)),
+            np.full(earlier.size, min(1.0, _MOST_HISTORY / max(earlier.size, 1))),
+        )
+    )
+    known = (every > 0) & (every_dfs > 0)
+    if known.sum() < LEAST_CELLS or every_dfs[known].sum() < LEAST_DF:
+        return [None] * own.size
+    found, found_dfs = _posterior(every, every_dfs, known, weights * _CAUTION)
+    cells, before = int(known[: own.size].sum()), int(known[own.size :].sum())
+    sources = [_source(cells - int(itself), before) for itself in known[: own.size]]
+    certain = (own_dfs > 0) & (own <= 0)
+    return [
+        None if alone else Scatter(float(variance), float(df), source)
+        for alone, variance, df, source in zip(certain, found[: own.size], found_dfs[: own.size], sources, strict=True)
+    ]
+
+
+def _source(cells: int, earlier: int) -> str:
+    parts = [f"{cells} like cell{'s' * (cells != 1)}"] * (cells > 0)
+    parts += [f"{earlier} cell{'s' * (earlier != 1)} measured before"] * (earlier > 0)
+    return f"the scatter of {' and '.join(parts)}"
+
+
+def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
+    """Variances of a log ratio of two runs, and their degrees of freedom: twice that of one run."""
+    logs = [np.log(values) for values in cells if len(values) >= 2 and min(values) > 0]
+    return (
+        np.array([2 * values.var(ddof=1) for values in logs], dtype=np.float64),
+        np.array([values.size - 1 for values in logs], dtype=np.float64),
+    )
+
+
+def _posterior(variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
+    """Each cell's variance and degrees of freedom, so that Student's t stands for what is known of its variance.
+
+    That is the scaled inverse chi-squared distribution whose logarithm has the posterior's mean and variance.
+    """
+    usual, prior, log_prior = _grid()
+    centre = np.log(variances[known]).mean()
+    likelihood = np.ones((variances.size, _LOG_VARIANCES.size))
+    scaled = variances[known, None] * np.exp(-centre - _LOG_VARIANCES)
+    logs = -(dfs[known, None] / 2) * (_LOG_VARIANCES + scaled)
+    likelihood[known] = np.exp(logs - logs.max(axis=1, keepdims=True))
+    explained = likelihood @ prior.T + np.finfo(np.float64).tiny  # (cells, centres and widths)
+    weighed = (np.log(explained[known]) * weights[known, None]).sum(axis=0) + log_prior
+    share = np.exp(weighed - weighed.max())
+    share /= share.sum()
+    cells = likelihood * ((share / explained) @ prior)
+    cells[dfs <= 0] = share @ usual  # nothing hints at a wild cell; allowing for one anyway would forbid any claim
+    cells /= cells.sum(axis=1, keepdims=True)
+    mean = cells @ _LOG_VARIANCES
+    half = _inverse_trigamma(np.maximum(cells @ _LOG_VARIANCES**2 - mean**2, 1e-6))
+    return np.exp(centre + mean + special.digamma(half) - np.log(half)), 2 * half
+
+
+@functools.cache
+def _grid() -> tuple[Array, Array, Array]:
+    """How likely each log variance is for each centre and width, without and with wild cells; the widths' log prior.
+
+    Of shape (centres and widths, log variances) twice, and (centres and widths,).
+    """
+    away = _LOG_VARIANCES - _CENTRES[:, None]
+
+    def normal(width: float) -> Array:
+        density = np.exp(-0.5 * (away / width) ** 2)
+        return np.asarray(density / density.sum(axis=1, keepdims=True))
+
+    usual = np.concatenate([normal(float(width)) for width in _WIDTHS])
+    wild = np.concatenate([normal(float(np.hypot(width, _WILD_SD))) for width in _WIDTHS])
+    by_width = -np.log1p((_WIDTHS / _USUAL_WIDTH) ** 2)
+    return usual, (1 - _WILD_SHARE) * usual + _WILD_SHARE * wild, np.repeat(by_width, _CENTRES.size)
+
+
+def _inverse_trigamma(values: Array) -> Array:
+    """Newton's steps on 1 / trigamma, as in limma's `trigammaInverse`; the values lie between 1e-6 and 1e3."""
+    found = 0.5 + 1 / values
+    for _ in range(20):
+        trigamma = special.polygamma(1, found)
+        found = found + trigamma * (1 - trigamma / values) / special.polygamma(2, found)
+    return np.asarray(found, dtype=np.float64)

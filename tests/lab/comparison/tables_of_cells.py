@@ -1,0 +1,53 @@
+"""Tables of cells whose truth is known: logarithms of what baseline and candidate measured, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lab.comparison.samples import Array
+
+_Draw = Callable[[np.random.Generator, int], Array]
+#: By how much the noise of each place differs from the usual one.
+_NOISE: dict[str, _Draw] = {
+    "equal": lambda _, places: np.ones(places),
+    "a third": lambda rng, places: np.exp(0.3 * rng.standard_normal(places)),
+    "fourfold": lambda rng, places: np.exp(np.log(2) * rng.uniform(-1, 1, places)),
+    "two kinds": lambda rng, places: np.where(rng.random(places) < 0.5, 0.5, 2.0),
+}
+#: And one cell whose candidate is four times as noisy; a machine on which one run in ten is much slower.
+WORLDS = (*_NOISE, "one wild cell", "bimodal")
+_WILD, _SLOW_SHARE, _SLOWER = 4.0, 0.1, 6.0
+#: The standard deviation of what both arms of a repeat have in common.
+_BLOCK = 0.05
+
+
+@dataclass(frozen=True)
+class Table:
+    """`baseline` and `candidate` of shape (cells, blocks); cells of one of `places` share the baseline's runs."""
+
+    places: tuple[int, ...]
+    baseline: Array
+    candidate: Array
+    truth: Array  # log ratios, of shape (cells,)
+
+
+def simulated(rng: np.random.Generator, world: str, shape: tuple[int, int], *, ratio: float, noise: float) -> Table:
+    """Half of the cells have the ratio. `noise` is the usual standard deviation of a run's logarithm."""
+    cells, blocks = shape
+    arms = next(count for count in (5, 2, 1) if count == 1 or (cells % count == 0 and cells > count))
+    places = np.repeat(np.arange(cells // arms), arms)
+    sd = noise * _NOISE.get(world, _NOISE["equal"])(rng, cells // arms)
+    base = sd[:, None] * rng.standard_normal((cells // arms, blocks))
+    tried = sd[places, None] * rng.standard_normal((cells, blocks))
+    if world == "one wild cell":
+        tried[rng.integers(cells)] *= _WILD
+    if world == "bimodal":
+        base -= _SLOWER * noise * (rng.random(base.shape) < _SLOW_SHARE)
+        tried -= _SLOWER * noise * (rng.random(tried.shape) < _SLOW_SHARE)
+    truth = np.zeros(cells)
+    truth[rng.permutation(cells)[: (cells + 1) // 2]] = np.log(ratio)
+    common = _BLOCK * rng.standard_normal(blocks)
+    return Table(tuple(map(int, places)), base[places] + common, tried + common + truth[:, None], truth)

@@ -1,0 +1,189 @@
+"""By simulation, in worlds whose truth is known: what a table promises when its cells moderate each other.
+
+Half of the cells have an effect, or none has. The promises: of the calls in a table at most 5 % are false on average,
+of tables without any effect at most 5 % hold a call, and intervals hold the truth in 93 to 97 %.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lab.comparison import spread
+from lab.comparison.compare import CellRuns, compare_cells
+from lab.comparison.moderation import LEAST_CELLS, moderated
+from lab.comparison.samples import Array, RunSample
+from lab.comparison.spread import Spread
+from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
+from tests.lab.comparison.tables_of_cells import WORLDS, Table, simulated
+
+_TABLES = 200
+#: Three standard deviations of the simulation's own luck, for a share of 5 %.
+_LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Shares over many tables."""
+
+    called: float  # of the true effects
+    false_calls: float  # of the calls, averaged over tables
+    false_tables: float  # of tables without any effect, those with a call
+    held: float  # of the true ratios, those within their interval
+
+
+@functools.cache
+def seen(world: str, cells: int, repeats: int, ratio: float, noise: float) -> Seen:
+    rng = np.random.default_rng(cells * 100 + repeats)
+    tables = [_outcome(simulated(rng, world, (cells, repeats), ratio=ratio, noise=noise)) for _ in range(_TABLES)]
+    empty = [_outcome(simulated(rng, world, (cells, repeats), ratio=1.0, noise=noise)) for _ in range(_TABLES)]
+    called, false_calls, held = (float(np.mean(column)) for column in zip(*tables, strict=True))
+    return Seen(called, false_calls, float(np.mean([false for _, false, _ in empty])), held)
+
+
+def _outcome(table: Table) -> tuple[float, float, float]:
+    """The share of effects called, the share of calls that are false, and the share of intervals that hold the truth.
+
+    Of a table without effects the first is 0 and the second is 1 if it holds a call. The steps are those of
+    `compare_cells` and `verdicts`, on arrays.
+    """
+    effects = table.candidate - table.baseline
+    repeats = effects.shape[1]
+    sharing = [table.places.count(place) for place in table.places]
+    own = effects.var(axis=1, ddof=1)
+    scatters = moderated(own.tolist(), [repeats - 1.0] * own.size, sharing)
+    variance = np.array([each.variance if each else alone for each, alone in zip(scatters, own, strict=True)])
+    df = np.array([each.df if each else repeats - 1.0 for each in scatters])
+    around = Spread(variance / repeats, df, np.zeros(own.size), np.full(own.size, math.inf))
+    found = effects.mean(axis=1)
+    calls = np.array(benjamini_hochberg(spread.p_values(np.abs(found), around))) <= 0.05
+    real = table.truth != 0
+    return (
+        float(calls[real].mean()) if real.any() else 0.0,
+        float((calls & ~real).sum() / max(calls.sum(), 1)),
+        float((np.abs(found - table.truth) <= spread.half_width(around, 0.95)).mean()),
+    )
+
+
+def cells_of(table: Table) -> list[CellRuns]:
+    return [
+        CellRuns(
+            [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],
+            [RunSample(f"c{cell}-{block}", "draft", block, math.exp(value)) for block, value in enumerate(tried)],
+        )
+        for cell, (place, base, tried) in enumerate(zip(table.places, table.baseline, table.candidate, strict=True))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cells", "repeats", "ratio", "noise", "wanted"),
+    [
+        (35, 3, 1.1, 0.02, 0.8),
+        (35, 3, 1.5, 0.05, 0.97),
+        (6, 3, 1.1, 0.02, 0.8),
+        (4, 3, 1.5, 0.05, 0.95),
+        (35, 2, 1.3, 0.03, 0.7),
+    ],
+)
+def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float, noise: float, wanted: float) -> None:
+    """Runs' noise differs from cell to cell by a third."""
+    found = seen("a third", cells, repeats, ratio, noise)
+    assert found.called >= wanted
+    assert found.false_calls <= 0.05
+
+
+@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4)])
+def test_the_promises_hold_in_every_world(world: str, cells: int, repeats: int) -> None:
+    found = seen(world, cells, repeats, 1.2, 0.03)
+    assert found.false_calls <= 0.05 + _LUCK
+    assert found.false_tables <= 0.05 + _LUCK
+    assert 0.93 <= found.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
+
+
+def test_the_strict_reading_calls_no_more_than_the_usual_one() -> None:
+    rng = np.random.default_rng(2)
+    strict, usual = 0, 0
+    for _ in range(20):
+        found = compare_cells(cells_of(simulated(rng, "a third", (15, 3), ratio=1.1, noise=0.03)), "higher")
+        called = [
+            {place for place, each in enumerate(verdicts(found, strict=way)) if each.word == "faster"}
+            for way in (True, False)
+        ]
+        assert called[0] <= called[1]
+        strict, usual = strict + len(called[0]), usual + len(called[1])
+    assert strict < usual
+
+
+def _faster(found: Sequence[Verdict]) -> set[int]:
+    return {place for place, each in enumerate(found) if each.word == "faster"}
+
+
+def test_a_single_repeat_stands_on_the_scatter_of_its_like_and_on_history() -> None:
+    alone = CellRuns([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)])
+    rng = np.random.default_rng(1)
+    history = np.exp(0.02 * rng.standard_normal((12, 3))).tolist()
+    (found,) = compare_cells([alone], "higher", history=history)
+    assert found.basis == "1 repeat, with the scatter of 12 cells measured before"
+    assert verdicts([found])[0].word == "faster"
+    (blind,) = compare_cells([alone], "higher")
+    assert (blind.ratio and blind.ratio.low, blind.basis) == (None, "1 repeat, which cannot show how much runs differ")
+
+
+def test_a_moderated_cell_says_what_it_stands_on() -> None:
+    table = simulated(np.random.default_rng(0), "a third", (12, 3), ratio=1.1, noise=0.02)
+    assert {found.basis for found in compare_cells(cells_of(table), "higher")} == {
+        "3 repeats, with the scatter of 11 like cells"
+    }
+
+
+def test_too_few_cells_stand_on_their_own() -> None:
+    assert moderated([1e-4] * (LEAST_CELLS - 1), [3.0] * (LEAST_CELLS - 1), [1] * (LEAST_CELLS - 1)) == [None] * (
+        LEAST_CELLS - 1
+    )
+    assert moderated([1e-4] * 3, [1.0] * 3, [1] * 3) == [None] * 3
+
+
+def test_repeats_that_are_all_the_same_keep_their_certainty() -> None:
+    """Acceptance of greedy decoding is the same number each time."""
+    found = moderated([0.0, 1e-4, 2e-4, 1e-4], [2.0] * 4, [1] * 4)
+    assert found[0] is None
+    assert all(found[1:])
+
+
+def test_like_cells_pull_a_variance_towards_theirs_and_a_wild_one_keeps_its_own() -> None:
+    usual = [4e-4, 5e-4, 3e-4, 4.5e-4, 3.5e-4, 4e-4, 5e-4, 4e-4]
+    found = moderated([*usual, 4e-5, 0.5], [2.0] * 10, [1] * 10)
+    assert all(found)
+    lucky, wild = (each for each in found[-2:] if each)
+    assert 1e-4 < lucky.variance < 5e-4
+    assert wild.variance > 0.05
+    assert all(each.df > lucky.df for each in found[:8] if each)
+
+
+def test_noise_is_found_again_from_cells_that_have_it() -> None:
+    rng = np.random.default_rng(5)
+    (found,) = moderated([0.0], [0.0], [1], np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
+    assert found is not None
+    half_width = stats.t.ppf(0.975, found.df) * math.sqrt(found.variance)
+    known = stats.norm.ppf(0.975) * math.sqrt(2) * 0.04
+    assert known < half_width < 2 * known  # a wild cell is never ruled out
+
+
+def variances(rng: np.random.Generator, sd: Array, df: int) -> Array:
+    return np.asarray(sd**2 * rng.chisquare(df, sd.size) / df)
+
+
+def test_arms_that_share_a_baseline_count_for_less_than_independent_cells() -> None:
+    rng = np.random.default_rng(3)
+    own = variances(rng, np.full(12, 0.03), 2).tolist()
+    apart, shared = (moderated(own, [2.0] * 12, [sharing] * 12)[0] for sharing in (1, 6))
+    assert apart is not None
+    assert shared is not None
+    assert shared.df < apart.df
