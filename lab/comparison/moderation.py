@@ -33,7 +33,7 @@ _MOST_HISTORY = 6.0
 #: Standard deviations of the logarithm of the variance between cells, and that at which a width counts by half.
 _WIDTHS, _USUAL_WIDTH = np.array([0.05, 0.2, 0.4, 0.65, 1.0, 1.5, 2.2]), 0.7
 _LOG_VARIANCES = np.arange(-16.0, 16.01, 0.25)
-_CENTRES = np.arange(-9.0, 9.01, 0.25)
+_CENTRES = np.arange(-9.0, 9.01, 0.5)
 
 
 @dataclass(frozen=True)

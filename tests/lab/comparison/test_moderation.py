@@ -23,7 +23,7 @@ from lab.comparison.spread import Spread
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
 from tests.lab.comparison.tables_of_cells import WORLDS, Table, simulated
 
-_TABLES = 200
+_TABLES = 100
 #: Three standard deviations of the simulation's own luck, for a share of 5 %.
 _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 

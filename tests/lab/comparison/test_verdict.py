@@ -197,7 +197,7 @@ def sampled(arm: str, values: np.ndarray) -> list[RunSample]:
 @pytest.mark.parametrize("repeats", [1, 2, 3, 5])
 def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hundred(repeats: int) -> None:
     """The whole way from runs and requests to the word, with a history of twenty earlier cells."""
-    experiments, world, rng = 400, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
+    experiments, world, rng = 200, World(prompt_by_arm=0.0), np.random.default_rng(repeats)
     base, tried = requests(rng, world, (experiments, 30, repeats))
     earlier, _ = requests(rng, world, (20, 30, 3))
     history = earlier.mean(axis=1).tolist()
