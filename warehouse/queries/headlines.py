@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 
 import duckdb
 
 from lab import cost
-from lab.comparison.compare import compare
 from lab.comparison.effect import Interval
-from lab.comparison.influence import follows, mean
-from lab.comparison.samples import Requests, RunSample
 from lab.cost import Price
 from lab.errors import UserError
+from warehouse.queries.comparisons import compare_study
 from warehouse.queries.paired_runs import CellKey, Row, dicts
 from warehouse.queries.prices import Prices, prices
-from warehouse.schema import prompt_latency_columns
 
 _METRIC = "output_tok_per_s"
 
@@ -54,16 +49,15 @@ def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
     """
     rows = dicts(con, _BEST)
     known = prices(con) if rows else None
-    requests = _requests(con, rows)
-    return [_headline(row, requests, _price(row, known)) for row in rows]
+    return [_headline(row, _ratio(con, row), _price(row, known)) for row in rows]
 
 
-def _headline(row: Row, requests: Mapping[str, Requests], price: Price | None) -> Headline:
+def _headline(row: Row, ratio: Interval, price: Price | None) -> Headline:
     per_hour = None if price is None else price.per_hour
     per_million = cost.per_million_tokens(per_hour, row["output_tok_per_s"])
     return Headline(
         cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
-        ratio=_ratio(row, requests),
+        ratio=ratio,
         cost=per_million,
         currency=None if price is None else price.currency,
         **{name: row[name] for name in _SHOWN},
@@ -75,26 +69,15 @@ _SHOWN = (
 )
 
 
-def _ratio(row: Row, requests: Mapping[str, Requests]) -> Interval:
-    """The ratio that a comparison of the study gives for this cell."""
-    how = follows(_METRIC, closed_loop=row["closed_loop"])
-    runs = {
-        side: [
-            RunSample(run["run_id"], side, run["repeat"], run["number"], requests.get(run["run_id"]) if how else None)
-            for run in row[side]
-        ]
-        for side in ("baseline", "candidate")
-    }
-    influence = mean if how is None else how.influence
-    found = compare(runs["baseline"], runs["candidate"], "higher", influence=influence).ratio
-    return found or Interval(row["ratio"], None, None)
-
-
-def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row]) -> Mapping[str, Requests]:
-    how = follows(_METRIC, closed_loop=True)
-    several = [row for row in rows if row["closed_loop"] and row["repeats"] > 1]
-    ids = [run["run_id"] for row in several for run in chain(row["baseline"], row["candidate"])]
-    return prompt_latency_columns.read(con, ids, how.column) if how and ids else {}
+def _ratio(con: duckdb.DuckDBPyConnection, row: Row) -> Interval:
+    """The ratio that the comparison of the whole study gives for this cell: its other cells moderate the interval."""
+    cell = CellKey(row["workload"], row["pattern"], row["concurrency"])
+    ratios = (
+        pair.comparison.ratio
+        for pair in compare_study(con, row["job_id"], _METRIC).pairs
+        if (pair.candidate.arm, pair.cell) == (row["arm"], cell)
+    )
+    return next(ratios, None) or Interval(row["ratio"], None, None)
 
 
 def _price(row: Row, known: Prices | None) -> Price | None:
@@ -110,12 +93,12 @@ def _price(row: Row, known: Prices | None) -> Price | None:
 _BEST = """
     WITH cell AS (
         SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm,
-            coalesce(is_baseline, false) AS is_baseline, repeat, run_id, started_at, output_tok_per_s AS number,
-            workload_label AS workload, pattern, concurrency, closed_loop
+            coalesce(is_baseline, false) AS is_baseline, repeat, started_at, output_tok_per_s AS number,
+            workload_label AS workload, pattern, concurrency
         FROM valid_latest_runs
         WHERE origin = 'measured' AND concurrency IS NOT NULL AND pattern IS NOT NULL AND output_tok_per_s > 0
     ), paired AS (
-        SELECT c.*, b.run_id AS base_run_id, b.number AS base_number, b.closed_loop AS base_closed_loop
+        SELECT c.*, b.number AS base_number
         FROM cell AS c JOIN cell AS b ON b.is_baseline AND NOT c.is_baseline AND b.job_id = c.job_id
             AND b.workload = c.workload AND b.pattern = c.pattern AND b.concurrency = c.concurrency
             AND b.repeat = c.repeat
@@ -130,10 +113,7 @@ _BEST = """
     )
     SELECT best.*, any_value(p.study_id) AS study_id, any_value(p.study_name) AS study_name,
         CASE WHEN count(DISTINCT p.hardware) = 1 THEN any_value(p.hardware) END AS hardware,
-        min(p.started_at)::DATE AS day, avg(p.number) AS output_tok_per_s,
-        bool_and(p.closed_loop AND p.base_closed_loop) AS closed_loop,
-        list(struct_pack(run_id := p.run_id, repeat := p.repeat, number := p.number)) AS candidate,
-        list(struct_pack(run_id := p.base_run_id, repeat := p.repeat, number := p.base_number)) AS baseline
+        min(p.started_at)::DATE AS day, avg(p.number) AS output_tok_per_s
     FROM best JOIN paired AS p USING (target, job_id, arm, workload, pattern, concurrency)
     GROUP BY ALL ORDER BY measured_at DESC, target
 """
