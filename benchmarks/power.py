@@ -1,0 +1,166 @@
+"""Part power: how many of a table's true effects each rule calls, and how many of its calls are false.
+
+Every rule reads the same simulated tables, in which half of the cells have the effect and the noise of runs differs
+from cell to cell by a third; and as many tables without any effect. No processor time is part of any figure.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from benchmarks import power_picture
+from benchmarks.power_picture import Bar
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import verdicts
+from tests.lab.comparison.tables_of_cells import Table, simulated
+from warehouse.settings import Settings
+
+TABLES = 200
+_WORLD, _SEED = "a third", 20261122
+#: What a rule says of each cell: 1 faster, -1 slower, 0 nothing; None where it says that there is no difference.
+Calls = Sequence[int | None]
+_WORDS: Mapping[str, int | None] = {"faster": 1, "slower": -1, "no difference": None, "not enough data": 0}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study to simulate, and the share of its effects that should be called."""
+
+    cells: int
+    repeats: int
+    ratio: float
+    noise: float  # standard deviation of a run's logarithm
+    wanted: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.cells} cells × {self.repeats} repeats, {self.ratio:.2f}× at {100 * self.noise:.0f} % noise"
+
+
+PLANS = (
+    Plan(35, 3, 1.10, 0.02, 0.80),
+    Plan(35, 3, 1.50, 0.05, 0.97),
+    Plan(6, 3, 1.10, 0.02, 0.80),
+    Plan(4, 3, 1.50, 0.05, 0.95),
+    Plan(35, 2, 1.30, 0.03, 0.70),
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Shares over many tables; `false_calls` is the mean over tables of the share of a table's calls."""
+
+    called: float
+    false_calls: float
+    false_tables: float  # of tables without any effect, those with a call
+
+
+def _moderated(table: Table) -> Calls:
+    return _words(compare_cells(_cells(table), "higher"), strict=False)
+
+
+def _moderated_strict(table: Table) -> Calls:
+    return _words(compare_cells(_cells(table), "higher"), strict=True)
+
+
+def _alone(table: Table) -> Calls:
+    """Each cell on the degrees of freedom of its own repeats, and Holm's correction over the table."""
+    return _words([compare_cells([cell], "higher")[0] for cell in _cells(table)], strict=True)
+
+
+def _flat(threshold: float) -> Callable[[Table], Calls]:
+    """Whether the ratio of the arms' mean rates lies beyond a threshold, whatever the noise."""
+
+    def calls(table: Table) -> Calls:
+        ratios = np.exp(table.candidate).mean(axis=1) / np.exp(table.baseline).mean(axis=1)
+        return _signs(ratios > 1 + threshold, ratios < 1 - threshold)
+
+    return calls
+
+
+def _overlap(table: Table) -> Calls:
+    """Whether the 95 % intervals of the two arms, each of its own mean, leave a gap between them."""
+    base, tried = np.exp(table.baseline), np.exp(table.candidate)
+    factor = float(stats.t.ppf(0.975, base.shape[1] - 1)) / math.sqrt(base.shape[1])
+    gap = np.abs(tried.mean(axis=1) - base.mean(axis=1)) > factor * (
+        base.std(axis=1, ddof=1) + tried.std(axis=1, ddof=1)
+    )
+    above = tried.mean(axis=1) > base.mean(axis=1)
+    return _signs(gap & above, gap & ~above)
+
+
+RULES: Mapping[str, Callable[[Table], Calls]] = {
+    "Drafthouse": _moderated,
+    "Drafthouse, strict": _moderated_strict,
+    "each cell alone, Holm": _alone,
+    "ratio beyond 2 %": _flat(0.02),
+    "ratio beyond 20 %": _flat(0.20),
+    "95 % intervals of arms apart": _overlap,
+}
+
+
+def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Path | None = None) -> None:
+    """Simulate and print; write the picture if a path is given."""
+    bars: list[Bar] = []
+    for place, plan in enumerate(PLANS):
+        began_s = time.process_time()
+        found = {name: seen(rule, plan, tables, _SEED + place) for name, rule in RULES.items()}
+        _show(plan, found, time.process_time() - began_s)
+        bars += [Bar(plan.name, name, each.called, each.false_calls) for name, each in found.items()]
+    if picture is not None:
+        picture.write_bytes(power_picture.drawn(bars, list(RULES), tables, picture.suffix))
+
+
+def seen(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Seen:
+    """What a rule does with `tables` tables with effects, and as many without; the seed makes them the same ones."""
+    rng = np.random.default_rng(seed)
+    shape = (plan.cells, plan.repeats)
+    real = [simulated(rng, _WORLD, shape, ratio=plan.ratio, noise=plan.noise) for _ in range(tables)]
+    empty = [simulated(rng, _WORLD, shape, ratio=1.0, noise=plan.noise) for _ in range(tables)]
+    shares = np.array([_shares(rule(table), table.truth != 0) for table in real])
+    called, false_calls = (float(mean) for mean in shares.mean(axis=0))
+    return Seen(called, false_calls, float(np.mean([any(rule(table)) for table in empty])))
+
+
+def _shares(calls: Calls, effect: NDArray[np.bool_]) -> tuple[float, float]:
+    """The share of the effects that are called, all of which are faster, and the share of the calls that are false."""
+    right = sum(call == 1 and real for call, real in zip(calls, effect, strict=True))
+    wrong = sum(bool(call) if not real else call in {-1, None} for call, real in zip(calls, effect, strict=True))
+    return right / int(effect.sum()), wrong / max(right + wrong, 1)
+
+
+def _words(found: Sequence[Comparison], *, strict: bool) -> Calls:
+    return [_WORDS[each.word] for each in verdicts(found, strict=strict)]
+
+
+def _signs(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> Calls:
+    return [int(sign) for sign in above.astype(int) - below.astype(int)]
+
+
+def _cells(table: Table) -> list[CellRuns]:
+    return [
+        CellRuns(
+            [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],
+            [RunSample(f"c{cell}-{block}", "draft", block, math.exp(value)) for block, value in enumerate(tried)],
+        )
+        for cell, (place, base, tried) in enumerate(zip(table.places, table.baseline, table.candidate, strict=True))
+    ]
+
+
+def _show(plan: Plan, found: Mapping[str, Seen], cpu_s: float) -> None:
+    ours = next(iter(found.values()))
+    print(f"\n{plan.name} (aim: {100 * plan.wanted:.0f} % called, 5 % false at most; {cpu_s:.0f} s of a processor)")
+    width = max(map(len, found))
+    print(f"{'':{width}}  effects called  ours / its  calls false  effect-free tables with a call")
+    for name, each in found.items():
+        ratio = f"{ours.called / each.called:.2f}" if each.called else "-"
+        print(f"{name:{width}}  {each.called:14.1%}  {ratio:>10}  {each.false_calls:11.1%}  {each.false_tables:30.1%}")
