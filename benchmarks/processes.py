@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.engine_logs import engine_log
 from jobs.engines.profiles import fill_in, installed_profile, profile_environment, whole_environment
 from lab.errors import EngineError
 from lab.study import Arm, Study
@@ -62,7 +63,13 @@ def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
     """Start the arm's engine as Drafthouse does; yield its base URL once it has answered a request."""
     started: list[Process] = []
     try:
-        start = start_engine(settings, study, arm, "bench", lambda _command, process: started.append(process))
+        start = start_engine(
+            settings,
+            study,
+            arm,
+            engine_log(settings.logs_dir, "bench"),
+            lambda _command, process: started.append(process),
+        )
         yield asyncio.run(start).command.endpoint.base_url
     finally:
         for process in started:

@@ -25,11 +25,13 @@ from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
+from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model
 from jobs.leases import claim
 from jobs.queue import submit
 from jobs.table import Job
 from lab.errors import EngineError
+from lab.schedule import Step
 from lab.study.plan import plan
 from warehouse.app_db.engine import app_engine
 from warehouse.migrate import migrate
@@ -70,11 +72,11 @@ class Windows:
     lease_s: float
 
     def watched(self) -> Seen:
-        launches = plan(self.job.study)
-        status = JobStatus(launches)
+        step = Step(plan(self.job.study)[0])
+        status = JobStatus([step.launch])
         with Heartbeat(self.database, self.job, _WORKER, self.lease_s) as heartbeat:
-            status.starting(launches[0], launches[0].runs)
-            status.warming_up(launches[0].runs[0])
+            status.step(step)
+            status.warming_up(step.launch.runs[0])
             heartbeat.watch(status.snapshot)
             status.window_begins()
             return _seen(lambda: heartbeat.run(self._window(status.measuring, probed=True)))
@@ -137,7 +139,13 @@ def _running(settings: Settings) -> Iterator[RunningEngine]:
     """Start the study's engine as Drafthouse does."""
     started: list[Process] = []
     try:
-        start = start_engine(settings, STUDY, STUDY.arms[0], "bench", lambda _command, process: started.append(process))
+        start = start_engine(
+            settings,
+            STUDY,
+            STUDY.arms[0],
+            engine_log(settings.logs_dir, "bench"),
+            lambda _command, process: started.append(process),
+        )
         yield asyncio.run(start)
     finally:
         for process in started:

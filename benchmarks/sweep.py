@@ -17,6 +17,7 @@ from benchmarks.processes import counted, own_home, vllm_environment, vllm_progr
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
 from jobs.datasets.loader import load_prompts
+from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model
 from jobs.engines.vllm import speculative_config
 from jobs.queue import job, submit
@@ -93,7 +94,7 @@ def _theirs(settings: Settings) -> float:
 def _sweep_arguments(settings: Settings, folder: Path) -> list[str]:
     most = max(load.num_prompts for load in STUDY.loads)
     dataset = write_dataset(folder / "prompts.jsonl", load_prompts(settings, WORKLOAD, most, STUDY.seed))
-    serve = engine_command(settings, STUDY, STUDY.arms[0], "bench")
+    serve = engine_command(settings, STUDY, STUDY.arms[0], engine_log(settings.logs_dir, "bench"))
     bench = [vllm_program(settings), *bench_arguments(settings, dataset, WORKLOAD.output_tokens)]
     bench += ["--base-url", serve.endpoint.base_url]
     loads = [{"max_concurrency": load.max_concurrency, "num_prompts": load.num_prompts} for load in STUDY.loads]

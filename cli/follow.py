@@ -12,7 +12,6 @@ from sqlalchemy import Engine
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
 from jobs.table import ACTIVE, Job
-from lab.study.plan import plan
 from services.status import page_url
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
@@ -40,8 +39,8 @@ def follow(settings: Settings, job_id: str, tend: Callable[[], None]) -> Job:
 
 
 def all_runs_published(settings: Settings, ended: Job) -> bool:
-    """Whether the published warehouse has every run of the job's plan as completed. Waits for the ingester."""
-    wanted = sum(len(launch.runs) for launch in plan(ended.study))
+    """Whether the published warehouse has every run of the ended job as completed. Waits for the ingester."""
+    wanted = 0 if ended.progress is None else ended.progress.runs_total
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
     while _completed_runs(settings, ended.job_id) < wanted:
         if time.monotonic() > deadline_s:

@@ -6,11 +6,15 @@ from jobs.table import Job
 
 
 def runs_ended(job: Job) -> str:
-    """`6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too."""
+    """`6/8`, or `6/8 (2 failed)`; empty before the job starts. `runs_done` counts failed runs too.
+
+    `6/at most 8` if outcomes may make it less.
+    """
     if job.progress is None:
         return ""
     failed = f" ({job.progress.runs_failed} failed)" if job.progress.runs_failed else ""
-    return f"{job.progress.runs_done}/{job.progress.runs_total}{failed}"
+    most = "at most " if job.progress.runs_total_is_at_most else ""
+    return f"{job.progress.runs_done}/{most}{job.progress.runs_total}{failed}"
 
 
 def what_runs(job: Job) -> str:
@@ -19,6 +23,11 @@ def what_runs(job: Job) -> str:
         return "waiting for a worker"
     parts = (job.progress.phase, job.progress.arm, job.progress.workload, job.progress.load)
     return " · ".join(part for part in parts if part)
+
+
+def what_is_known(job: Job) -> str:
+    """`18 of 30 cells decided`, or why nothing more was measured; empty for a study that measures a fixed plan."""
+    return "" if job.progress is None else job.progress.end_sentence or job.progress.standing
 
 
 def time_left(job: Job) -> str:

@@ -11,20 +11,28 @@ from warehouse.settings import Settings
 _TAIL_BYTES = 1 << 20
 
 
-def engine_log(logs_dir: Path, job_id: str) -> Path:
-    """Return the path of the log of the job's running engine. Each bundle keeps its own copy."""
-    return logs_dir / "engines" / f"{job_id}.log"
+def engine_log(logs_dir: Path, job_id: str, place: int = 0) -> Path:
+    """Return the path of the log of the job's running engine. Each bundle keeps its own copy.
+
+    `place` tells engines that are up at the same time from each other.
+    """
+    return logs_dir / "engines" / (f"{job_id}-{place + 1}.log" if place else f"{job_id}.log")
+
+
+def engine_logs(logs_dir: Path, job_id: str) -> list[Path]:
+    """Return the logs of the job's engines that exist; the one that was written to last comes first."""
+    every = [engine_log(logs_dir, job_id), *(logs_dir / "engines").glob(f"{job_id}-*.log")]
+    return sorted((path for path in every if path.exists()), key=lambda path: -path.stat().st_mtime)
 
 
 def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
     """Return the last lines of the running engine's log, or of the job's newest bundle; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
-    candidates = [engine_log(settings.logs_dir, job_id), *(settings.bundles / job_id).glob(f"*/{LOG_FILE}")]
-    there = [path for path in candidates if path.exists()]
-    if candidates[0] in there:
-        return _tail(candidates[0], lines)
-    return _tail(max(there, key=lambda path: path.stat().st_mtime), lines) if there else ""
+    if running := engine_logs(settings.logs_dir, job_id):
+        return _tail(running[0], lines)
+    kept = list((settings.bundles / job_id).glob(f"*/{LOG_FILE}"))
+    return _tail(max(kept, key=lambda path: path.stat().st_mtime), lines) if kept else ""
 
 
 def _tail(path: Path, lines: int) -> str:

@@ -28,6 +28,7 @@ class Progress(Frozen):
     load: str | None = None
     repeat: int = 0
     runs_total: int = 0
+    runs_total_is_at_most: bool = False  # what was measured so far decides how many it will be
     runs_done: int = 0  # with a bundle, completed or failed
     runs_failed: int = 0
     launches_total: int = 0
@@ -37,6 +38,9 @@ class Progress(Frozen):
     output_tok_per_s: float | None = None
     ttft_ms: float | None = None
     remaining_s: float | None = None
+    standing: str = ""  # a sentence on what is known so far, if the study decides by that what it measures next
+    end_reason: str = ""  # why nothing more was measured, in a word or two; empty while it measures
+    end_sentence: str = ""  # the same in a sentence; empty if there is nothing to add
     at: str  # UTC, ISO 8601
 
 

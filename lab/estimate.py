@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.study import Arm
-from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, paced_s
+from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, engine_starts, paced_s
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class _Sum:
         self.total += 1
 
 
-def estimate(launches: Iterable[Launch], history: History, assumed: Assumptions = WITHOUT_GPU) -> Estimate:
+def estimate(launches: Sequence[Launch], history: History, assumed: Assumptions = WITHOUT_GPU) -> Estimate:
     """Estimate launches; each start and each run from the history if it has an answer."""
     starts, runs, requests = _Sum(), _Sum(), 0
-    for launch in launches:
-        starts.add(history.start_s(launch.arm), assumed.start_s)
-        for run in launch.runs:
-            runs.add(history.run_s(run), assumed.run_s(run))
-            requests += run.load.num_prompts
+    for arm in engine_starts(launches):
+        starts.add(history.start_s(arm), assumed.start_s)
+    for run in (run for launch in launches for run in launch.runs):
+        runs.add(history.run_s(run), assumed.run_s(run))
+        requests += run.load.num_prompts
     seconds = starts.seconds + runs.seconds
     return Estimate(starts.total, runs.total, requests, seconds, starts.known, runs.known, assumed.of)
 

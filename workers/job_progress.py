@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jobs.table import Phase, Progress
-from lab.study.plan import ASSUMED_START_S, Launch, PlannedRun, estimate_run_s
+from lab.schedule import End, Step
+from lab.study import Arm
+from lab.study.plan import ASSUMED_START_S, Launch, PlannedRun, engine_starts, estimate_run_s
 from workers.load.window import LoadProgress
 
 #: From this share of a run's requests on, its own pace predicts its end better than the forecast.
@@ -33,37 +35,52 @@ class Forecast:
         """Predict how long this run takes, in seconds."""
         return estimate_run_s(run) * (self._took_s / self._guessed_s if self._guessed_s else 1.0)
 
-    def remaining_s(self, runs: Sequence[PlannedRun], launches: int) -> float:
+    def remaining_s(self, runs: Sequence[PlannedRun], starts: int) -> float:
         """Predict how long these runs take with so many engine starts, in seconds."""
         start_s = sum(self._starts_s) / len(self._starts_s) if self._starts_s else ASSUMED_START_S
-        return launches * start_s + sum(map(self.run_s, runs))
+        return starts * start_s + sum(map(self.run_s, runs))
 
 
 class JobStatus:
     """`snapshot` may be called from any thread at any time, `finished` from the thread that writes bundles."""
 
     def __init__(self, launches: Sequence[Launch]) -> None:
+        """`launches`: at most what the job will measure, until its schedule gives its first step."""
         self.forecast = Forecast()
         self.runs_done = self.runs_failed = self.launches_done = 0
-        self._runs_total = sum(len(launch.runs) for launch in launches)
-        self._launches = launches
+        self._runs_total, self._launches_total = _runs(launches), _count(launches)
+        self._at_most = False
         self._phase: Phase = "starting engine"
-        self._arm, self._repeat = launches[0].arm.name, launches[0].runs[0].repeat
-        self._left: tuple[PlannedRun, ...] = ()  # of the current launch, the current run included
+        self._arm, self._repeat = launches[0].arms[0].name, launches[0].runs[0].repeat
+        self._launch: Launch | None = None
+        self._to_start = 0  # engines of the current launch
+        self._left: tuple[PlannedRun, ...] = ()  # of the current step, the current run included
         self._later: tuple[Launch, ...] = tuple(launches)
         self._run: PlannedRun | None = None
         self._load: LoadProgress | None = None
+        self._standing, self._end = "", End("")
         self._since_s = time.monotonic()
 
-    def starting(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
-        """An engine is being started for the runs of its launch that are left."""
+    def step(self, step: Step) -> None:
+        """The schedule has said what comes next; all runs before are finished."""
+        launch, before = step.launch, self._launch
+        if before is None or before.index != launch.index:
+            self.launches_done += before is not None
+            self._to_start = len(launch.arms)
+        self._launch, self._left, self._later = launch, launch.runs, step.later
+        self._runs_total = self.runs_done + _runs((launch, *step.later))
+        self._launches_total = self.launches_done + _count((launch, *step.later))
+        self._at_most, self._standing = not step.later_is_certain, step.standing
+
+    def starting(self, arm: Arm, repeat: int) -> None:
+        """An engine of the current launch is being started."""
         self._run, self._load, self._since_s = None, None, time.monotonic()
-        self._phase, self._arm, self._repeat = "starting engine", launch.arm.name, left[0].repeat
-        self._left, self._later = tuple(left), tuple(self._launches[launch.index + 1 :])
+        self._phase, self._arm, self._repeat = "starting engine", arm.name, repeat
+        self._to_start = max(0, self._to_start - 1)
 
     def warming_up(self, run: PlannedRun) -> None:
         self._load, self._since_s = None, time.monotonic()
-        self._run, self._repeat, self._phase = run, run.repeat, "warming up"
+        self._run, self._arm, self._repeat, self._phase = run, run.arm.name, run.repeat, "warming up"
 
     def window_begins(self) -> None:
         self._phase, self._since_s = "measuring", time.monotonic()
@@ -71,8 +88,12 @@ class JobStatus:
     def measuring(self, progress: LoadProgress) -> None:
         self._load = progress
 
-    def finishing(self) -> None:
-        self._phase = "finishing"
+    def finishing(self, end: End) -> None:
+        """The schedule has ended; the last bundle is being written."""
+        self.launches_done += self._launch is not None
+        self._phase, self._end, self._standing = "finishing", end, ""
+        self._runs_total, self._launches_total, self._at_most = self.runs_done, self.launches_done, False
+        self._left = self._later = ()
 
     def finished(self, run: PlannedRun, *, failed: bool) -> None:
         self.runs_done += 1
@@ -88,15 +109,19 @@ class JobStatus:
             load=run.load.name if run else None,
             repeat=self._repeat,
             runs_total=self._runs_total,
+            runs_total_is_at_most=self._at_most,
             runs_done=self.runs_done,
             runs_failed=self.runs_failed,
-            launches_total=len(self._launches),
+            launches_total=self._launches_total,
             launches_done=self.launches_done,
             requests_done=load.requests_done if load else 0,
             requests_total=run.load.num_prompts if run else 0,
             output_tok_per_s=load.output_tok_per_s if load else None,
             ttft_ms=load.ttft_ms if load else None,
             remaining_s=self._remaining_s(),
+            standing=self._standing,
+            end_reason=self._end.reason,
+            end_sentence=self._end.sentence,
             at=datetime.now(UTC).isoformat(),
         )
 
@@ -104,7 +129,9 @@ class JobStatus:
         """The current engine start or run by the time it has taken so far, the rest by the forecast."""
         current, left = self._run, self._left
         rest = [run for run in left if run != current] + [run for launch in self._later for run in launch.runs]
-        rest_s = self.forecast.remaining_s(rest, len(self._later))
+        continued = () if self._launch is None else (self._launch,)
+        starts = len(engine_starts((*continued, *self._later))) - len(engine_starts(continued)) + self._to_start
+        rest_s = self.forecast.remaining_s(rest, starts)
         spent_s = time.monotonic() - self._since_s
         if current is None:
             return rest_s + max(0.0, self.forecast.remaining_s((), 1) - spent_s)
@@ -118,3 +145,11 @@ class JobStatus:
         if load is not None and share >= _TRUST_OWN_PACE_FROM:
             return load.elapsed_s * (1 - share) / share
         return max(0.0, self.forecast.run_s(run) - spent_s)
+
+
+def _runs(launches: Sequence[Launch]) -> int:
+    return sum(len(launch.runs) for launch in launches)
+
+
+def _count(launches: Sequence[Launch]) -> int:
+    return len({launch.index for launch in launches})

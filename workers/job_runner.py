@@ -10,16 +10,18 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from jobs.datasets.loader import load_prompts
-from jobs.engine_logs import engine_log
+from jobs.engine_logs import engine_logs
 from jobs.leases import LeaseLost, finish, release
 from jobs.table import Job, State
 from lab.errors import CancelledError, UserError
+from lab.schedule import End, Schedule, Step, schedule_of
 from lab.study.plan import plan
 from warehouse.settings import Settings
 from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
-from workers.launch_runner import LaunchRun
+from workers.launch_runner import LaunchRunner
+from workers.outcomes import Outcomes
 from workers.run_recorder import BundleWriter, Recorder, disk_sentence
 
 logger = logging.getLogger(__name__)
@@ -64,19 +66,27 @@ def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: J
     contents = study_contents(settings, study, heartbeat.check)
     with BundleWriter(settings.bundles) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
-        launches = plan(study)
-        todo = [[run for run in launch.runs if not recorder.is_done(run)] for launch in launches]
-        for launch, runs in zip(launches, todo, strict=True):
-            heartbeat.check()
-            LaunchRun(launch, runs, heartbeat, recorder, prompts).run()
-            status.launches_done += 1
-        status.finishing()
+        with LaunchRunner(heartbeat, recorder, prompts) as launches:
+            end = _measure_steps(schedule_of(study), launches, recorder)
+        status.finishing(end)
         bundles.wait()
-    engine_log(settings.logs_dir, job.job_id).unlink(missing_ok=True)  # every bundle has its copy
-    return _outcome(status, recorder.first_error)
+    for log in engine_logs(settings.logs_dir, job.job_id):
+        log.unlink(missing_ok=True)  # every bundle has its copy
+    return _state(status, recorder.first_error)
 
 
-def _outcome(status: JobStatus, first_error: str | None) -> tuple[State, str | None]:
+def _measure_steps(schedule: Schedule, launches: LaunchRunner, recorder: Recorder) -> End:
+    """Measure what the schedule asks for, and no run that has a bundle, until it ends."""
+    outcomes = Outcomes(recorder.bundle_of)
+    while isinstance(step := schedule.next(outcomes), Step):
+        recorder.status.step(step)
+        launches.measure(step.launch, [run for run in step.launch.runs if not recorder.is_done(run)])
+        recorder.bundles.wait()
+        outcomes.add(step.launch.runs, step.launch.index)
+    return step
+
+
+def _state(status: JobStatus, first_error: str | None) -> tuple[State, str | None]:
     """Failed runs are results of a study too; a job fails only if all its runs failed."""
     if not status.runs_failed:
         return "done", None

@@ -1,13 +1,18 @@
-"""One launch of a job: start the arm's engine, measure its runs one after the other, stop the engine."""
+"""The launches of a job: start the engines of a launch, measure its runs one after the other, stop the engines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import itertools
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
 
 from jobs.datasets.prompt import Prompt
+from jobs.engine_logs import engine_log
 from lab.errors import EngineError
+from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.heartbeat import Heartbeat
@@ -22,67 +27,107 @@ _HASTY_STOP_GRACE_S = 0.5
 
 
 @dataclass
-class LaunchRun:
-    """Measures the runs left in one launch. An engine that does not start or dies is a result, recorded as failed
-    runs.
+class _ArmEngine:
+    """The engine of one arm of the current launch. `starts` counts those since `measure` was called."""
+
+    arm: Arm
+    place: int  # among the arms of the launch
+    command: Command | None = None
+    process: Process | None = None
+    running: RunningEngine | None = None
+    starts: int = 0
+    last_end_s: float | None = None  # time.monotonic, of its last window
+    why_gone: str = "the engine did not start"
+
+    def stop(self, grace_s: float) -> None:
+        if self.process is not None:
+            self.process.stop(grace_s)
+        self.process = self.running = self.last_end_s = None
+
+
+@dataclass
+class LaunchRunner:
+    """Measures launches. An engine that does not start or dies is a result, recorded as failed runs.
+
+    Use it as `with LaunchRunner(...)`: afterwards no process of an engine is left. Engines stay up until a launch of
+    another index begins, or one of the same index without their arm.
     """
 
-    launch: Launch
-    left: list[PlannedRun]
     heartbeat: Heartbeat
     recorder: Recorder
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
-    _command: Command | None = field(default=None, init=False)
-    _process: Process | None = field(default=None, init=False)
+    _launch: Launch | None = field(default=None, init=False)
+    _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
 
-    def run(self) -> None:
-        """Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written."""
-        why = "the engine did not start"
-        for _ in range(_STARTS):
-            if not self.left:
-                return
-            self.recorder.status.starting(self.launch, self.left)
-            self.recorder.bundles.wait()  # the engine's log is about to be overwritten
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._stop(list(self._engines), _STOP_GRACE_S if kind is None else _HASTY_STOP_GRACE_S)
+
+    def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
+        """Measure the runs that are left of the launch.
+
+        Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written.
+        """
+        self._begin(launch)
+        if left:
+            for name, engine in self._engines.items():
+                self._ensure_up(engine, [run for run in left if run.arm.name == name] or left)
+        for run in left:
+            engine = self._engines[run.arm.name]
+            if (running := self._ensure_up(engine, [run])) is None:
+                self.recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+            else:
+                self._measure_and_record(launch, engine, running, run)
+
+    def _begin(self, launch: Launch) -> None:
+        before, names = self._launch, [arm.name for arm in launch.arms]
+        goes_on = before is not None and before.index == launch.index
+        self._stop([name for name in self._engines if not goes_on or name not in names], _STOP_GRACE_S)
+        for arm in launch.arms:
+            taken = {engine.place for engine in self._engines.values()}
+            free = next(place for place in itertools.count() if place not in taken)
+            engine = self._engines.setdefault(arm.name, _ArmEngine(arm, free))
+            engine.starts = 0 if engine.running is None else 1
+        self._launch = launch
+
+    def _ensure_up(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> RunningEngine | None:
+        """Start the engine if it is not up and may be started again. Return it, or None if it is not up."""
+        if engine.running is not None and (died := engine.running.why_dead()) is not None:
+            engine.why_gone = died
+            engine.stop(_STOP_GRACE_S)
+        if engine.running is None and engine.starts < _STARTS:
+            engine.starts += 1
             try:
-                with self._engine() as engine:
-                    why = self._measure_all(engine)
+                self._start(engine, for_runs)
             except EngineError as error:
-                why = str(error)
-                break
-        for run in self.left:
-            self.recorder.unmeasured(self.launch, run, self._command, why)
+                engine.why_gone, engine.starts = str(error), _STARTS
+                engine.stop(_STOP_GRACE_S)
+        return engine.running
 
-    @contextmanager
-    def _engine(self) -> Iterator[RunningEngine]:
-        """The engine inside the block; afterwards no process of it is left. Raises EngineError if it does not start."""
-        grace_s = _HASTY_STOP_GRACE_S
+    def _start(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> None:
+        """Raises EngineError if it does not start."""
         settings, job = self.recorder.settings, self.recorder.job
-        try:
-            engine = self.heartbeat.run(start_engine(settings, job.study, self.launch.arm, job.job_id, self._started))
-            if engine.start_s is not None:
-                self.recorder.status.forecast.saw_start(engine.start_s)
-            yield engine
-            grace_s = _STOP_GRACE_S
-        finally:
-            if self._process is not None:
-                self._process.stop(grace_s)
+        self.recorder.status.starting(engine.arm, for_runs[0].repeat)
+        self.recorder.bundles.wait()  # the engine's log is about to be overwritten
 
-    def _started(self, command: Command, process: Process) -> None:
-        self._command, self._process = command, process
+        def started(command: Command, process: Process) -> None:
+            engine.command, engine.process = command, process
 
-    def _measure_all(self, engine: RunningEngine) -> str:
-        """Measure until nothing is left or the engine has died; return why it died, or an empty string."""
-        last_end_s: float | None = None
-        while self.left:
-            run = self.left[0]
-            seen = self._measure(engine, run)
-            idle_before_s = None if last_end_s is None else seen.warmup_began_s - last_end_s
-            self.recorder.measured(self.launch, run, engine, seen, idle_before_s)
-            del self.left[0]
-            if seen.engine_died:
-                return seen.error or ""
-            last_end_s = seen.ended_s
-        return ""
+        log = engine_log(settings.logs_dir, job.job_id, engine.place)
+        engine.running = self.heartbeat.run(start_engine(settings, job.study, engine.arm, log, started))
+        if engine.running.start_s is not None:
+            self.recorder.status.forecast.saw_start(engine.running.start_s)
+
+    def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
+        seen = self._measure(running, run)
+        idle_before_s = None if engine.last_end_s is None else seen.warmup_began_s - engine.last_end_s
+        self.recorder.measured(launch, run, running, seen, idle_before_s)
+        engine.last_end_s = seen.ended_s
+        if seen.engine_died:
+            engine.why_gone = seen.error or ""
+            engine.stop(_STOP_GRACE_S)
 
     def _measure(self, engine: RunningEngine, run: PlannedRun) -> Measured:
         recorder, study = self.recorder, self.recorder.job.study
@@ -106,3 +151,9 @@ class LaunchRun:
         """Wait until the last bundle is on disk: nothing of ours may run during a window."""
         await self.recorder.bundles.wait_async()
         self.recorder.status.window_begins()
+
+    def _stop(self, names: Sequence[str], grace_s: float) -> None:
+        """Stop these arms' engines, all at once."""
+        engines = [self._engines.pop(name) for name in names]
+        with ThreadPoolExecutor(max(1, len(engines)), "stop engine") as pool:
+            list(pool.map(lambda engine: engine.stop(grace_s), engines))

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from jobs.engine_logs import engine_log
 from jobs.table import Job
 from lab.errors import BundleError, UserError
 from lab.metrics.records import RunRecord
@@ -89,18 +88,19 @@ class Recorder:
     first_error: str | None = None
 
     def is_done(self, run: PlannedRun) -> bool:
-        """Return whether the run has a bundle of this attempt, or a completed one of an earlier attempt that counts;
-        count it if so.
-        """
+        """Return whether the run has a bundle that counts; count it in the job's status if so."""
+        folder = self.bundle_of(run)
+        if folder is not None:
+            self.status.finished(run, failed=_has_failed(folder))
+        return folder is not None
+
+    def bundle_of(self, run: PlannedRun) -> Path | None:
+        """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
         for number in range(self.job.attempt, self.job.reuse_from_attempt - 1, -1):
             folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
-            if not folder.exists():
-                continue
-            failed = _has_failed(folder)
-            if number == self.job.attempt or not failed:
-                self.status.finished(run, failed=failed)
-                return True
-        return False
+            if folder.exists() and (number == self.job.attempt or not _has_failed(folder)):
+                return folder
+        return None
 
     def measured(
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
@@ -119,15 +119,16 @@ class Recorder:
                 "log_end_bytes": seen.log_end_bytes,
             }
         )
-        self._write(record, run, seen)
+        self._write(record, run, seen, _log(engine))
 
     def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
         """Record a run that could not start. Raises UserError if the last write failed."""
-        self._write(self._record(launch, run, engine, error, None), run, None)
+        log = None if engine is None else _log(engine)
+        self._write(self._record(launch, run, engine, error, None), run, None, log)
 
-    def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None) -> None:
+    def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None, log: Path | None) -> None:
         count = functools.partial(self.status.finished, run, failed=record.status == "failed")
-        self.bundles.write(record, seen, engine_log(self.settings.logs_dir, self.job.job_id), count)
+        self.bundles.write(record, seen, log, count)
         self.first_error = self.first_error or record.error
 
     def _record(
@@ -173,6 +174,10 @@ class Recorder:
 
     def _run_id(self, run: PlannedRun, tries: int) -> str:
         return f"{run.key(self.job.job_id)}-{tries}"
+
+
+def _log(engine: Command | RunningEngine) -> Path:
+    return engine.command.log if isinstance(engine, RunningEngine) else engine.log
 
 
 def _has_failed(folder: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lab.study import Arm, Load, Study, Workload
@@ -25,18 +26,26 @@ class PlannedRun:
     load: Load
     repeat: int
 
+    @property
+    def place(self) -> tuple[str, str, str, int]:
+        """What tells the run from the others of its study: the names of arm, workload and load, and the repeat."""
+        return (self.arm.name, self.workload.name, self.load.name, self.repeat)
+
     def key(self, job_id: str) -> str:
         """16 hex digits that name this run within its job: the same on every worker and at every attempt."""
-        parts = (job_id, self.arm.name, self.workload.name, self.load.name, str(self.repeat))
+        parts = (job_id, *map(str, self.place))
         return hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class Launch:
-    """One engine start and the runs measured on it, in order."""
+    """The engines that are up together, one for each arm, and the runs measured on them, in order.
+
+    A launch with the index of the one before it continues on the engines that are up.
+    """
 
     index: int
-    arm: Arm
+    arms: tuple[Arm, ...]
     runs: tuple[PlannedRun, ...]
 
 
@@ -51,7 +60,13 @@ def plan(study: Study) -> tuple[Launch, ...]:
         blocks = [(arm, tuple(repeats)) for arm in study.arms]
     else:
         blocks = [(arm, (r,)) for r in repeats for arm in (study.arms if r % 2 == 0 else reversed(study.arms))]
-    return tuple(Launch(index, arm, _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
+    return tuple(Launch(index, (arm,), _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
+
+
+def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
+    """The arms whose engines these launches start, once for each start."""
+    by_index = {launch.index: launch for launch in reversed(list(launches))}
+    return [arm for launch in by_index.values() for arm in launch.arms]
 
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:
@@ -91,7 +106,8 @@ WITH_GPU = Assumptions("a mixture of experts of 120 B parameters on one large GP
 
 def estimate_s(launches: tuple[Launch, ...]) -> float:
     """Estimate the seconds of all launches on a machine without a GPU."""
-    return sum(ASSUMED_START_S + sum(estimate_run_s(run) for run in launch.runs) for launch in launches)
+    runs_s = sum(estimate_run_s(run) for launch in launches for run in launch.runs)
+    return len(engine_starts(launches)) * ASSUMED_START_S + runs_s
 
 
 def estimate_run_s(run: PlannedRun) -> float:

@@ -78,7 +78,7 @@ def test_a_run_ended_by_its_duration_has_the_pace_of_what_was_sent() -> None:
 
 
 def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:
-    plain, drafted = (launch.arm for launch in plan(study()))
+    plain, drafted = (launch.arms[0] for launch in plan(study()))
     history = History([PAST])
     assert (history.start_s(plain), history.start_s(drafted)) == (20.0, 20.0)
     both = History([PAST, past(method="draft_model", num_speculative_tokens=3, engine_start_s=50.0)])

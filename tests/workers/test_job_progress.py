@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lab.schedule import Step
 from lab.study.plan import ASSUMED_START_S, Launch, estimate_run_s, estimate_s, plan
 from tests.lab.studies import study
 from workers.job_progress import Forecast, JobStatus
@@ -29,7 +30,8 @@ def load_progress(*, done: int, total: int, elapsed_s: float) -> LoadProgress:
 
 def test_before_anything_was_seen_the_plan_is_the_forecast(launches: tuple[Launch, ...]) -> None:
     status = JobStatus(launches)
-    status.starting(launches[0], launches[0].runs)
+    status.step(Step(launches[0], launches[1:]))
+    status.starting(launches[0].arms[0], 0)
     assert status.snapshot().remaining_s == pytest.approx(estimate_s(launches), abs=1.0)
 
 
@@ -45,7 +47,9 @@ def test_what_this_job_has_seen_corrects_the_plan(launches: tuple[Launch, ...]) 
 def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...]) -> None:
     last = launches[-1]
     status = JobStatus(launches)
-    status.starting(last, last.runs[-1:])
+    status.step(Step(last))
+    status.starting(last.arms[0], 1)
+    status.finished(last.runs[0], failed=False)
     status.warming_up(last.runs[-1])
     status.window_begins()
     status.measuring(load_progress(done=4, total=8, elapsed_s=100.0))
@@ -54,7 +58,8 @@ def test_a_run_under_way_is_judged_by_its_own_pace(launches: tuple[Launch, ...])
 
 def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launches: tuple[Launch, ...]) -> None:
     status = JobStatus(launches[:1])
-    status.starting(launches[0], launches[0].runs)
+    status.step(Step(launches[0]))
+    status.starting(launches[0].arms[0], 0)
     expected_s = status.snapshot().remaining_s
     status._since_s -= 10 * ASSUMED_START_S
     assert expected_s is not None
@@ -64,7 +69,8 @@ def test_a_start_that_takes_longer_than_expected_leaves_no_negative_time(launche
 def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch, ...]) -> None:
     status = JobStatus(launches)
     first, second = launches[0].runs
-    status.starting(launches[0], launches[0].runs)
+    status.step(Step(launches[0], launches[1:]))
+    status.starting(launches[0].arms[0], 0)
     status.warming_up(first)
     status.finished(first, failed=True)
     status.warming_up(second)
@@ -73,7 +79,7 @@ def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch,
     seen = status.snapshot()
     assert (seen.phase, seen.arm, seen.load, seen.workload) == (
         "measuring",
-        launches[0].arm.name,
+        launches[0].arms[0].name,
         second.load.name,
         second.workload.name,
     )

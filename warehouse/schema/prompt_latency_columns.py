@@ -48,6 +48,14 @@ def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
     return rows(from_dicts(COLUMNS), records), rows(from_dicts(LIST_COLUMNS), records)
 
 
+def requests_of(latencies: pa.Table, lists: pa.Table) -> dict[str, Requests]:
+    """Return the latencies of one run by name from what `prompt_latencies` returns; empty if no request completed."""
+    if not latencies.num_rows:
+        return {}
+    prompts = tuple(lists["prompt_ids"][0].values.to_pylist())
+    return {name: _known(prompts, latencies[name][0]) for name in _LATENCIES}
+
+
 def read(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -> dict[str, Requests]:
     """Return the latencies by run_id. Runs of the same prompts share one tuple, so that comparing them is free."""
     query = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))

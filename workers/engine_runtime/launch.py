@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.engine_logs import engine_log
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import installed_version
 from jobs.engines.kinds import KINDS, Kind
@@ -72,9 +71,9 @@ class RunningEngine:
         return died(self.process, self.command.log)
 
 
-def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> Command:
+def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Command:
     """Build the arm's command with a port that is free now. Raises UserError if the engine is not installed."""
-    profile, log = installed_profile(settings, arm.engine), engine_log(settings.logs_dir, job_id)
+    profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
         return Command((), profile, {}, endpoint_of(settings, study, arm), log)
@@ -97,15 +96,15 @@ def engine_command(settings: Settings, study: Study, arm: Arm, job_id: str) -> C
 
 
 async def start_engine(
-    settings: Settings, study: Study, arm: Arm, job_id: str, started: Callable[[Command, Process], None]
+    settings: Settings, study: Study, arm: Arm, log: Path, started: Callable[[Command, Process], None]
 ) -> RunningEngine:
-    """Start the arm's engine and wait until it has answered a request.
+    """Start the arm's engine with its output in `log`, and wait until it has answered a request.
 
     `started` is called with every process at once: who cancels this must stop the last of them. Raises EngineError with
     an excerpt of the log if the engine ends or does not become ready.
     """
     for attempt in range(1, _PORT_ATTEMPTS + 1):
-        command = engine_command(settings, study, arm, job_id)
+        command = engine_command(settings, study, arm, log)
         if not command.kind.is_started:
             return await _connect(command, started)
         environment = whole_environment(settings, command.profile, command.own_environment)

@@ -11,7 +11,7 @@ import typer
 from cli.arguments import AsJson, JobId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
-from cli.progress import runs_ended, time_left, what_runs
+from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs import queue
 from jobs.table import Job
 from warehouse.app_db.engine import app_engine
@@ -53,7 +53,8 @@ def _show(found: Sequence[Job]) -> None:
 
 
 def _progress(job: Job) -> str:
-    return runs_ended(job) + (f", {what_runs(job)}" if job.state == "running" else "")
+    parts = (runs_ended(job), what_is_known(job), what_runs(job) if job.state == "running" else "")
+    return ", ".join(part for part in parts if part)
 
 
 def _as_dict(job: Job) -> dict[str, Any]:

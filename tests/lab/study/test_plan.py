@@ -25,7 +25,7 @@ def test_an_engine_starts_once_per_arm_and_repeat_or_once_per_arm_where_that_is_
     launches = plan(planned)
     starts = len(planned.arms) * (1 if planned.order == "fewest_launches" else planned.repeats)
     assert [launch.index for launch in launches] == list(range(starts))
-    assert all(run.arm == launch.arm for launch in launches for run in launch.runs)
+    assert all((run.arm,) == launch.arms for launch in launches for run in launch.runs)
 
 
 @given(studies)
@@ -35,12 +35,12 @@ def test_all_arms_run_the_same_workloads_and_loads_in_the_same_order(planned: St
 
 
 def test_repeats_take_the_arms_in_the_order_a_b_b_a() -> None:
-    assert [launch.arm.name for launch in plan(study(repeats=2))] == ["no draft", "draft", "draft", "no draft"]
+    assert [launch.arms[0].name for launch in plan(study(repeats=2))] == ["no draft", "draft", "draft", "no draft"]
 
 
 def test_with_fewest_launches_all_repeats_of_an_arm_share_an_engine() -> None:
     launches = plan(study(repeats=2, order="fewest_launches"))
-    assert [launch.arm.name for launch in launches] == ["no draft", "draft"]
+    assert [launch.arms[0].name for launch in launches] == ["no draft", "draft"]
     assert [run.repeat for run in launches[0].runs] == [0, 0, 1, 1]
 
 

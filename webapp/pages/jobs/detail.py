@@ -27,6 +27,8 @@ def show(engine: sa.Engine, job_id: str) -> None:
     job = queue.job(engine, job_id)
     with st.container(border=True):
         _show_head(job)
+        if job.progress and job.progress.end_sentence:
+            st.markdown(literal(job.progress.end_sentence))
         if job.error:
             st.markdown(":red[:material/error: **Error**]")
             st.code(job.error, language=None, wrap_lines=True)

@@ -97,6 +97,8 @@ def _show_running(job: Job) -> None:
         with st.grid(4, gap="small"):
             for label, value, detail in progress_figures(progress):
                 _show_figure(label, value, detail)
+        if progress.standing:
+            st.caption(literal(progress.standing))
 
 
 def _show_head(job: Job) -> DeltaGenerator:
@@ -145,13 +147,19 @@ def progress_sentence(progress: Progress) -> str:
     return f"{progress.phase}: {where}, repeat {progress.repeat + 1}{requests}"
 
 
+def runs_of(progress: Progress) -> str:
+    """`3 of 8`, or `3 of at most 8` if outcomes may make it less."""
+    most = "at most " if progress.runs_total_is_at_most else ""
+    return f"{progress.runs_done} of {most}{progress.runs_total}"
+
+
 def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
     """Label, value and detail of each figure of a running job."""
     failed = f"{count(progress.runs_failed, 'run')} failed" if progress.runs_failed else "none failed"
     return [
         (BY_NAME["output_tok_per_s"].label, f"{number(progress.output_tok_per_s)} tok/s", "current run"),
         ("TTFT", f"{number(progress.ttft_ms)} ms", "current run"),
-        ("Runs", f"{progress.runs_done} of {progress.runs_total}", failed),
+        ("Runs", runs_of(progress), failed),
         ("Time left, estimated", duration(progress.remaining_s), ""),
     ]
 
@@ -191,7 +199,7 @@ def history(jobs: list[Job]) -> pd.DataFrame:
 def _runs_done(progress: Progress | None) -> str:
     if progress is None:
         return "–"
-    done = f"{progress.runs_done} of {progress.runs_total}"
+    done = runs_of(progress)
     return f"{done}, {progress.runs_failed} failed" if progress.runs_failed else done
 
 

@@ -1,0 +1,80 @@
+"""The outcomes of a job's runs, read back from their bundles: a restarted worker sees what the first one saw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import overload
+
+from lab.errors import BundleError
+from lab.metrics.measure import measure
+from lab.schedule import Outcome
+from lab.study.plan import PlannedRun
+from lab.validity import judge
+from warehouse.bundles.run_bundle import Bundle, read_bundle, read_log
+from warehouse.schema.column import rows
+from warehouse.schema.prompt_latency_columns import prompt_latencies, requests_of
+from warehouse.schema.request_columns import REQUEST_COLUMNS
+
+
+class Outcomes(Sequence[Outcome]):
+    """In the order in which the runs were added. Each bundle is read once, when its outcome is first looked at."""
+
+    def __init__(self, find_bundle: Callable[[PlannedRun], Path | None]) -> None:
+        self._find = find_bundle
+        self._found: list[_Bundled] = []
+
+    def add(self, runs: Iterable[PlannedRun], launch_index: int) -> None:
+        """Add the runs of a step; all of them have a bundle by now."""
+        self._found += [_Bundled(run, launch_index, self._find(run)) for run in runs]
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, place: int) -> Outcome: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[Outcome]: ...
+    def __getitem__(self, place: int | slice) -> Outcome | list[Outcome]:
+        if isinstance(place, slice):
+            return [each.outcome for each in self._found[place]]
+        return self._found[place].outcome
+
+
+class _Bundled:
+    def __init__(self, run: PlannedRun, launch_index: int, folder: Path | None) -> None:
+        self.run, self._launch_index, self._folder = run, launch_index, folder
+
+    @cached_property
+    def outcome(self) -> Outcome:
+        if self._folder is None:
+            raise LookupError(f"{self.run.place} has no bundle")
+        try:
+            return read_outcome(self._folder, self.run)
+        except BundleError as error:
+            return Outcome(self.run, self._launch_index, is_valid=False, error=str(error))
+
+
+def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
+    """Read the outcome of a run from its bundle; metrics and verdict are the ingester's. Raises BundleError."""
+    bundle = read_bundle(folder)
+    record = bundle.run
+    metrics = measure(record, bundle.requests, bundle.telemetry)
+    return Outcome(
+        run=run,
+        launch_index=record.launch_index,
+        is_valid=judge(record, bundle.requests, bundle.telemetry, metrics, read_log(folder)).valid,
+        error=record.error,
+        metrics=metrics if record.status == "completed" else {},
+        latencies=requests_of(*prompt_latencies(rows(REQUEST_COLUMNS, bundle.requests))),
+        engine_start_s=record.circumstances.start_s,
+        took_s=_took_s(bundle),
+    )
+
+
+def _took_s(bundle: Bundle) -> float | None:
+    record = bundle.run
+    if record.warmup_s is None or record.duration_s is None:
+        return None
+    return record.warmup_s + record.duration_s
