@@ -9,8 +9,8 @@ import altair as alt
 import pandas as pd
 
 from lab.metrics.definition import Metric
+from webapp.charts import results
 from webapp.charts.axes import Setting, arms_drawn, facets, load_axis
-from webapp.charts.results import acceptance, speedup, throughput
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
 #: A title (empty where the figure's own suffices) and a chart.
@@ -45,13 +45,13 @@ class Figure:
 def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[frame["value"].notna()]
     drawn = _drawn(rows, styles)
-    setting, top = Setting(load_axis(rows), drawn, mode), throughput.upper_end(rows)
+    setting, top = Setting(load_axis(rows), drawn, mode), results.upper_end(rows)
     return Figure(
         "throughput",
         f"{measure.label} by load",
         measure.shown_unit + ("; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else ""),
         drawn,
-        _panels(rows, lambda part: throughput.panel(part, measure, setting, top)),
+        _panels(rows, lambda part: results.throughput_panel(part, measure, setting, top)),
         rows,
     )
 
@@ -59,7 +59,7 @@ def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[Arm
 def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
     rows = frame[~frame["is_baseline"] & frame["ratio"].notna()]
     drawn = _drawn(rows, styles)
-    setting, domain = Setting(load_axis(rows), drawn, mode), speedup.domain(rows)
+    setting, domain = Setting(load_axis(rows), drawn, mode), results.ratio_domain(rows)
     return Figure(
         "speedup",
         "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
@@ -67,20 +67,20 @@ def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmSty
         if measure.higher_is_better
         else "below 1× is better, logarithmic",
         drawn,
-        _panels(rows, lambda part: speedup.panel(part, measure, setting, domain)),
+        _panels(rows, lambda part: results.speedup_panel(part, measure, setting, domain)),
         rows,
     )
 
 
 def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:
-    rows = acceptance.pooled(frame)
+    rows = results.pooled_over_loads(frame)
     drawn, positions = _drawn(rows, styles), int(rows["position"].max())
     return Figure(
         "acceptance",
         "Acceptance by position in the draft",
         "share of drafts accepted up to this position; all loads together",
         drawn,
-        _panels(rows, lambda part: acceptance.panel(part, drawn, positions)),
+        _panels(rows, lambda part: results.acceptance_panel(part, drawn, positions)),
         rows,
     )
 

@@ -1,4 +1,4 @@
-"""The Starlette application: Streamlit's pages, `/healthz` for supervisors and containers, and old addresses."""
+"""The Starlette application: the pages and their HTML, `/healthz` for supervisors and containers, and old addresses."""
 
 from __future__ import annotations
 
@@ -8,10 +8,35 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.requests import Request
-from starlette.responses import JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
 from starlette.routing import Route
 
-from webapp.server import index_html, workarounds
+from webapp.server import workarounds
+
+_INDEX = Path(st.__file__).parent / "static/index.html"
+_PAGES = Path(__file__).parents[1] / "pages"
+_BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
+
+
+def index_html() -> str:
+    """Streamlit's own HTML with the server's address at the end of its head.
+
+    The work-around `index_html` saves a page opened by its link a tenth of a second: without the address, the browser
+    asks for the server below the page's own path first, as an app might lie there. A Streamlit that no longer reads
+    this private variable serves the same pages, only slower.
+    """
+    return _INDEX.read_text("utf-8").replace("</head>", f"{_BACKEND}</head>")
+
+
+def page_routes() -> list[Route]:
+    """One for each page of the app."""
+    page = index_html()
+
+    async def answer(_request: Request) -> HTMLResponse:
+        return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
+
+    return [Route("/", answer), *(Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py")))]
+
 
 MAIN = Path(__file__).with_name("main.py")
 #: What the first page would otherwise import while its visitor waits.
@@ -49,7 +74,7 @@ async def _moved(request: Request) -> RedirectResponse:
 
 def routes() -> list[Route]:
     """Everything besides Streamlit's own routes."""
-    pages = index_html.routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
+    pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
     return [Route("/healthz", _healthz), *(Route(path, _moved) for path in MOVED), *pages]
 
 

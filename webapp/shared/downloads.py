@@ -1,18 +1,32 @@
-"""Buttons that download a figure or a table. Files are made when a button is clicked."""
+"""Figures and tables as files, and the buttons that download them; a file is made when its button is clicked.
+
+Each file can leave the page: it carries its title, source, date and link.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from urllib.parse import urljoin
 
+import altair as alt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import streamlit as st
+import vl_convert
 
 from webapp.charts.panels import Figure
-from webapp.charts.theme import Mode
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
+from webapp.charts.vega_spec import plain
 from webapp.pages.dashboards import pin_dialog
-from webapp.shared import files, published_data
-from webapp.shared.files import SOURCE, About
+from webapp.shared import published_data
+from webapp.shared.text import moment
 from webapp.shared.url_params import View
 
 
@@ -42,8 +56,8 @@ def show_files(figure: Figure, described: About, mode: Mode) -> None:
         return
     with menu:
         if figure.panels:
-            _button("PNG", lambda: files.png(figure, described, mode), described, "image/png", figure.key)
-            _button("SVG", lambda: files.svg(figure, described, mode), described, "image/svg+xml", figure.key)
+            _button("PNG", lambda: png(figure, described, mode), described, "image/png", figure.key)
+            _button("SVG", lambda: svg(figure, described, mode), described, "image/svg+xml", figure.key)
         _rows(figure.rows, described, figure.key)
 
 
@@ -54,8 +68,8 @@ def show_table_buttons(frame: pd.DataFrame, title: str, view: View, key: str) ->
 
 
 def _rows(frame: pd.DataFrame, described: About, key: str) -> None:
-    _button("CSV", lambda: files.csv(frame, described), described, "text/csv", key)
-    _button("Parquet", lambda: files.parquet(frame, described), described, "application/vnd.apache.parquet", key)
+    _button("CSV", lambda: csv(frame, described), described, "text/csv", key)
+    _button("Parquet", lambda: parquet(frame, described), described, "application/vnd.apache.parquet", key)
 
 
 def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None:
@@ -68,3 +82,117 @@ def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None
         icon=":material/download:",
         on_click="ignore",
     )
+
+
+#: Whose figures the files show.
+SOURCE = "Drafthouse"
+#: Key of the description in a Parquet file's metadata.
+_KEY = b"drafthouse"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_MAX_NAME_LETTERS = 80
+_MAX_COLUMNS = 3
+_PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
+#: Pixels of a legend: one letter (about), one mark with its margins, one line.
+_LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
+_PNG_SCALE = 2.0
+VEGA_LITE = "6.4"
+
+
+@dataclass(frozen=True)
+class About:
+    """The description in a file. `source`: who publishes it; `as_of`: time of the data, if known; `link`: the view."""
+
+    title: str
+    note: str
+    source: str
+    as_of: datetime | None
+    link: str
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The lines below the title."""
+        return tuple(line for line in (self.note, f"{self.source}, data of {moment(self.as_of)}", self.link) if line)
+
+    def file_name(self, ending: str) -> str:
+        """The title as a file name for every file system."""
+        name = _NOT_IN_NAMES.sub("-", self.title).strip("-.")[:_MAX_NAME_LETTERS]
+        return f"{name or 'drafthouse'}.{ending}"
+
+
+def csv(frame: pd.DataFrame, about: About) -> bytes:
+    """A CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them)."""
+    header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
+    return (header + frame.to_csv(index=False)).encode()
+
+
+def parquet(frame: pd.DataFrame, about: About) -> bytes:
+    """A Parquet file with the description in its metadata, under the key `drafthouse`."""
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    header = "\n".join((about.title, *about.lines))
+    metadata = {**(table.schema.metadata or {}), _KEY: header.encode()}
+    sink = io.BytesIO()
+    pq.write_table(table.replace_schema_metadata(metadata), sink)
+    return sink.getvalue()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def svg(figure: Figure, about: About, mode: Mode) -> bytes:
+    text: str = vl_convert.vegalite_to_svg(_text(figure, about, mode), vl_version=VEGA_LITE)
+    return text.encode()
+
+
+def png(figure: Figure, about: About, mode: Mode) -> bytes:
+    return bytes(vl_convert.vegalite_to_png(_text(figure, about, mode), vl_version=VEGA_LITE, scale=_PNG_SCALE))
+
+
+def whole(figure: Figure, about: About, mode: Mode) -> alt.VConcatChart:
+    """The figure with title, legend and panels in one chart."""
+    width = _WIDE_PANEL_WIDTH if len(figure.panels) == 1 else max(_PANEL_WIDTH, figure.least_width)
+    panels = [_titled(_sized(chart, width), title) for title, chart in figure.panels]
+    grid = alt.concat(*panels, columns=_MAX_COLUMNS)
+    across = width * min(len(panels), _MAX_COLUMNS)
+    parts = [legend(figure.styles, mode, across), grid] if figure.styles else [grid]
+    return alt.vconcat(*parts, title=_title(about, mode), padding=16)
+
+
+def legend(styles: Sequence[ArmStyle], mode: Mode, width: float) -> alt.LayerChart:
+    """The arms with their colours and marks, in as many lines as `width` requires."""
+    rows: list[dict[str, Any]] = []
+    right, line = 0.0, 0
+    for style in styles:
+        needed = _MARK_WIDTH + _LETTER_WIDTH * len(style.arm)
+        if rows and right + needed > width:
+            right, line = 0.0, line + 1
+        rows.append({"arm": style.arm, "x": right + 8, "line": line * _LINE_HEIGHT + 10})
+        right += needed
+    place: dict[str, Any] = {"scale": None, "axis": None}
+    base = alt.Chart(pd.DataFrame(rows), width=width, height=(line + 1) * _LINE_HEIGHT).encode(
+        x=alt.X("x:Q", **place), y=alt.Y("line:Q", **place)
+    )
+    marks = base.mark_point(size=80, opacity=1).encode(
+        stroke=alt.Stroke("arm:N", scale=colour_scale(styles), legend=None),
+        fill=alt.Fill("arm:N", scale=fill_scale(styles, mode), legend=None),
+        shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None),
+    )
+    words = base.mark_text(align="left", dx=10, fontSize=12, color=INKS[mode].text).encode(text="arm:N")
+    return alt.LayerChart(layer=[marks, words])
+
+
+def _text(figure: Figure, about: About, mode: Mode) -> str:
+    return json.dumps(plain(themed(whole(figure, about, mode), mode, ground=True)))
+
+
+def _title(about: About, mode: Mode) -> alt.TitleParams:
+    muted = INKS[mode].muted
+    return alt.TitleParams(about.title, subtitle=list(about.lines), subtitleColor=muted, fontSize=16, offset=14)
+
+
+def _titled(chart: Any, title: str) -> Any:
+    return chart.properties(title=title) if title else chart
+
+
+def _sized(chart: Any, width: int) -> Any:
+    return chart if isinstance(chart, (alt.HConcatChart, alt.VConcatChart)) else chart.properties(width=width)

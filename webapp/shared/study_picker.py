@@ -10,8 +10,8 @@ from jobs.table import ACTIVE, Job
 from lab.errors import UserError
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
-from webapp.shared.page_files import page_file
 from webapp.shared.text import count, literal
+from webapp.shared.url_params import page_file
 
 #: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"

@@ -1,14 +1,49 @@
-"""Tables as the pages show them, with links to runs and buttons for files."""
+"""Tables as the pages show them, and the one catalogue of the columns that several of them have."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
+from lab.metrics.definition import Metric
 from webapp.shared import downloads
 from webapp.shared.url_params import View
+
+
+_number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
+_date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
+_RATIO = "%.2f×"
+_COLUMNS: dict[str, Callable[..., Any]] = {
+    "arm": partial(_text, "Arm"),
+    "category": partial(_text, "Category"),
+    "concurrency": partial(
+        _number, "Concurrency", format="%d", width="small", help="The greatest number of requests in flight"
+    ),
+    "currency": partial(_text, "Currency"),
+    "dataset": partial(_text, "Dataset"),
+    "engine_version": partial(_text, "Engine version"),
+    "error": partial(_text, "Error", width="large", help="The message of the engine or of the client"),
+    "hardware": partial(_text, "Hardware"),
+    "high": partial(_number, "95 % to", format=_RATIO, help="Upper end of the 95 % confidence interval"),
+    "is_valid": partial(st.column_config.CheckboxColumn, "Valid", help="Whether all checks passed; empty: not checked"),
+    "k": partial(_number, "Draft tokens k", format="%d", width=105, help="Tokens drafted in a round"),
+    "low": partial(_number, "95 % from", format=_RATIO, help="Lower end of the 95 % confidence interval"),
+    "pattern": partial(_text, "Load", help="c: requests in flight, n: number of prompts"),
+    "ratio": partial(_number, "To baseline", format=_RATIO, help="Arm over baseline, mean of the repeats' ratios"),
+    "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 0"),
+    "repeats": partial(_number, "Repeats", format="%d", width="small"),
+    "requested_output_tokens": partial(_number, "Output tokens", format="%d", width="small", help="As requested"),
+    "run_id": partial(st.column_config.LinkColumn, "Run", display_text=r"run=([^&]*)$"),  # of `with_run_links`
+    "runs": partial(_number, "Runs", format="%d", width="small"),
+    "started_at": partial(_date, "Started (UTC)"),
+    "status": partial(_text, "Status", width="small"),
+    "target": partial(_text, "Target"),
+    "workload": partial(_text, "Workload"),
+}
 
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
@@ -29,3 +64,13 @@ def with_run_links(frame: pd.DataFrame, job_id: str | None = None) -> pd.DataFra
         for job, run, origin in pairs
     ]
     return frame.assign(run_id=pd.Series(links, index=frame.index, dtype=object))
+
+
+def columns(*names: str, pinned: str = "arm") -> dict[str, Any]:
+    """The configuration of these columns; the one named `pinned` stays in sight when the table is scrolled."""
+    return {name: _COLUMNS[name](pinned=name == pinned) for name in names}
+
+
+def metric_column(metric: Metric) -> Any:
+    """A column of a metric in the unit that people read; the caller multiplies its values by `metric.factor`."""
+    return _number(metric.heading, format=f"%{metric.number_format}", help=metric.formula)

@@ -1,9 +1,10 @@
-"""Every URL parameter of the app: its name in a link, and its labels (`webapp.shared.url_widgets` has the widgets)."""
+"""Links between pages, and every URL parameter: its name in a link and its labels (widgets: `shared.url_widgets`)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from urllib.parse import urlencode
 
 
@@ -109,3 +110,12 @@ def job_label(name: str, job_id: str) -> str:
 
 def job_id_of(label: str) -> str:
     return label.rpartition(SEPARATOR)[2]
+
+
+#: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
+PAGES = Path(__file__).parents[1] / "pages"
+
+
+def page_file(name: str) -> Path:
+    """The script of the page `name`, as `st.Page`, `st.page_link` and `st.switch_page` take it."""
+    return PAGES / name / "page.py"

@@ -11,7 +11,7 @@ import streamlit as st
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
 from warehouse.queries.comparisons import Pair, StudyComparison
-from webapp.shared.columns import columns
+from webapp.shared.tables import columns
 from webapp.shared.text import count
 
 _SIGNS = {

@@ -9,10 +9,9 @@ import pytest
 import vl_convert
 
 from tests.webapp import frames
-from webapp.charts import axes, theme
+from webapp.charts import axes, results, theme
 from webapp.charts import panels as figures
 from webapp.charts.measures import BY_LABEL, MEASURES
-from webapp.charts.results import acceptance, speedup
 from webapp.charts.theme import Mode
 
 OUTPUT = BY_LABEL["Output throughput"]
@@ -75,8 +74,8 @@ def test_the_losing_side_is_shaded_below_one_for_throughput_and_above_one_for_la
 )
 def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ...]) -> None:
     arm = frames.ArmRatios("arm", "ngram", ratios)
-    domain = speedup.domain(frames.speedup((arm,)))
-    ticks = speedup.ticks(domain)
+    domain = results.ratio_domain(frames.speedup((arm,)))
+    ticks = results.ratio_ticks(domain)
     assert 1 in ticks
     assert ticks == sorted(set(ticks))
     assert len(ticks) <= 10
@@ -84,13 +83,13 @@ def test_labels_of_the_ratio_axis_never_crowd_each_other(ratios: tuple[float, ..
 
 
 def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
-    domain = speedup.domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
-    assert [tick for tick in speedup.ticks(domain) if tick > 1]
-    assert [tick for tick in speedup.ticks(domain) if tick < 1]
+    domain = results.ratio_domain(frames.speedup((frames.ArmRatios("arm", "ngram", (1.04, 1.0, 0.99)),)))
+    assert [tick for tick in results.ratio_ticks(domain) if tick > 1]
+    assert [tick for tick in results.ratio_ticks(domain) if tick < 1]
 
 
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
-    rows = speedup.labelled(frames.speedup(categories=("code",)))
+    rows = results.with_label_sides(frames.speedup(categories=("code",)))
     first = rows[rows["concurrency"] == 1].set_index("arm")["side"]
     assert dict(first) == {"no draft": "below", "draft k=3": "above", "n-gram": "none"}
 
@@ -138,7 +137,7 @@ def test_there_is_one_panel_per_category_and_datasets_are_named_when_there_are_s
 
 
 def test_acceptance_of_several_loads_is_weighted_by_drafts() -> None:
-    pooled = acceptance.pooled(frames.acceptance())
+    pooled = results.pooled_over_loads(frames.acceptance())
     first = pooled[(pooled["arm"] == "draft k=3") & (pooled["position"] == 1)]
     assert list(first["acceptance"]) == pytest.approx([(0.8 * 100 + 0.6 * 300) / 400])
     assert list(first["num_drafts"]) == [400]

@@ -16,10 +16,8 @@ from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import Word
 from lab.metrics import histogram
-from webapp.charts import predicted, theme, vega_spec
-from webapp.charts.compare import break_even as crossing
-from webapp.charts.compare import ecdf, heat, positions
-from webapp.charts.compare.heat import Side
+from webapp.charts import compare, predicted, theme, vega_spec
+from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.compare import tables
@@ -58,9 +56,9 @@ def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_each_verdict(mode: Mode) -> None:
     rows = cells(2.0, 0.5, 1.0, 1.5)
-    far = heat.reach(rows)
+    far = compare.heat_reach(rows)
     assert far == 1.0  # twice as fast is as far from 1 as half as fast
-    drawn = layers(heat.panel(rows, ROWS, COLUMNS, far, mode, higher=True))
+    drawn = layers(compare.heat_panel(rows, ROWS, COLUMNS, far, mode, higher=True))
     scale = drawn[0]["encoding"]["color"]["scale"]
     assert scale["domain"] == [-1.0, 0, 1.0]
     figures = [row["figure"] for row in drawn[1]["rows"]]
@@ -71,7 +69,9 @@ def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_e
 def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:
     rows = cells(2.0, 0.5, 1.0, 1.5)
     higher, lower = (
-        layers(heat.panel(rows, ROWS, COLUMNS, 1.0, "light", higher=higher))[0]["encoding"]["color"]["scale"]["range"]
+        layers(compare.heat_panel(rows, ROWS, COLUMNS, 1.0, "light", higher=higher))[0]["encoding"]["color"]["scale"][
+            "range"
+        ]
         for higher in (True, False)
     )
     assert higher == lower[::-1]
@@ -79,8 +79,8 @@ def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:
 
 def test_a_cell_without_a_ratio_is_left_open_and_small_ratios_do_not_shout() -> None:
     rows = cells(1.01, None, 0.99, 1.0)
-    assert heat.reach(rows) == 0.25
-    assert len(layers(heat.panel(rows, ROWS, COLUMNS, 0.25, "light", higher=True))[0]["rows"]) == 3
+    assert compare.heat_reach(rows) == 0.25
+    assert len(layers(compare.heat_panel(rows, ROWS, COLUMNS, 0.25, "light", higher=True))[0]["rows"]) == 3
 
 
 def gains() -> pd.DataFrame:
@@ -106,8 +106,8 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
         for n, *bounds in ((1, 1.5, 1.4, 1.6), (4, 1.1, 0.97, 1.2), (16, 0.8, 0.7, 0.9))
     ]
     found = tables.crossings({("draft", "code"): break_even(points)})
-    look = crossing.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
-    drawn = layers(crossing.panel(gains(), found, look))
+    look = compare.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
+    drawn = layers(compare.break_even_panel(gains(), found, look))
     mark = drawn[-1]
     assert mark["encoding"]["x"]["field"] == "concurrency"
     (row,) = mark["rows"]
@@ -125,7 +125,7 @@ def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
 
 
 def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
-    low, high = crossing.domain(gains())
+    low, high = compare.break_even_domain(gains())
     assert low > 0.3
     assert high < 4
 
@@ -137,10 +137,10 @@ def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() ->
     assert rows["is_estimate"].tolist() == [True, True, False]
     assert rows["length"].tolist() == pytest.approx([1.8, 2.3, 2.6])
     assert rows["conditional"].tolist() == pytest.approx([0.8, 0.5 / 0.8, 0.3 / 0.5])
-    drawn = layers(positions.lengths(rows, STYLES, "light"))
+    drawn = layers(compare.tokens_per_round(rows, STYLES, "light"))
     hollow, full = (layer["mark"]["filled"] for layer in drawn if layer["mark"]["type"] == "point")
     assert (hollow, full) == (False, True)
-    layers(positions.shares(rows, "conditional", STYLES))
+    layers(compare.position_shares(rows, "conditional", STYLES))
 
 
 def _measured(arm: str, accepted: int) -> pd.DataFrame:
@@ -150,10 +150,10 @@ def _measured(arm: str, accepted: int) -> pd.DataFrame:
 
 def test_figures_beside_marks_close_together_do_not_lie_on_each_other() -> None:
     rows = pd.concat([_measured("a", 160), _measured("b", 161)])
-    drawn = layers(positions.lengths(rows, STYLES, "light"))
+    drawn = layers(compare.tokens_per_round(rows, STYLES, "light"))
     (words,) = (layer for layer in drawn if layer["mark"]["type"] == "text")
     assert words["encoding"]["y"]["field"] == "label"
-    shown = positions.labelled(rows)
+    shown = compare._with_labels(rows)
     low, high = sorted(shown["label"])
     assert shown["length"].max() - shown["length"].min() < high - low
 
@@ -181,7 +181,7 @@ def test_a_curve_is_that_of_the_requests_and_its_percentiles_are_those_of_the_po
     assert found["requests"] == 5_000
     for percent in (50, 95, 99):
         assert found[f"p{percent}"] == pytest.approx(np.percentile(values, percent), rel=0.01)
-    drawn = layers(ecdf.panel(curve.assign(latency="ttft"), "Time to first token", STYLES, "light"))
+    drawn = layers(compare.ecdf_panel(curve.assign(latency="ttft"), "Time to first token", STYLES, "light"))
     assert drawn[1]["encoding"]["x"]["title"] == "Time to first token (ms)"
 
 
@@ -204,7 +204,7 @@ def test_predicted_stands_against_measured_on_axes_of_one_scale() -> None:
 
 
 def test_a_figure_that_is_kept_keeps_its_specifications_and_each_caller_has_its_own() -> None:
-    chart = heat.panel(cells(2.0, 0.5, 1.0, 1.5), ROWS, COLUMNS, 1.0, "light", higher=True)
+    chart = compare.heat_panel(cells(2.0, 0.5, 1.0, 1.5), ROWS, COLUMNS, 1.0, "light", higher=True)
     figure = Figure("heat", "Speed-up", "", (), (("draft", chart),), pd.DataFrame())
     (first,) = vega_spec.of_panels(figure, "light")
     assert first["title"] == "draft"

@@ -12,11 +12,10 @@ import pytest
 from lab.metrics.histogram import histogram
 from warehouse.queries.results import COMPARABLE
 from warehouse.queries.slices import NUMBERS
-from webapp.charts.explore import axes, runs, series
+from webapp.charts.explore import axes, runs
 from webapp.charts.explore import pooled as explore_pooled
-from webapp.charts.explore.axes import Axis, natural
+from webapp.charts.explore.axes import Axis, Order, natural
 from webapp.charts.explore.runs import Scene
-from webapp.charts.explore.series import Order
 from webapp.charts.theme import INKS
 from webapp.shared import url_params
 
@@ -47,8 +46,8 @@ def rows(**changes: Any) -> pd.DataFrame:
 
 
 def drawn(x: Axis = CONCURRENCY, y: Axis = OUTPUT) -> tuple[pd.DataFrame, Scene]:
-    found = series.with_series(runs.numbers(rows(), x, y), ARM)
-    looks = series.styles(found, ARM, ORDER, "light")
+    found = axes.with_series(runs.numbers(rows(), x, y), ARM)
+    looks = axes.styles(found, ARM, ORDER, "light")
     return found, Scene(x, y, looks, "light", 280, runs.order_of(found, x))
 
 
@@ -67,8 +66,8 @@ def test_numbers_stand_by_size_and_the_unknown_last() -> None:
 
 
 def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so() -> None:
-    found = series.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
-    ours, theirs = series.styles(found, ARM, ORDER, "light")
+    found = axes.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
+    ours, theirs = axes.styles(found, ARM, ORDER, "light")
     assert (ours.arm, theirs.arm) == ("n-gram", "n-gram · published")
     assert ours.colour == theirs.colour
     assert (ours.hollow, theirs.hollow) == (False, True)
@@ -78,10 +77,10 @@ def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so()
 def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
     few = rows().query("arm == 'n-gram'")
     for found in (rows(), few):
-        looks = series.styles(series.with_series(found, ARM), ARM, ORDER, "light")
+        looks = axes.styles(axes.with_series(found, ARM), ARM, ORDER, "light")
         (style,) = [look for look in looks if look.arm == "n-gram"]
         assert (style.colour, style.shape) == (INKS["light"].arms[1], "triangle-up")
-    baseline = series.styles(series.with_series(rows(), ARM), ARM, ORDER, "light")[0]
+    baseline = axes.styles(axes.with_series(rows(), ARM), ARM, ORDER, "light")[0]
     assert (baseline.arm, baseline.colour) == ("no draft", INKS["light"].baseline)
 
 

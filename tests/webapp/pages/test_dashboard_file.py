@@ -13,7 +13,7 @@ import pandas as pd
 from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle
 from webapp.pages.dashboards.html_export import MOST_ROWS, Sheet, html
-from webapp.shared.files import About
+from webapp.shared.downloads import About
 
 HOSTILE = "</script><script>document.title='owned'</script><b>&amp;\u2028"
 MOMENT = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)

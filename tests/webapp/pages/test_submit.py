@@ -30,7 +30,7 @@ from tests.webapp.submit_form import (
 from warehouse.settings import Settings
 from webapp.pages.submit import arms, datasets, form_options, loads
 from webapp.pages.submit.start import FROM_JOB, Start
-from webapp.shared.page_files import page_file
+from webapp.shared.url_params import page_file
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from webapp.server import index_html
+from webapp.server import asgi
 
 
 def test_every_page_begins_with_streamlits_own_html_and_where_the_server_is() -> None:
-    pages = TestClient(Starlette(routes=index_html.routes()))
+    pages = TestClient(Starlette(routes=asgi.page_routes()))
     for path in ("/", "/results", "/results", "/compare"):
         answer = pages.get(path)
         assert answer.headers["cache-control"] == "no-cache"

@@ -18,8 +18,8 @@ from webapp.charts import panels
 from webapp.charts.measures import MEASURES
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, Mode
-from webapp.shared import files
-from webapp.shared.files import About
+from webapp.shared import downloads
+from webapp.shared.downloads import About
 from webapp.shared.url_params import View
 
 LINK = View("results", {"job": ("job-1",), "category": ("code", "a&b")}).link
@@ -37,7 +37,7 @@ def test_a_link_carries_several_values_of_a_parameter() -> None:
 
 
 def test_a_picture_has_title_source_date_link_and_the_arms_in_it() -> None:
-    text = files.svg(figure(), TOLD, "light").decode()
+    text = downloads.svg(figure(), TOLD, "light").decode()
     for wanted in ("Speed-up &lt;b&gt;", "against 1×", "data of 2026-11-21 08:00 UTC", "category=a%26b"):
         assert wanted.replace("&category", "&amp;category") in text
     assert ">draft k=3<" in text
@@ -47,7 +47,7 @@ def test_a_picture_has_title_source_date_link_and_the_arms_in_it() -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_a_picture_has_the_ground_of_its_mode(mode: Mode) -> None:
-    with Image.open(io.BytesIO(files.png(figure(mode), TOLD, mode))) as picture:
+    with Image.open(io.BytesIO(downloads.png(figure(mode), TOLD, mode))) as picture:
         corner = picture.convert("RGB").getpixel((2, 2))
         assert picture.width > 1000
     assert corner == tuple(bytes.fromhex(INKS[mode].ground.removeprefix("#")))
@@ -56,7 +56,7 @@ def test_a_picture_has_the_ground_of_its_mode(mode: Mode) -> None:
 def test_a_table_as_csv_tells_what_it_is_and_is_read_by_pandas_and_duckdb(tmp_path: Path) -> None:
     rows = figure().rows
     path = tmp_path / "rows.csv"
-    path.write_bytes(files.csv(rows, TOLD))
+    path.write_bytes(downloads.csv(rows, TOLD))
     assert path.read_text().splitlines()[:4] == [
         "# Speed-up <b>",
         "# against 1×",
@@ -70,13 +70,13 @@ def test_a_table_as_csv_tells_what_it_is_and_is_read_by_pandas_and_duckdb(tmp_pa
 
 def test_a_title_of_several_lines_stays_a_comment() -> None:
     odd = About("one\ntwo,three", "", "Drafthouse", None, "x")
-    assert files.csv(pd.DataFrame({"a": [1]}), odd).startswith(b"# one two,three\n# Drafthouse, data of")
+    assert downloads.csv(pd.DataFrame({"a": [1]}), odd).startswith(b"# one two,three\n# Drafthouse, data of")
     assert odd.file_name("csv") == "one-two-three.csv"
 
 
 def test_a_table_as_parquet_has_the_same_in_its_metadata() -> None:
     rows = figure().rows
-    table = pq.read_table(io.BytesIO(files.parquet(rows, TOLD)))
+    table = pq.read_table(io.BytesIO(downloads.parquet(rows, TOLD)))
     assert table.schema.metadata[b"drafthouse"].decode().splitlines()[0] == "Speed-up <b>"
     assert table.num_rows == len(rows)
     assert json.loads(table.schema.metadata[b"pandas"])["index_columns"] == []

@@ -7,8 +7,8 @@ import pandas as pd
 
 from lab.metrics.histogram import Counts, cumulative, quantile
 from webapp.charts.axes import SHORT
+from webapp.charts.explore.axes import dash_scale
 from webapp.charts.explore.runs import Scene
-from webapp.charts.explore.series import dash_scale
 from webapp.charts.theme import INKS, ArmStyle, colour_scale
 
 PERCENTILES = (50, 90, 95, 99)

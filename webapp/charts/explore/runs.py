@@ -10,8 +10,7 @@ import altair as alt
 import pandas as pd
 
 from webapp.charts.axes import SHORT
-from webapp.charts.explore.axes import Axis, natural
-from webapp.charts.explore.series import dash_scale
+from webapp.charts.explore.axes import Axis, dash_scale, natural
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
 
 #: The parameter by which a point is chosen; it gives `run_id`.

@@ -16,10 +16,9 @@ from webapp.pages.submit.start import FROM_JOB, Start
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.page_files import page_file
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, span, times
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 from webapp.shared.url_widgets import bound
 
 _ICONS = {

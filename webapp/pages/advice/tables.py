@@ -10,7 +10,7 @@ import streamlit as st
 
 from lab.advice import Advice, Measured
 from lab.advice.prediction import Prediction
-from webapp.shared.columns import columns
+from webapp.shared.tables import columns
 
 SIGNS = {"enable": "▲ enable", "do not enable": "▼ do not enable", "measure this next": "? measure this next"}
 _RUNS = [

@@ -8,8 +8,8 @@ import pandas as pd
 
 from lab.comparison.breakeven import BreakEven
 from warehouse.queries.comparisons import break_evens
+from webapp.charts import compare
 from webapp.charts.axes import arms_drawn
-from webapp.charts.compare import break_even, ecdf, heat, positions
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 from webapp.pages.compare import data as compare_data
@@ -31,7 +31,7 @@ _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "ecdf": (url_params.HEAT_ROWS,),
 }
 _MAX_FIGURES = 256
-_MARKS = ", ".join(f"{mark} {word}" for word, mark in heat.MARKS.items())
+_MARKS = ", ".join(f"{mark} {word}" for word, mark in compare.MARKS.items())
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -74,15 +74,17 @@ def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | N
     rows = tables.heat(sorted(own, key=lambda each: choice.candidates.index(each.arm)))
     if rows["ratio"].isna().all():
         return None
-    sides = [heat.Side(title, _in_order(rows, side)) for title, side in ((choice.heat_rows, "row"), ("load", "column"))]
-    reach, higher = heat.reach(rows), choice.measure.higher_is_better
+    sides = [
+        compare.Side(title, _in_order(rows, side)) for title, side in ((choice.heat_rows, "row"), ("load", "column"))
+    ]
+    reach, higher = compare.heat_reach(rows), choice.measure.higher_is_better
     panels = tuple(
-        (str(arm), heat.panel(part, sides[0], sides[1], reach, mode, higher=higher))
+        (str(arm), compare.heat_panel(part, sides[0], sides[1], reach, mode, higher=higher))
         for arm, part in rows.groupby("arm", sort=False)
     )
     note = f"over {choice.found.baseline}; blue is better; {_MARKS}"
     title = f"{choice.measure.ratio_label} by {choice.heat_rows} and load"
-    return Figure("heat", title, note, (), panels, rows, heat.width(*sides))
+    return Figure("heat", title, note, (), panels, rows, compare.heat_width(*sides))
 
 
 def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
@@ -101,14 +103,16 @@ def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure 
     if rows.empty:
         return None
     found = tables.crossings(evens(choice))
-    look = break_even.Look(
+    look = compare.Look(
         f"{choice.measure.ratio_label} (×)",
-        break_even.domain(rows),
+        compare.break_even_domain(rows),
         _drawn(rows, styles),
         mode,
         choice.measure.higher_is_better,
     )
-    panels = _panels(rows, lambda part, workload: break_even.panel(part, found[found["workload"] == workload], look))
+    panels = _panels(
+        rows, lambda part, workload: compare.break_even_panel(part, found[found["workload"] == workload], look)
+    )
     title = f"{choice.measure.ratio_label} by concurrency"
     note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
     return Figure("break-even", title, note, look.styles, panels, rows)
@@ -130,9 +134,9 @@ def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure
         return None
     there = _drawn(rows, styles)
     panels: tuple[Panel, ...] = (
-        ("By position", positions.shares(rows, "acceptance", there)),
-        ("Given all positions before", positions.shares(rows, "conditional", there)),
-        ("Tokens per round, by k", positions.lengths(rows, there, mode)),
+        ("By position", compare.position_shares(rows, "acceptance", there)),
+        ("Given all positions before", compare.position_shares(rows, "conditional", there)),
+        ("Tokens per round, by k", compare.tokens_per_round(rows, there, mode)),
     )
     note = f"{choice.workload}, {choice.load}; hollow marks: estimates for a smaller k"
     return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
@@ -145,7 +149,7 @@ def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | No
     there = _drawn(rows, styles)
     parts = {latency: rows[rows["latency"] == latency] for latency in compare_data.LATENCIES}
     panels: tuple[Panel, ...] = tuple(
-        ("", ecdf.panel(part, compare_data.LATENCIES[latency], there, mode))
+        ("", compare.ecdf_panel(part, compare_data.LATENCIES[latency], there, mode))
         for latency, part in parts.items()
         if not part.empty
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from lab.comparison.agreement import Agreement
-from webapp.charts.compare.heat import MARKS
+from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, selection, tables
 from webapp.pages.compare.selection import Choice

@@ -16,7 +16,7 @@ from lab.metrics import histogram
 from warehouse.queries.comparisons import Pair
 from warehouse.queries.ratio_tables import ArmTable
 from webapp.pages.compare.data import LATENCIES
-from webapp.shared.columns import columns
+from webapp.shared.tables import columns
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 #: The column or row of geometric means.

@@ -12,7 +12,7 @@ import streamlit as st
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo
 from webapp.pages.cost.selection import MEASURES
-from webapp.shared.columns import columns
+from webapp.shared.tables import columns
 
 _WHERE = ["arm", "workload", "concurrency"]
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)

@@ -17,8 +17,8 @@ from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, published_data, undo_banner
 from webapp.shared.figures import show_panels
-from webapp.shared.page_files import page_file
 from webapp.shared.text import literal, moment
+from webapp.shared.url_params import page_file
 
 _COLUMNS, _LEAST_WIDTH = 2, 400
 _TABLE_HEIGHT = 330

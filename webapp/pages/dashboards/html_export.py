@@ -22,7 +22,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode, themed
 from webapp.charts.vega_spec import plain
 from webapp.pages.dashboards import render_pins
-from webapp.shared.files import SOURCE, VEGA_LITE, About
+from webapp.shared.downloads import SOURCE, VEGA_LITE, About
 from webapp.shared.text import count, moment
 
 #: Rows of a table in the file: a browser could show more, but nobody would read them.

@@ -9,9 +9,8 @@ from warehouse.app_db import dashboards
 from warehouse.app_db.dashboards import Dashboard
 from webapp.pages.dashboards import cards
 from webapp.shared import published_data, undo_banner
-from webapp.shared.page_files import page_file
 from webapp.shared.text import count, literal, moment
-from webapp.shared.url_params import DASHBOARD
+from webapp.shared.url_params import DASHBOARD, page_file
 
 PAGE = page_file("dashboards")
 _NAME = "dashboards-new-name"

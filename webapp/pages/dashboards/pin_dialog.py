@@ -10,9 +10,8 @@ from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import PinnedFigure
 from webapp.shared import published_data
-from webapp.shared.page_files import page_file
 from webapp.shared.text import literal
-from webapp.shared.url_params import DASHBOARD, View
+from webapp.shared.url_params import DASHBOARD, View, page_file
 
 #: The pages whose figures can be pinned. `render_pins.FIGURES` says how each is drawn; importing it here, from where
 #: every figure gets its button, would be a cycle.

@@ -23,7 +23,7 @@ from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
 from webapp.pages.sql import figures as sql_figures
 from webapp.shared import published_data
-from webapp.shared.files import SOURCE, About
+from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
 
 #: Path in the URL -> the function that draws the page's figures from its link's parameters; the pages of

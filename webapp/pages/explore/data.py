@@ -7,7 +7,7 @@ import pandas as pd
 
 from warehouse.queries import slices
 from warehouse.queries.slices import Filters
-from webapp.charts.explore.series import Order
+from webapp.charts.explore.axes import Order
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query, with_warehouse
 

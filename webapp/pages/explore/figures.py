@@ -11,9 +11,8 @@ import pandas as pd
 from lab.advice import frontier
 from webapp.charts.explore import pooled as explore_pooled
 from webapp.charts.explore import runs as explore_runs
-from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, natural
+from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
-from webapp.charts.explore.series import Order, styles, with_series
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.explore import data

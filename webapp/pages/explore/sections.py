@@ -16,10 +16,9 @@ from webapp.pages.explore.figures import Shown, within
 from webapp.pages.explore.selection import Selection
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.page_files import page_file
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, number
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in DIMENSIONS}

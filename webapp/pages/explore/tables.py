@@ -12,7 +12,7 @@ from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, nat
 from webapp.charts.explore.pooled import PERCENTILES
 from webapp.pages.explore.figures import ALWAYS
 from webapp.pages.explore.selection import Selection
-from webapp.shared.columns import columns, metric_column
+from webapp.shared.tables import columns, metric_column
 
 _FIRST = ("arm", "dataset", "category", "load", "concurrency", "repeat")
 _LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")

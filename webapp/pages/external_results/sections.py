@@ -10,11 +10,9 @@ import streamlit as st
 from lab.errors import UserError
 from webapp.pages.external_results import data
 from webapp.shared import url_params, url_widgets
-from webapp.shared.columns import columns
-from webapp.shared.page_files import page_file
-from webapp.shared.tables import show_table
+from webapp.shared.tables import columns, show_table
 from webapp.shared.text import count, literal
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 
 _MAX_MIB = 128
 #: Key in the session's state: whether the last import succeeded, and a sentence.

@@ -21,10 +21,9 @@ from webapp.pages.submit.form_options import DEMO
 from webapp.shared import published_data
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
-from webapp.shared.page_files import page_file
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, duration, literal
-from webapp.shared.url_params import View
+from webapp.shared.url_params import View, page_file
 
 _LOOK_EVERY = "5s"
 

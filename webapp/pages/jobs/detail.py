@@ -14,8 +14,8 @@ from webapp.pages.jobs.sections import show_badge
 from webapp.pages.submit.start import FROM_JOB
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
-from webapp.shared.page_files import page_file
 from webapp.shared.text import literal, moment
+from webapp.shared.url_params import page_file
 
 _LOG_LINES = 200
 _LOG_HEIGHT = 360

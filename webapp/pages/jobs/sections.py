@@ -15,8 +15,8 @@ from lab.metrics.catalogue import BY_NAME
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
-from webapp.shared.page_files import page_file
 from webapp.shared.text import count, duration, literal, number
+from webapp.shared.url_params import page_file
 
 Colour = Literal["gray", "blue", "green", "red", "orange"]
 

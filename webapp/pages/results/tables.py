@@ -10,7 +10,7 @@ import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
-from webapp.shared.columns import columns, metric_column
+from webapp.shared.tables import columns, metric_column
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
 _CELLS = [*_WHERE, "value", "value_min", "value_max", "ratio", "ratio_min", "ratio_max", "repeats"]

@@ -16,8 +16,8 @@ from webapp.pages.submit.form_model import to_study
 from webapp.pages.submit.validation_messages import Problem
 from webapp.shared import published_data, url_params
 from webapp.shared.cards import Card, show_cards
-from webapp.shared.page_files import page_file
 from webapp.shared.text import count, duration, literal
+from webapp.shared.url_params import page_file
 
 #: A second click within this time is a double click, not a second study.
 _DOUBLE_CLICK_S = 3.0

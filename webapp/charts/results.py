@@ -1,0 +1,257 @@
+"""The charts of the Results page: ratios to the baseline by load, acceptance by position, and throughput as bars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from lab.metrics.definition import Metric
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
+from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+#: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
+_TICKS = (
+    0.01,
+    0.02,
+    0.05,
+    0.1,
+    0.2,
+    0.33,
+    0.5,
+    0.6,
+    0.7,
+    0.8,
+    0.9,
+    0.95,
+    1,
+    1.05,
+    1.1,
+    1.25,
+    1.5,
+    1.75,
+    2,
+    2.5,
+    3,
+    4,
+    5,
+    7,
+    10,
+    20,
+)
+_FINE_TICKS = tuple(percent / 100 for percent in range(80, 126, 2))
+_FINE_LOG2 = 0.4
+_MOST_TICKS = 9
+#: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
+_LEAST_SHARE = 0.45
+
+
+def speedup_panel(
+    frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
+) -> alt.LayerChart:
+    """One panel; `frame` has the candidates' rows of `queries.speedup` for one category."""
+    rows = with_label_sides(with_load(frame))
+    base = alt.Chart(rows).encode(
+        x=setting.axis.encoding(padding=0.35), color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
+    )
+    y = alt.Y(
+        "ratio:Q",
+        title=f"{measure.ratio_label} (×)",
+        scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False),
+        axis=alt.Axis(values=ratio_ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"),
+    )
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+        y=y,
+        shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
+        tooltip=_speedup_tooltip(measure, setting.axis),
+    )
+    layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
+    if (frame["repeats"] > 1).any():
+        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.75).encode(y="ratio_min:Q", y2="ratio_max:Q"))
+    return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)]).properties(
+        height=PANEL_HEIGHT
+    )
+
+
+def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
+    """The common y range in ratios: everything measured, and 1× well inside."""
+    ratios = pd.concat([frame["ratio_min"], frame["ratio_max"]]).dropna()
+    logs = [math.log2(ratio) for ratio in ratios if ratio > 0]
+    low, high = min([-0.08, *logs]), max([0.08, *logs])
+    low, high = min(low, -_LEAST_SHARE * high), max(high, -_LEAST_SHARE * low)
+    room = 0.14 * (high - low)
+    return 2 ** (low - room), 2 ** (high + room)
+
+
+def ratio_ticks(domain: tuple[float, float]) -> list[float]:
+    """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
+    wide = math.log2(domain[1] / domain[0])
+    apart, known, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
+    for outwards in ([tick for tick in known if tick > 1], [tick for tick in reversed(known) if tick < 1]):
+        last = 1.0
+        for tick in outwards:
+            if domain[0] <= tick <= domain[1] and abs(math.log2(tick / last)) >= apart:
+                chosen.append(tick)
+                last = tick
+    return sorted(chosen)
+
+
+def with_label_sides(frame: pd.DataFrame) -> pd.DataFrame:
+    """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all."""
+    grouped = frame.groupby("pattern")["ratio"]
+    highest, lowest = frame["ratio"] == grouped.transform("max"), frame["ratio"] == grouped.transform("min")
+    side = pd.Series("none", index=frame.index).mask(lowest, "below").mask(highest, "above")
+    return frame.assign(side=side)
+
+
+def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
+    """What lies behind the points: the losing side shaded and named, and the rule at 1×."""
+    ink = INKS[mode]
+    losing, below, above = ("low", "slower", "faster") if measure.higher_is_better else ("high", "faster", "slower")
+    sides = pd.DataFrame({"one": [1.0], "low": [domain[0]], "high": [domain[1]]})
+    middles = sides.assign(under=math.sqrt(domain[0]), over=math.sqrt(domain[1]))
+    base, words = alt.Chart(sides), alt.Chart(middles)
+    right = alt.value("width")
+    beside: dict[str, Any] = {
+        "xOffset": 11,
+        "angle": 270,
+        "fontSize": 11,
+        "color": ink.muted,
+        "fontStyle": "italic",
+    }
+    return [
+        base.mark_rect(color=ink.loss, opacity=0.09).encode(y="one:Q", y2=f"{losing}:Q"),
+        base.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y="one:Q"),
+        words.mark_text(text=below, **beside).encode(x=right, y="under:Q"),
+        words.mark_text(text=above, **beside).encode(x=right, y="over:Q"),
+    ]
+
+
+def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
+    """The figures above and below, each on a halo of the page's colour that keeps the rule and the lines off it."""
+    ink = INKS[mode]
+    text = base.encode(text=alt.Text("ratio:Q", format=".2f"))
+    layers = []
+    for side, end, dy in (("above", "ratio_max:Q", -13), ("below", "ratio_min:Q", 14)):
+        rows = text.transform_filter(alt.datum.side == side).encode(y=end)
+        halo = alt.value(ink.ground)
+        layers.append(rows.mark_text(dy=dy, fontSize=11, strokeWidth=4).encode(stroke=halo, color=halo))
+        layers.append(rows.mark_text(dy=dy, fontSize=11))
+    return layers
+
+
+def _speedup_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("category:N", title="Category"),
+        alt.Tooltip(f"{axis.column}:N", title=axis.title),
+        alt.Tooltip("ratio:Q", title="Ratio, mean of repeats (×)", format=".3f"),
+        alt.Tooltip("ratio_min:Q", title="Lowest repeat (×)", format=".3f"),
+        alt.Tooltip("ratio_max:Q", title="Highest repeat (×)", format=".3f"),
+        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
+        alt.Tooltip("repeats:Q", title="Repeats"),
+    ]
+
+
+def pooled_over_loads(frame: pd.DataFrame) -> pd.DataFrame:
+    """`queries.acceptance_per_position` over all loads, weighted by drafts: acceptance does not depend on the load."""
+    weighted = frame.assign(accepted=frame["acceptance"] * frame["num_drafts"])
+    sums = weighted.groupby(["arm", "category", "position"], sort=False, as_index=False)[
+        ["accepted", "num_drafts"]
+    ].sum()
+    return sums.assign(acceptance=sums["accepted"] / sums["num_drafts"]).drop(columns="accepted")
+
+
+def acceptance_panel(frame: pd.DataFrame, styles: Sequence[ArmStyle], positions: int) -> alt.LayerChart:
+    """One panel; `frame` has the pooled rows of one category, `positions` is the longest draft of the figure."""
+    base = alt.Chart(frame).encode(
+        x=alt.X(
+            "position:O",
+            title="Position in the draft",
+            scale=alt.Scale(type="point", padding=0.35, domain=list(range(1, positions + 1))),
+        ),
+        y=alt.Y(
+            "acceptance:Q",
+            title="Drafts accepted up to this position (%)",
+            scale=alt.Scale(domain=[0, 1]),
+            axis=alt.Axis(format=".0%", tickCount=5),
+        ),
+        color=alt.Color("arm:N", scale=colour_scale(styles), legend=None),
+    )
+    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+        shape=alt.Shape("arm:N", scale=shape_scale(styles), legend=None), tooltip=_acceptance_tooltip()
+    )
+    lines = base.mark_line(strokeWidth=2)
+    return alt.LayerChart(layer=[lines, points]).properties(height=PANEL_HEIGHT)
+
+
+def _acceptance_tooltip() -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("category:N", title="Category"),
+        alt.Tooltip("position:O", title="Position"),
+        alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
+        alt.Tooltip("num_drafts:Q", title="Drafts", format=",.0f"),
+    ]
+
+
+#: More bars than this on one panel leave no room for a figure on each.
+_MOST_LABELLED_BARS = 16
+
+
+def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
+    """One panel; `frame` has the rows of `queries.speedup` for one category, `top` is the figure's common upper end."""
+    base = _base(with_load(frame).assign(figure=frame["value"].map(_short)), setting)
+    scale = alt.Scale(domain=[0, top], nice=False)
+    bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2).encode(
+        y=alt.Y("value:Q", title=measure.title, scale=scale, axis=alt.Axis(labelExpr=SHORT)),
+        color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
+        tooltip=_throughput_tooltip(measure, setting.axis),
+    )
+    layers = [bars]
+    if (frame["repeats"] > 1).any():
+        layers.append(
+            base.mark_rule(strokeWidth=1.5, color=INKS[setting.mode].text).encode(y="value_min:Q", y2="value_max:Q")
+        )
+    if len(frame) <= _MOST_LABELLED_BARS:
+        layers.append(_throughput_figures(base, setting.mode))
+    return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
+
+
+def upper_end(frame: pd.DataFrame) -> float:
+    """A common end of the y axes with room for the figures above the bars."""
+    highest = frame["value_max"].max()
+    return 1.0 if pd.isna(highest) or highest <= 0 else float(highest) * 1.12
+
+
+def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
+    order = [style.arm for style in setting.styles]
+    x, offset = setting.axis.encoding(), alt.XOffset("arm:N", sort=order)
+    return alt.Chart(frame).encode(x=x, xOffset=offset)
+
+
+def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
+    text: alt.Chart = base.mark_text(dy=-7, fontSize=10, color=INKS[mode].muted)
+    return text.encode(y="value_max:Q", text="figure:N")
+
+
+def _short(value: float) -> str:
+    """At most four letters where a bar is no wider: `0.85`, `5.8`, `58`, `112`, `1.2k`."""
+    if value >= 1000:
+        return f"{value / 1000:.3g}k"
+    return f"{value:.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def _throughput_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
+    return [
+        alt.Tooltip("arm:N", title="Arm"),
+        alt.Tooltip("category:N", title="Category"),
+        alt.Tooltip(f"{axis.column}:N", title=axis.title),
+        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
+        alt.Tooltip("value_min:Q", title="Lowest repeat", format=",.4~g"),
+        alt.Tooltip("value_max:Q", title="Highest repeat", format=",.4~g"),
+        alt.Tooltip("repeats:Q", title="Repeats"),
+    ]
