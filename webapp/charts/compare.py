@@ -27,6 +27,45 @@ _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
 _HALF_BRIGHT = 128
+#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
+_MOST_BEYOND = 0.8
+_CONCURRENCY = "Concurrency (requests in flight)"
+#: Points of one concurrency are set apart by this factor, so that their intervals can be told apart.
+_APART = 1.035
+_BREAK_EVEN_TOOLTIP = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("workload:N", title="Workload"),
+    alt.Tooltip("pattern:N", title="Load"),
+    alt.Tooltip("concurrency:Q", title=_CONCURRENCY),
+    alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
+    alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
+    alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
+    alt.Tooltip("verdict:N", title="Verdict"),
+    alt.Tooltip("basis:N", title="Interval from"),
+]
+_CROSSING = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("concurrency:Q", title="Crosses 1× at concurrency", format=".1f"),
+    alt.Tooltip("low:Q", title="95 % from", format=".1f"),
+    alt.Tooltip("high:Q", title="95 % to", format=".1f"),
+]
+#: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
+_WIDE = 20.0
+#: Of a figure beside its mark: its share of the panel's height.
+_LINE_HEIGHT = 0.075
+_SHARES = {
+    "acceptance": "Rounds accepted up to this position (%)",
+    "conditional": "Accepted, given all before were (%)",
+}
+_POSITION_TOOLTIP = [
+    alt.Tooltip("arm:N", title="Arm"),
+    alt.Tooltip("position:O", title="Position, or drafted tokens"),
+    alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
+    alt.Tooltip("conditional:Q", title="Given all before", format=".1%"),
+    alt.Tooltip("length:Q", title="Tokens per round with this k", format=".2f"),
+    alt.Tooltip("is_estimate:N", title="Estimated"),
+    alt.Tooltip("rounds:Q", title="Rounds measured", format=",.0f"),
+]
 
 
 @dataclass(frozen=True)
@@ -132,13 +171,6 @@ def _heat_tooltip(rows: str, columns: str) -> list[alt.Tooltip]:
     ]
 
 
-#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
-_MOST_BEYOND = 0.8
-_CONCURRENCY = "Concurrency (requests in flight)"
-#: Points of one concurrency are set apart by this factor, so that their intervals can be told apart.
-_APART = 1.035
-
-
 @dataclass(frozen=True)
 class Look:
     """What the panels of one figure share. `domain`: of the ratios; `loss_is_low`: below 1× is worse."""
@@ -227,29 +259,6 @@ def _crossings(crossings: pd.DataFrame, look: Look) -> list[Any]:
     return layers
 
 
-_BREAK_EVEN_TOOLTIP = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("workload:N", title="Workload"),
-    alt.Tooltip("pattern:N", title="Load"),
-    alt.Tooltip("concurrency:Q", title=_CONCURRENCY),
-    alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
-    alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
-    alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
-    alt.Tooltip("verdict:N", title="Verdict"),
-    alt.Tooltip("basis:N", title="Interval from"),
-]
-_CROSSING = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("concurrency:Q", title="Crosses 1× at concurrency", format=".1f"),
-    alt.Tooltip("low:Q", title="95 % from", format=".1f"),
-    alt.Tooltip("high:Q", title="95 % to", format=".1f"),
-]
-
-
-#: The axis is logarithmic if the slowest request takes this many times as long as the fastest.
-_WIDE = 20.0
-
-
 def ecdf_panel(frame: pd.DataFrame, title: str, styles: Sequence[ArmStyle], mode: Mode) -> alt.LayerChart:
     """`frame` has one latency's rows of `pages.compare.tables.ecdf`; `title` is what it is called, without its unit."""
     base = alt.Chart(frame).encode(
@@ -285,14 +294,6 @@ def _scale(values: pd.Series) -> alt.Scale:
     if least > 0 and most > _WIDE * least:
         return alt.Scale(type="log", domain=[least, most], nice=False)
     return alt.Scale(zero=False, nice=True)
-
-
-#: Of a figure beside its mark: its share of the panel's height.
-_LINE_HEIGHT = 0.075
-_SHARES = {
-    "acceptance": "Rounds accepted up to this position (%)",
-    "conditional": "Accepted, given all before were (%)",
-}
 
 
 def position_shares(frame: pd.DataFrame, column: str, styles: Sequence[ArmStyle]) -> alt.LayerChart:
@@ -350,14 +351,3 @@ def _base(frame: pd.DataFrame, styles: Sequence[ArmStyle], title: str) -> alt.Ch
 
 def _shape_of_positions(styles: Sequence[ArmStyle]) -> alt.Shape:
     return alt.Shape("arm:N", scale=shape_scale(styles), legend=None)
-
-
-_POSITION_TOOLTIP = [
-    alt.Tooltip("arm:N", title="Arm"),
-    alt.Tooltip("position:O", title="Position, or drafted tokens"),
-    alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
-    alt.Tooltip("conditional:Q", title="Given all before", format=".1%"),
-    alt.Tooltip("length:Q", title="Tokens per round with this k", format=".2f"),
-    alt.Tooltip("is_estimate:N", title="Estimated"),
-    alt.Tooltip("rounds:Q", title="Rounds measured", format=",.0f"),
-]

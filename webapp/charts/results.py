@@ -47,6 +47,8 @@ _FINE_LOG2 = 0.4
 _MOST_TICKS = 9
 #: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
 _LEAST_SHARE = 0.45
+#: More bars than this on one panel leave no room for a figure on each.
+_MOST_LABELLED_BARS = 16
 
 
 def speedup_panel(
@@ -196,10 +198,6 @@ def _acceptance_tooltip() -> list[alt.Tooltip]:
         alt.Tooltip("acceptance:Q", title="Accepted up to here", format=".1%"),
         alt.Tooltip("num_drafts:Q", title="Drafts", format=",.0f"),
     ]
-
-
-#: More bars than this on one panel leave no room for a figure on each.
-_MOST_LABELLED_BARS = 16
 
 
 def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:

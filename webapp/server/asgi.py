@@ -16,6 +16,27 @@ from webapp.server import workarounds
 _INDEX = Path(st.__file__).parent / "static/index.html"
 _PAGES = Path(__file__).parents[1] / "pages"
 _BACKEND = '<script>window.__streamlit = {BACKEND_BASE_URL: new URL("./", location.href).href}</script>'
+MAIN = Path(__file__).with_name("main.py")
+#: What the first page would otherwise import while its visitor waits.
+_WARM = (
+    "webapp.pages.home.page",
+    "webapp.pages.results.page",
+    "webapp.pages.submit.page",
+    "webapp.pages.jobs.sections",
+    "webapp.pages.jobs.detail",
+    "webapp.pages.compare.sections",
+    "webapp.pages.compare.outputs",
+    "webapp.pages.explore.page",
+    "webapp.pages.advice.page",
+    "webapp.pages.cost.page",
+    "webapp.pages.dashboards.page",
+    "webapp.pages.run.page",
+    "webapp.pages.run.details",
+    "webapp.pages.sql.page",
+    "webapp.pages.external_results.page",
+)
+#: Former address of a page -> the present one; links that people have saved still work.
+MOVED = {"/others": "external_results"}
 
 
 def index_html() -> str:
@@ -36,30 +57,6 @@ def page_routes() -> list[Route]:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
     return [Route("/", answer), *(Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py")))]
-
-
-MAIN = Path(__file__).with_name("main.py")
-#: What the first page would otherwise import while its visitor waits.
-_WARM = (
-    "webapp.pages.home.sections",
-    "webapp.pages.results.sections",
-    "webapp.pages.submit.sections",
-    "webapp.pages.jobs.sections",
-    "webapp.pages.jobs.detail",
-    "webapp.pages.compare.sections",
-    "webapp.pages.compare.outputs",
-    "webapp.pages.explore.sections",
-    "webapp.pages.advice.sections",
-    "webapp.pages.cost.sections",
-    "webapp.pages.dashboards.sections",
-    "webapp.pages.run.sections",
-    "webapp.pages.run.details",
-    "webapp.pages.sql.sections",
-    "webapp.pages.sql.answer",
-    "webapp.pages.external_results.sections",
-)
-#: Former address of a page -> the present one; links that people have saved still work.
-MOVED = {"/others": "external_results"}
 
 
 async def _healthz(_request: Request) -> JSONResponse:

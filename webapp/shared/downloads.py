@@ -29,6 +29,19 @@ from webapp.shared import published_data
 from webapp.shared.text import moment
 from webapp.shared.url_params import View
 
+#: Whose figures the files show.
+SOURCE = "Drafthouse"
+#: Key of the description in a Parquet file's metadata.
+_KEY = b"drafthouse"
+_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
+_MAX_NAME_LETTERS = 80
+_MAX_COLUMNS = 3
+_PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
+#: Pixels of a legend: one letter (about), one mark with its margins, one line.
+_LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
+_PNG_SCALE = 2.0
+VEGA_LITE = "6.4"
+
 
 def about(title: str, note: str, view: View) -> About:
     """The description of what is shown now; its link leads back to this view."""
@@ -82,20 +95,6 @@ def _button(kind: str, make: Any, described: About, mime: str, key: str) -> None
         icon=":material/download:",
         on_click="ignore",
     )
-
-
-#: Whose figures the files show.
-SOURCE = "Drafthouse"
-#: Key of the description in a Parquet file's metadata.
-_KEY = b"drafthouse"
-_NOT_IN_NAMES = re.compile(r"[^\w.-]+")
-_MAX_NAME_LETTERS = 80
-_MAX_COLUMNS = 3
-_PANEL_WIDTH, _WIDE_PANEL_WIDTH = 380, 760
-#: Pixels of a legend: one letter (about), one mark with its margins, one line.
-_LETTER_WIDTH, _MARK_WIDTH, _LINE_HEIGHT = 7.2, 34, 22
-_PNG_SCALE = 2.0
-VEGA_LITE = "6.4"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from lab.metrics.definition import Metric
 from webapp.shared import downloads
 from webapp.shared.url_params import View
 
-
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 _date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
 _RATIO = "%.2f×"

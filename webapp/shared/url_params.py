@@ -7,6 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
+#: Bound to other widgets: a toggle, and a number.
+ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
+#: No widget: the id of a saved query.
+QUERY = "query"
+#: No widget: the id of a dashboard.
+DASHBOARD = "dashboard"
+SEPARATOR = " · "
+#: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
+PAGES = Path(__file__).parents[1] / "pages"
+
 
 @dataclass(frozen=True)
 class Param:
@@ -45,8 +55,6 @@ AT_WORKLOAD = Param("at_workload", "Workload", "workload")
 AT_LOAD = Param("at_load", "Load", "load")
 AGAINST = Param("against", "Outputs of", "arm")
 PROMPTS = Param("prompts", "Prompts", "page of prompts")
-#: Bound to other widgets: a toggle, and a number.
-ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 PER = Param("per", "Cost", "kind of cost")
 KEPT = Param("kept", "SLO met by", "share of requests")
 #: Text inputs.
@@ -87,10 +95,6 @@ COST_TAB = Param("cost_tab", "Table", "table")
 ADVICE_TAB = Param("advice_tab", "Table", "table")
 EXPLORE_TAB = Param("explore_tab", "Table", "table")
 RUN_TAB = Param("run_tab", "Part of the run", "part of a run")
-#: No widget: the id of a saved query.
-QUERY = "query"
-#: No widget: the id of a dashboard.
-DASHBOARD = "dashboard"
 ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
     *SLICED.values(),
@@ -100,8 +104,6 @@ ALL = (
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
 
-SEPARATOR = " · "
-
 
 def job_label(name: str, job_id: str) -> str:
     """The label of a job in lists and links: its study's name and its id, which begins with the date in UTC."""
@@ -110,10 +112,6 @@ def job_label(name: str, job_id: str) -> str:
 
 def job_id_of(label: str) -> str:
     return label.rpartition(SEPARATOR)[2]
-
-
-#: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
-PAGES = Path(__file__).parents[1] / "pages"
 
 
 def page_file(name: str) -> Path:

@@ -12,7 +12,7 @@ from lab.errors import UserError
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import words
 from warehouse.settings import Settings
-from webapp.pages.advice import figures, sections, tables
+from webapp.pages.advice import figures, page, tables
 from webapp.pages.advice.data import StudyAdvice, study_advice
 from webapp.shared.text import times
 
@@ -37,21 +37,21 @@ def test_each_cell_has_a_verdict_with_the_speed_up_of_its_own_arm(advice: StudyA
     assert low_load["low"] <= low_load["speedup"] <= low_load["high"]
     assert low_load["speedup"] == pytest.approx(1.41, abs=0.01)
     assert set(tables.with_signs(rows)["action"]) <= set(tables.SIGNS.values())
-    title = sections.verdict_title(advice.advice[0]).replace("\\", "")
+    title = page.verdict_title(advice.advice[0]).replace("\\", "")
     assert title.endswith("c1-n4 :gray[(concurrency 1)] **enable: draft with k = 3**")
 
 
 def test_the_cards_count_the_verdicts_and_name_the_best_speed_up(advice: StudyAdvice) -> None:
-    cards = sections.cards(advice)
+    cards = page.cards(advice)
     assert sum(int(card.value) for card in cards[:3]) == len(advice.advice)
     assert {card.detail for card in cards[:3]} == {"of 2 workloads and loads"}
     best = tables.verdicts(advice.advice, advice.measured)["speedup"].iloc[0]
     assert (cards[3].label, cards[3].value) == ("Best established speed-up", times(best))
-    assert sections.cards(StudyAdvice((), tuple(advise((), ())), ()))[0].value == "0"
+    assert page.cards(StudyAdvice((), tuple(advise((), ())), ()))[0].value == "0"
 
 
 def test_each_reason_names_its_basis_and_links_to_its_runs(advice: StudyAdvice) -> None:
-    lines = [sections.reason_line(line, "job") for line in advice.advice[0].reasons]
+    lines = [page.reason_line(line, "job") for line in advice.advice[0].reasons]
     shown = "\n".join(lines).replace("\\", "")
     assert ":green-badge[measured] draft (k = 3) is faster than the baseline" in shown
     assert ":gray-badge[rule of thumb] concurrency 1, under 10: a strong candidate" in shown

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webapp.pages.submit import arm_text
+from webapp.pages.submit import form_model
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
@@ -19,22 +19,22 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(NAMES, st.booleans() | st.integers(-(10**9), 10**9) | TEXT, max_size=5))
 def test_flags_read_back_as_they_were(flags: dict[str, Any]) -> None:
-    assert arm_text.read_flags(arm_text.flags_text(flags)) == flags
+    assert form_model.read_flags(form_model.flags_text(flags)) == flags
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_a_configuration_file_reads_back_as_it_was(config: dict[str, Any]) -> None:
-    assert arm_text.read_config(arm_text.config_text(config)) == config
+    assert form_model.read_config(form_model.config_text(config)) == config
 
 
 @given(st.dictionaries(NAMES, st.text(st.characters(exclude_categories=["Cs"]), max_size=40), max_size=5))
 def test_an_environment_reads_back_as_it_was(environment: dict[str, str]) -> None:
-    assert arm_text.read_environment(arm_text.environment_text(environment)) == environment
+    assert form_model.read_environment(form_model.environment_text(environment)) == environment
 
 
 def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> None:
     text = "kv-cache-dtype: fp8\nasync-scheduling: true\nmax-num-batched-tokens: 8192\n"
-    assert arm_text.read_config(text) == {
+    assert form_model.read_config(text) == {
         "kv-cache-dtype": "fp8",
         "async-scheduling": True,
         "max-num-batched-tokens": 8192,
@@ -43,4 +43,4 @@ def test_the_configuration_of_the_sources_is_read_as_an_engine_reads_it() -> Non
 
 @pytest.mark.parametrize("empty", ["", "\n", "  \n"])
 def test_an_empty_text_is_nothing(empty: str) -> None:
-    assert arm_text.read_config(empty) == arm_text.read_flags(empty) == arm_text.read_environment(empty) == {}
+    assert form_model.read_config(empty) == form_model.read_flags(empty) == form_model.read_environment(empty) == {}

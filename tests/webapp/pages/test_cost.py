@@ -26,7 +26,8 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries.paired_runs import CellKey
 from warehouse.settings import Settings
 from webapp.charts import cost
-from webapp.pages.cost import cards, price_book_form, selection
+from webapp.pages.cost import price_book as page_book
+from webapp.pages.cost import selection, tables
 from webapp.pages.cost.tables import rows, table
 
 SLO = {"ttft_ms": 1000, "tpot_ms": 30}
@@ -155,13 +156,13 @@ def test_utilisation_is_percent() -> None:
 
 
 def test_a_form_that_says_too_little_names_each_field() -> None:
-    price, problems = price_book_form.read({"kind": price_book_form.BOUGHT, "currency": "usd", "utilisation": 101.0})
+    price, problems = page_book.read({"kind": page_book.BOUGHT, "currency": "usd", "utilisation": 101.0})
     assert price is None
     wanted = {"hardware", "source", "currency", "valid_from", "purchase_price", "lifetime_years", "utilisation"}
     assert set(problems) == wanted
     bought = {"hardware": "H200", "source": "bill", "currency": "EUR", "valid_from": date(2026, 1, 1)}
-    bought |= {"kind": price_book_form.BOUGHT, "purchase_price": 8766.0, "lifetime_years": 2.0, "utilisation": 50.0}
-    found, problems = price_book_form.read(bought)
+    bought |= {"kind": page_book.BOUGHT, "purchase_price": 8766.0, "lifetime_years": 2.0, "utilisation": 50.0}
+    found, problems = page_book.read(bought)
     assert problems == {}
     assert isinstance(found, Price)
     assert found.per_hour == pytest.approx(1.0)
@@ -169,12 +170,12 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
 
 def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> None:
     both = [COST, replace(COST, arm="b", currency="EUR", per_million_output_tokens=1.0)]
-    assert cards.lowest_cost_card(both).value == "–"
-    assert cards.lowest_cost_card([COST]).value == "3.00 USD"
-    assert cards.energy_card([COST]).value == "not measured"
+    assert tables.lowest_cost_card(both).value == "–"
+    assert tables.lowest_cost_card([COST]).value == "3.00 USD"
+    assert tables.energy_card([COST]).value == "not measured"
     measured = replace(COST, kwh_per_million_output_tokens=0.5, electricity_per_million_output_tokens=0.1)
-    assert cards.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
-    assert cards.slo_card(None, {}, 0.99).value == "no SLO"
+    assert tables.energy_card([COST, measured]).detail.endswith("electricity 0.100 USD")
+    assert tables.slo_card(None, {}, 0.99).value == "no SLO"
 
 
 def test_a_table_has_energy_only_where_it_was_measured() -> None:

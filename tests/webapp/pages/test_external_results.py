@@ -14,7 +14,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
-from webapp.pages.external_results import data, sections
+from webapp.pages.external_results import data, page
 
 FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
 
@@ -26,14 +26,14 @@ def uploaded(app: AppTest, content: bytes, labels: str = "") -> AppTest:
 
 
 def test_labels_are_pairs_separated_by_commas() -> None:
-    assert sections.parse_labels("hardware=H200, study = our baseline,") == {
+    assert page.parse_labels("hardware=H200, study = our baseline,") == {
         "hardware": "H200",
         "study": "our baseline",
     }
-    assert sections.parse_labels(" ") == {}
+    assert page.parse_labels(" ") == {}
     for wrong in ("H200", "hardware=", "=H200"):
         with pytest.raises(UserError, match="enter KEY=VALUE pairs separated by commas"):
-            sections.parse_labels(wrong)
+            page.parse_labels(wrong)
 
 
 def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
@@ -47,9 +47,9 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     assert "Imported 1 run. The Results page shows imported-" in words(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
-    again = sections.import_uploaded([("result.json", FILE.read_bytes())], "hardware=H200, study=theirs")
+    again = page.import_uploaded([("result.json", FILE.read_bytes())], "hardware=H200, study=theirs")
     assert again == (True, "Nothing was imported: 1 run in the files, all of them imported before.")
-    refused = sections.import_uploaded([("result.json", b"{}")], "")
+    refused = page.import_uploaded([("result.json", b"{}")], "")
     assert not refused[0]
     assert "not a supported result" in refused[1]
 

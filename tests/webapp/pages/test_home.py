@@ -15,7 +15,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, words
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
-from webapp.pages.home import cards, tables
+from webapp.pages.home import page, tables
 
 DEMO = "Run the demo study"
 
@@ -77,5 +77,5 @@ def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it()
     studies = pd.DataFrame([row | {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}])
     (shown,) = tables.ended([], studies).to_dict("records")
     assert (shown["state"], shown["study"], shown["runs"]) == (["imported"], "copied", "3 of 4, 1 failed")
-    assert cards.finished_card(tables.ended([], studies)).value == "copied"
-    assert cards.measured_card(studies).detail == "1 study of 1 target; 1 failed"
+    assert page.finished_card(tables.ended([], studies)).value == "copied"
+    assert page.measured_card(studies).detail == "1 study of 1 target; 1 failed"

@@ -1,4 +1,4 @@
-"""The axes and the series of the Explore page's charts: metrics of a run with their units, dimensions, colours and marks.
+"""The axes and series of the Explore page's charts: metrics of a run with their units, dimensions, colours and marks.
 
 A label is also its name in a link. Runs measured here have full marks; imported and published ones have hollow marks
 and dashed lines of the same colour.
@@ -20,6 +20,11 @@ from webapp.charts.measures import MEASURES
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
 Kind = Literal["number", "time", "ordinal"]
+MEASURED = "measured"
+#: Runs without speculation are grey where methods and draft models are told apart.
+_WITHOUT = "none"
+_ORIGINS = (MEASURED, "imported", "published")
+_HOLLOW = {"circle": "○", "square": "□", "triangle-up": "△", "diamond": "◇", "triangle-down": "▽", "cross": "✛"}
 
 
 @dataclass(frozen=True)
@@ -84,13 +89,6 @@ def natural(value: str) -> tuple[int, float, str]:
         return 0, float(value), value
     except ValueError:
         return 1, 0.0, value.lower()
-
-
-MEASURED = "measured"
-#: Runs without speculation are grey where methods and draft models are told apart.
-_WITHOUT = "none"
-_ORIGINS = (MEASURED, "imported", "published")
-_HOLLOW = {"circle": "○", "square": "□", "triangle-up": "△", "diamond": "◇", "triangle-down": "▽", "cross": "✛"}
 
 
 @dataclass(frozen=True)

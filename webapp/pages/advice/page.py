@@ -2,26 +2,205 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
 import streamlit as st
 
-from webapp.pages.advice import figures, sections
-from webapp.pages.advice.data import study_advice
-from webapp.shared import study_picker, url_params
+from jobs import queue
+from lab.advice import FIRST_GAMMA, Advice, Reason
+from lab.errors import UserError
+from webapp.pages.advice import figures, tables
+from webapp.pages.advice.data import StudyAdvice, follow_up_study, study_advice
+from webapp.pages.submit.start import FROM_JOB, Start
+from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
-from webapp.shared.url_params import View
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, literal, span, times
+from webapp.shared.url_params import View, page_file
+from webapp.shared.url_widgets import bound
 
-st.title("Advice")
-study_picker.show_empty_state()
+_ICONS = {
+    "enable": ":green[:material/check_circle:]",
+    "do not enable": ":orange[:material/do_not_disturb_on:]",
+    "measure this next": ":blue[:material/experiment:]",
+}
+_COLOURS = {"measured": "green", "expected": "blue", "rule of thumb": "gray"}
+_MAX_RUN_LINKS = 8
+#: Workload cards side by side, and the width in pixels that each needs.
+_MAX_COLUMNS, _MIN_WIDTH = 3, 400
 
-with show_user_errors():
-    parameters = sections.choose()
-    (job_id,) = parameters[url_params.JOB.key]
-    advice = study_advice(job_id, figures.draft_cost(parameters))
-    view = View("advice", parameters)
-    sections.stop_without_speculation(advice)
-    sections.show_summary(advice)
-    sections.show_verdicts(advice, job_id)
-    sections.show_follow_up(advice, job_id)
-    sections.show_figure(parameters, view)
-    sections.show_tables(advice, view)
-study_picker.follow(study_picker.job_state(job_id))
+
+def show_page() -> None:
+    st.title("Advice")
+    study_picker.show_empty_state()
+
+    with show_user_errors():
+        parameters = choose()
+        (job_id,) = parameters[url_params.JOB.key]
+        advice = study_advice(job_id, figures.draft_cost(parameters))
+        view = View("advice", parameters)
+        stop_without_speculation(advice)
+        show_summary(advice)
+        show_verdicts(advice, job_id)
+        show_follow_up(advice, job_id)
+        show_figure(parameters, view)
+        show_tables(advice, view)
+    study_picker.follow(study_picker.job_state(job_id))
+
+
+def choose() -> dict[str, Sequence[str]]:
+    """The study and the draft cost, as parameters of the link. Raises UserError for a link with an invalid cost."""
+    study, cost = st.columns([3.2, 1])
+    with study:
+        job_id = study_picker.choose_study()
+    if url_params.DRAFT_COST not in st.session_state:
+        figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
+    with cost:
+        entered = st.number_input(
+            "Draft cost",
+            min_value=0.0,
+            value=None,
+            step=0.01,
+            format="%.3f",
+            placeholder="as measured",
+            **bound(url_params.DRAFT_COST),
+            help="Time of a draft step relative to a target step, used for the predictions. Empty: as measured for "
+            "each arm at its lowest concurrency.",
+        )
+    url_widgets.report_missing(url_params.JOB)
+    parameters: dict[str, Sequence[str]] = {url_params.JOB.key: (job_id,)}
+    return parameters if entered is None else parameters | {url_params.DRAFT_COST: (f"{entered:g}",)}
+
+
+def stop_without_speculation(advice: StudyAdvice) -> None:
+    """If no arm speculates, say what to measure first and end the page."""
+    if not advice.advice:
+        st.info(
+            f"No arm of this study speculates. Measure one with {FIRST_GAMMA} drafted tokens first (rule of thumb).",
+            icon=":material/experiment:",
+        )
+        st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
+        st.stop()
+
+
+def show_summary(advice: StudyAdvice) -> None:
+    show_cards(cards(advice))
+
+
+def cards(advice: StudyAdvice) -> list[Card]:
+    """How many verdicts of each kind there are, and the best speed-up among those to enable."""
+    rows = tables.verdicts(advice.advice, advice.measured)
+    counts = rows["action"].value_counts()
+    total = f"of {count(len(rows), 'workload and load', 'workloads and loads')}"
+    summary = [Card(action.capitalize(), f"{counts.get(action, 0)}", total) for action in tables.SIGNS]
+    best = rows[rows["action"] == "enable"].nlargest(1, "speedup")
+    for row in best.to_dict("records"):
+        interval = f" ({span(row['low'], row['high'])})" if row["low"] == row["low"] else ""
+        where = f"{row['arm']} with k = {row['k']:.0f} on {row['workload']}, {row['pattern']}{interval}"
+        summary.append(Card("Best established speed-up", times(row["speedup"]), where))
+    return summary
+
+
+def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
+    """One card per workload with one line per load, which opens to show the reasons."""
+    st.caption(
+        "**Measured** reasons come from this study's valid runs, **expected** ones from theory, **rules of thumb** "
+        "from published practice. A rule of thumb never overrules a measurement."
+    )
+    with st.grid(_MAX_COLUMNS, min_column_width=_MIN_WIDTH, gap="small"):
+        for workload, cells in groupby(advice.advice, key=lambda each: each.workload):
+            with st.container(border=True, gap="xsmall", height="stretch"):
+                st.markdown(f"**{literal(workload)}**")
+                for each in cells:
+                    with st.expander(verdict_title(each), expanded=each is advice.advice[0]):
+                        for reason in each.reasons:
+                            st.markdown(reason_line(reason, job_id))
+
+
+def verdict_title(each: Advice) -> str:
+    """`c4-n8 (concurrency 4) enable: draft with k = 3`, as Markdown."""
+    which = f": {literal(each.arm)} with k = {each.gamma}" if each.arm else ""
+    where = f"{literal(each.pattern)} :gray[(concurrency {each.concurrency})]"
+    return f"{_ICONS[each.action]} {where} **{each.action}{which}**"
+
+
+def reason_line(reason: Reason, job_id: str) -> str:
+    """The reason with its basis and links to its runs, as Markdown."""
+    runs = list(dict.fromkeys(reason.run_ids))
+    shown = enumerate(runs[:_MAX_RUN_LINKS], start=1)
+    links = " ".join(f"[{place}](run?job={job_id}&run={run})" for place, run in shown)
+    more = f" and {len(runs) - _MAX_RUN_LINKS} more" if len(runs) > _MAX_RUN_LINKS else ""
+    evidence = f" :gray[:small[runs {links}{more}]]" if runs else ""
+    return f":{_COLOURS[reason.basis]}-badge[{reason.basis}] {literal(reason.text)}{evidence}"
+
+
+def show_follow_up(advice: StudyAdvice, job_id: str) -> None:
+    """The number of open verdicts, and a study that would decide them."""
+    st.subheader("What to measure next", anchor=False)
+    open_count = sum(each.action == "measure this next" for each in advice.advice)
+    if not open_count:
+        st.caption(
+            "Every workload and load is decided. The rules of thumb below suggest what else may be worth trying."
+        )
+        return
+    open_verdicts = count(open_count, "verdict is open", "verdicts are open")
+    try:
+        study = queue.job(published_data.engine(), job_id).study
+    except UserError:
+        st.caption(f"{open_verdicts}. This study was not submitted here, so no follow-up can be proposed.")
+        return
+    proposed = follow_up_study(study, job_id)
+    if proposed is None:
+        st.caption(f"{open_verdicts}. No follow-up can be proposed: the study's arms, workloads or loads were renamed.")
+        return
+    forecast = published_data.forecast(proposed)
+    st.markdown(
+        f"{open_verdicts}. A study of {literal(', '.join(arm.name for arm in proposed.arms))} on "
+        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')} with "
+        f"{count(proposed.repeats, 'repeat')} would probably decide: {count(forecast.runs, 'run')}. "
+        "The number of repeats is an estimate that is enough in about half of all cases."
+    )
+    st.page_link(
+        page_file("submit"),
+        label="Fill in the Submit page with this study",
+        icon=":material/experiment:",
+        query_params=Start(FROM_JOB, job_id, decides=True).query,
+    )
+
+
+def show_tables(advice: StudyAdvice, view: View) -> None:
+    def show_verdict_table() -> None:
+        rows = tables.with_signs(tables.verdicts(advice.advice, advice.measured))
+        show_table(rows, tables.VERDICT_COLUMNS, "The verdict on each workload and load", view, "advice")
+
+    def show_runs() -> None:
+        rows = tables.runs(advice.runs)
+        show_table(rows, tables.RUN_COLUMNS, "Each run with its prediction", view, "predictions")
+
+    def show_checklist() -> None:
+        rows = tables.checklist(advice.advice)
+        if rows.empty:
+            st.caption("No rule of thumb applies to these runs.")
+        else:
+            show_table(rows, tables.CHECKLIST_COLUMNS, "Rules of thumb", view, "checklist")
+
+    url_widgets.show_tabs(
+        url_params.ADVICE_TAB,
+        {"Verdicts": show_verdict_table, "Predicted and measured": show_runs, "Practice checklist": show_checklist},
+    )
+
+
+def show_figure(parameters: Mapping[str, Sequence[str]], view: View) -> None:
+    mode = colour_mode()
+    drawn = figures.figures(parameters, mode)
+    if not drawn:
+        st.caption("There are no predictions: the runs do not record the acceptance of the first position.")
+        return
+    show_figures(drawn, mode, view)
+
+
+if __name__ == "__main__":
+    show_page()

@@ -2,28 +2,153 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
+import pandas as pd
 import streamlit as st
 
-from webapp.pages.cost import cards, price_book, sections, selection
-from webapp.shared import published_data, study_picker
+from lab.errors import UnknownPriceError, UserError
+from warehouse.queries.costs import ArmCost, cheapest
+from webapp.pages.cost import data as cost_data
+from webapp.pages.cost import figures, price_book, selection, tables
+from webapp.pages.cost.selection import Choice
+from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
 
-st.title("Cost")
-published = published_data.publication()
-above, below = st.container(), st.container()
-with below, show_user_errors():
-    price_book.show(*selection.likely_entry(sections.studies()))
-    sections.follow(published)
-with above:
-    study_picker.show_empty_state()
-    with show_user_errors():
-        parameters = sections.choose()
-        choice = selection.of(parameters)
-        costs = sections.costs(choice)
-        st.caption(literal(cards.price_sentence(costs, choice.utilisation)))
-        view = View("cost", parameters)
-        sections.show_summary(choice, costs)
-        sections.show_charts(parameters, view)
-        sections.show_tables(choice, costs, view)
+
+def show_page() -> None:
+    st.title("Cost")
+    published = published_data.publication()
+    above, below = st.container(), st.container()
+    with below, show_user_errors():
+        price_book.show(*selection.likely_entry(studies()))
+        follow(published)
+    with above:
+        study_picker.show_empty_state()
+        with show_user_errors():
+            parameters = choose()
+            choice = selection.of(parameters)
+            costs = arm_costs(choice)
+            st.caption(literal(tables.price_sentence(costs, choice.utilisation)))
+            view = View("cost", parameters)
+            show_summary(choice, costs)
+            show_charts(parameters, view)
+            show_tables(choice, costs, view)
+
+
+def choose() -> dict[str, Sequence[str]]:
+    """Study, kind of cost, share of requests within the SLO, price and utilisation, as parameters of the link.
+
+    A value that is not a number is reported below its field, and the page ends there.
+    """
+    study, per, slo = st.columns([2.4, 2, 1.4])
+    with study:
+        job_id = study_picker.choose_study()
+    with per:
+        measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
+    with slo:
+        share = url_widgets.choose(url_params.KEPT, list(selection.SLO_SHARES))
+    price_column, utilisation_column, _ = st.columns([1.2, 1.2, 3.4])
+    with price_column:
+        price = url_widgets.write(
+            url_params.PRICE,
+            placeholder="from the price book",
+            help_text="The price of all the hardware an engine runs on, for every arm. Empty: the study's own price, "
+            "or the price book's for that hardware and day",
+        )
+        is_valid = _is_valid(lambda: selection.price_of(price))
+    with utilisation_column:
+        utilisation = url_widgets.write(
+            url_params.UTILISATION,
+            placeholder="100, or the entry's own",
+            help_text="The share of paid hours in which the hardware works; idle hours are paid for too",
+        )
+        is_valid &= _is_valid(lambda: selection.utilisation_of(utilisation))
+    url_widgets.report_missing(url_params.JOB, url_params.PER, url_params.KEPT)
+    if not is_valid:
+        st.stop()
+    keys = (url_params.JOB, url_params.PER, url_params.KEPT, url_params.PRICE, url_params.UTILISATION)
+    values = zip(keys, (job_id, measure, share, price, utilisation), strict=True)
+    return {param.key: (value,) for param, value in values if value}
+
+
+def _is_valid(read: Callable[[], object]) -> bool:
+    try:
+        read()
+    except UserError as error:
+        st.caption(f":red[:material/error: {literal(error)}]")
+        return False
+    return True
+
+
+def arm_costs(choice: Choice) -> list[ArmCost]:
+    """The costs; if a price is missing, say how to add it and end the page."""
+    try:
+        return cost_data.costs(choice.job_id, choice.price, choice.utilisation)
+    except UnknownPriceError as error:
+        st.info(
+            f"No price is recorded for {literal(error.hardware)} on {error.day or 'an unknown day'}. Enter a price "
+            "above to use it for this view only, or add one to the price book below, from that day or earlier.",
+            icon=":material/payments:",
+        )
+        st.stop()
+
+
+def show_summary(choice: Choice, costs: Sequence[ArmCost]) -> None:
+    slo = cost_data.slo(choice.job_id)
+    show_cards(
+        [
+            tables.lowest_cost_card(costs),
+            tables.saving_card(costs),
+            tables.slo_card(slo, cheapest(costs, choice.least_share), choice.least_share),
+            tables.energy_card(costs),
+        ]
+    )
+
+
+def show_charts(parameters: Mapping[str, Sequence[str]], view: View) -> None:
+    mode = colour_mode()
+    show_figures(figures.figures(parameters, mode), mode, view)
+
+
+def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
+    frame, slo = tables.rows(costs, choice.least_share), cost_data.slo(choice.job_id)
+    currency = "/".join(tables.currencies(costs))
+    config = tables.table_config(currency)
+
+    def show_costs() -> None:
+        shown = tables.table(frame, has_slo=slo is not None)
+        show_table(shown, config, f"Cost of tokens ({currency})", view, "costs")
+        if frame["kwh_per_million_output_tokens"].isna().all():
+            st.caption("Energy was not measured: these runs recorded no GPU power.")
+
+    def show_cheapest() -> None:
+        if slo is None:
+            st.caption("This study sets no SLO. Bounds on TTFT, TPOT or E2E latency can be set on the Submit page.")
+        else:
+            st.caption(f"SLO of this study: {tables.slo_bounds(slo)}. The cheapest arm and load that meet it:")
+            best = tables.cheapest(cheapest(costs, choice.least_share))
+            show_table(best, config, f"Cheapest arm within the SLO ({currency})", view, "cheapest")
+
+    url_widgets.show_tabs(url_params.COST_TAB, {"Costs": show_costs, "Cheapest within the SLO": show_cheapest})
+
+
+@st.fragment(run_every="2s")
+def follow(published: published_data.Publication) -> None:
+    """Redraw the page after each publication: a new price takes effect only when it has been published."""
+    if published_data.publication() != published:
+        st.rerun()
+
+
+def studies() -> pd.DataFrame:
+    """The studies with results, newest first; none before the first publication."""
+    return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()
+
+
+if __name__ == "__main__":
+    show_page()

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import streamlit as st
 
-from warehouse.app_db.price_book import Entry
-from webapp.pages.cost import data, price_book_form
+from lab.cost import Price
+from lab.errors import UserError
+from warehouse.app_db.price_book import Entry, price_from
+from webapp.pages.cost import data
 from webapp.shared import undo_banner
-from webapp.shared.text import number
+from webapp.shared.text import literal, number
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
+#: Whose last change `webapp.shared.undo_banner` shows above the form.
+UNDO = "price"
+#: Fields keep what was typed while the form is closed.
+_PERSIST: Literal["page"] = "page"
+RENTED, BOUGHT = "rented by the hour", "bought"
+_PROBLEMS = "price-problems"
+_FIELDS = ("hardware", "source", "currency", "valid_from", "kind", "electricity_per_kwh")
+_OWNED = {"purchase_price": "enter the purchase price", "lifetime_years": "enter the years it will be used"}
+_PRICES = ("rented_per_hour", *_OWNED, "utilisation")
+_CURRENCY = re.compile(r"^[A-Z]{3}$")
 
 
 def show(hardware: str, day: date) -> None:
@@ -30,9 +43,9 @@ def show(hardware: str, day: date) -> None:
         )
     else:
         st.caption("The price book is empty. Add what your hardware costs, from which day, and where that is stated.")
-    undo_banner.show(price_book_form.UNDO)
+    undo_banner.show(UNDO)
     with st.container(horizontal=True, vertical_alignment="top"):
-        price_book_form.show(hardware, day)
+        _show_form(hardware, day)
         if in_force:
             _show_withdraw(in_force)
 
@@ -95,4 +108,133 @@ def _label(entry: Entry) -> str:
 
 
 def _withdraw(entry: Entry) -> None:
-    price_book_form.withdraw(entry.price_id, to_add_again=entry.price)
+    withdraw(entry.price_id, to_add_again=entry.price)
+
+
+def _show_form(hardware: str, day: date) -> None:
+    """Draw the form only while it is open; closed, it keeps what was typed. It starts with `hardware` and `day`."""
+    problems: dict[str, str] = st.session_state.get(_PROBLEMS, {})
+    form = st.expander(
+        "Add an entry", icon=":material/add:", expanded=bool(problems), key="price-form", on_change="rerun"
+    )
+    if form.open:
+        with form:
+            _show_fields(hardware, day, problems)
+
+
+def _show_fields(hardware: str, day: date, problems: Mapping[str, str]) -> None:
+    kind = st.segmented_control(
+        "Hardware is", [RENTED, BOUGHT], default=RENTED, required=True, key="price-kind", persist_state=_PERSIST
+    )
+    with st.grid(4, gap="small", min_column_width=170):
+        with st.container(gap="xxsmall"):
+            st.text_input(
+                "Hardware", hardware, key="price-hardware", persist_state=_PERSIST, help="Part of its name is enough"
+            )
+            _show_problem(problems, "hardware")
+        if kind == BOUGHT:
+            _amount("Purchase price", "purchase_price", problems)
+            _amount("Lifetime (years)", "lifetime_years", problems)
+            _amount("Utilisation (%)", "utilisation", problems)
+        else:
+            _amount("Price per hour", "rented_per_hour", problems)
+        with st.container(gap="xxsmall"):
+            st.text_input("Currency", "USD", key="price-currency", persist_state=_PERSIST, max_chars=3)
+            _show_problem(problems, "currency")
+        with st.container(gap="xxsmall"):
+            st.date_input("From", day, key="price-valid_from", persist_state=_PERSIST, help="The first day it applies")
+            _show_problem(problems, "valid_from")
+        _amount("Electricity per kWh", "electricity_per_kwh", problems, "Only if the price does not include it")
+        with st.container(gap="xxsmall"):
+            st.text_input("Source", key="price-source", persist_state=_PERSIST, placeholder="price list of 2026-11")
+            _show_problem(problems, "source")
+    st.button("Add to the price book", type="primary", icon=":material/add:", on_click=_add, key="price-add")
+
+
+def _amount(label: str, field: str, problems: Mapping[str, str], help_text: str | None = None) -> None:
+    with st.container(gap="xxsmall"):
+        st.number_input(
+            label, 0.0, value=None, format="%.4g", key=f"price-{field}", persist_state=_PERSIST, help=help_text
+        )
+        _show_problem(problems, field)
+
+
+def _show_problem(problems: Mapping[str, str], field: str) -> None:
+    if sentence := problems.get(field):
+        st.caption(f":red[{literal(sentence)}]")
+
+
+def _add() -> None:
+    values = {field: st.session_state.get(f"price-{field}") for field in (*_FIELDS, *_PRICES)}
+    price, st.session_state[_PROBLEMS] = read(values)
+    if price is None:
+        return
+    entry, is_new = data.add(price)
+    if is_new:
+        undo_banner.record(UNDO, f"Entry {entry} was added.", icon="check_circle", undo=lambda: withdraw(entry, None))
+    else:
+        undo_banner.record(UNDO, f"Nothing was added: entry {entry} says the same.", icon="info")
+
+
+def withdraw(price_id: int, to_add_again: Price | None) -> None:
+    """Withdraw an entry; undone by adding its price again, under a new number, where that is given."""
+    try:
+        data.withdraw(price_id)
+    except UserError as error:
+        undo_banner.record(UNDO, str(error), icon="error")
+        return
+    undo = None if to_add_again is None else lambda: _add_again(to_add_again)
+    undo_banner.record(UNDO, f"Entry {price_id} was withdrawn.", icon="remove_circle", undo=undo)
+
+
+def _add_again(price: Price) -> None:
+    entry, _ = data.add(price)
+    undo_banner.record(UNDO, f"The price was added again, as entry {entry}.", icon="check_circle")
+
+
+def read(values: Mapping[str, Any]) -> tuple[Price | None, dict[str, str]]:
+    """The price that was typed, or None and a sentence for each field to correct. Utilisation is in percent."""
+    problems = {field: sentence for field, sentence in _problems(values).items() if sentence}
+    if problems:
+        return None, problems
+    try:
+        return price_from(_columns(values)), {}
+    except UserError as error:
+        return None, {"hardware": str(error)}
+
+
+def _problems(values: Mapping[str, Any]) -> dict[str, str]:
+    day = values.get("valid_from")
+    return {
+        "hardware": "" if _text(values, "hardware") else "enter the hardware: part of its name is enough",
+        "source": "" if _text(values, "source") else "enter where the price comes from",
+        "currency": "" if _CURRENCY.match(_text(values, "currency")) else "enter three capital letters, like USD",
+        "valid_from": "enter the first day the price applies" if day is None else "",
+        **_price_problems(values),
+    }
+
+
+def _price_problems(values: Mapping[str, Any]) -> dict[str, str]:
+    if values["kind"] == RENTED:
+        return {"rented_per_hour": _above_zero(values, "rented_per_hour", "enter the price of an hour")}
+    problems = {field: _above_zero(values, field, request) for field, request in _OWNED.items()}
+    share = values.get("utilisation")
+    fits = share is not None and 0 < share <= 100
+    return problems | {"utilisation": "" if fits else "enter the share of hours in use, above 0 and at most 100 %"}
+
+
+def _above_zero(values: Mapping[str, Any], field: str, request: str) -> str:
+    value = values.get(field)
+    return "" if value is not None and value > 0 else f"{request}, above 0"
+
+
+def _columns(values: Mapping[str, Any]) -> dict[str, Any]:
+    shared: dict[str, Any] = {name: _text(values, name) for name in ("hardware", "source", "currency")}
+    shared |= {"valid_from": values["valid_from"], "electricity_per_kwh": values.get("electricity_per_kwh")}
+    if values["kind"] == RENTED:
+        return shared | {"rented_per_hour": values["rented_per_hour"]}
+    return shared | {name: values[name] for name in _OWNED} | {"utilisation": values["utilisation"] / 100}
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    return str(values.get(name) or "").strip()

@@ -2,25 +2,154 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+import pandas as pd
 import streamlit as st
 
-from webapp.pages.explore import figures, filters, sections
-from webapp.pages.explore.selection import parse
+from webapp.charts.explore.axes import DIMENSIONS
+from webapp.charts.explore.runs import MOST_POINTS
+from webapp.pages.explore import data as explore_data
+from webapp.pages.explore import figures, filters, tables
+from webapp.pages.explore.figures import Shown, within
+from webapp.pages.explore.selection import Selection, parse
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
-from webapp.shared.figures import colour_mode
-from webapp.shared.url_params import View
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, literal, number
+from webapp.shared.url_params import View, page_file
 
-st.title("Explore")
-with show_user_errors():
-    options = sections.begin()
-    drawn = filters.choose_drawing()
-    view = View("explore", {**filters.choose_runs(options), **drawn})
-    slice_ = parse(view.parameters)
-    shown = figures.shown(view.parameters, colour_mode())
+_CHOSEN = "explore-chosen"
+_LABELS = {axis.column: axis.label for axis in DIMENSIONS}
 
-sections.show_count(options, shown, slice_)
-if shown.runs.empty:
-    sections.show_nothing(slice_)
-else:
-    sections.show_figure(shown, slice_, view)
-    sections.show_tables(shown, slice_, view)
+
+def show_page() -> None:
+    st.title("Explore")
+    with show_user_errors():
+        options = begin()
+        drawn = filters.choose_drawing()
+        view = View("explore", {**filters.choose_runs(options), **drawn})
+        slice_ = parse(view.parameters)
+        shown = figures.shown(view.parameters, colour_mode())
+
+    show_count(options, shown, slice_)
+    if shown.runs.empty:
+        show_nothing(slice_)
+    else:
+        show_figure(shown, slice_, view)
+        show_tables(shown, slice_, view)
+
+
+def begin() -> pd.DataFrame:
+    """The values that filters can offer. Shows the empty state and ends the page where there are no runs."""
+    if published_data.publication() is None:
+        study_picker.show_empty_state()
+    options = explore_data.options()
+    if options.empty:
+        study_picker.show_empty_state()
+    if published_data.studies_with_results().empty:
+        st.info(
+            "Nothing has been measured here yet; below are published results. Your own runs appear "
+            "seconds after they end.",
+            icon=":material/groups:",
+        )
+    return options
+
+
+def show_count(options: pd.DataFrame, shown: Shown, selection: Selection) -> None:
+    """How many runs match, by which filters, and notes on what is drawn."""
+    total = int(options.loc[options["dimension"] == "origin", "runs"].sum())
+    filters = [_named(name) for name in selection.filters.active if name not in ("study", "validity")]
+    narrowed = f" Filtered by {', '.join(filters)}." if filters else ""
+    st.markdown(f"**{len(shown.runs):,}** of {count(total, 'completed run')}{_origins(shown.runs)}.{narrowed}")
+    for sentence in shown.notes:
+        st.caption(f":material/info: {literal(sentence)}")
+
+
+def _origins(runs: pd.DataFrame) -> str:
+    """The runs that were not measured here, with their sources."""
+    parts = []
+    for origin in ("imported", "published"):
+        there = runs[runs["origin"] == origin]
+        if len(there):
+            parts.append(f"{len(there):,} {origin} ({literal(', '.join(sorted(set(there['source']))))}), drawn hollow")
+    return "" if not parts else ", of which " + " and ".join(parts)
+
+
+def show_nothing(view: Selection) -> None:
+    """An empty state that names the filters which exclude every run."""
+    with st.container(border=True, horizontal_alignment="center"):
+        st.subheader("No run matches", anchor=False, text_alignment="center")
+        blamed = explore_data.filters_excluding_everything(view.filters)
+        if blamed:
+            words = "; ".join(f"without the filter on {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
+            st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
+        else:
+            st.markdown(
+                "No single filter excludes them all: remove two filters, or reset them.", text_alignment="center"
+            )
+        st.button(
+            "Reset the filters",
+            icon=":material/restart_alt:",
+            on_click=filters.reset,
+            type="primary",
+            key="reset-nothing",
+        )
+
+
+def _named(name: str) -> str:
+    return {"from": "first day", "to": "last day", "validity": "validity"}.get(name) or within(_LABELS[name])
+
+
+def show_figure(shown: Shown, selection: Selection, view: View) -> None:
+    if shown.figure is None:
+        st.info("Nothing to draw: choose another metric or other runs.", icon=":material/show_chart:")
+        return
+    mode = colour_mode()
+    show_figures([shown.figure], mode, view, choose=_choose)
+    chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
+    if len(chosen):
+        _show_chosen(chosen.iloc[0])
+    elif selection.has_points and len(shown.figure.rows) <= MOST_POINTS:
+        st.caption(":material/ads_click: Click a point to open its run; the table below has the same links.")
+
+
+def _choose(run_id: str | None) -> None:
+    st.session_state[_CHOSEN] = run_id
+
+
+def _show_chosen(run: pd.Series) -> None:
+    with st.container(border=True, horizontal=True, vertical_alignment="center"):
+        where = ", ".join(run[name] for name in ("arm", "dataset", "category", "load") if run[name] != "unknown")
+        rate = run["output_tok_per_s"]
+        speed = "" if pd.isna(rate) else f": {number(rate)} tok/s"
+        st.markdown(f"**{literal(where)}**{literal(speed)} :gray[{literal(run['source'])}]", width="content")
+        if run["origin"] == "published":
+            query = {url_params.SOURCE.key: run["source"]}
+            st.page_link(
+                page_file("external_results"), label="Open the source", icon=":material/groups:", query_params=query
+            )
+        else:
+            query = {url_params.JOB.key: run["job_id"], url_params.RUN.key: run["run_id"]}
+            st.page_link(page_file("run"), label="Open this run", icon=":material/timeline:", query_params=query)
+
+
+def show_tables(shown: Shown, selection: Selection, view: View) -> None:
+    def show_runs() -> None:
+        runs = tables.runs(shown.runs, selection)
+        show_table(runs, tables.run_config(selection), "Runs of this slice", view, "runs")
+
+    def show_groups(found: pd.DataFrame) -> None:
+        groups = tables.groups(found)
+        show_table(groups, tables.group_config(selection), "Percentiles of each group", view, "groups")
+
+    if shown.groups is None:
+        st.markdown(f"**Runs ({len(shown.runs):,})**")
+        show_runs()
+    else:
+        url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
+
+
+if __name__ == "__main__":
+    show_page()

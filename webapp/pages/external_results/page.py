@@ -2,12 +2,134 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
 import streamlit as st
 
-from webapp.pages.external_results import sections
+from lab.errors import UserError
+from webapp.pages.external_results import data
+from webapp.shared import url_params, url_widgets
 from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import columns, show_table
+from webapp.shared.text import count, literal
+from webapp.shared.url_params import View, page_file
 
-st.title("External results")
-with show_user_errors():
-    sections.show_upload()
-    sections.show_published()
+_MAX_MIB = 128
+#: Key in the session's state: whether the last import succeeded, and a sentence.
+_OUTCOME = "import-outcome"
+_NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
+_COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "dataset") | {
+    "metric": _TEXT("Metric", help="As the source names it", pinned=True),
+    "printed": _TEXT("Printed", help="The digits as printed"),
+    "unit": _TEXT("Unit"),
+    "scale": _TEXT("Scale", help="Absolute, or relative to the source's own baseline"),
+    "ratio_to_baseline": _NUMBER("Ratio to its baseline", format="%.2f×"),
+    "method": _TEXT("Method"),
+    "num_speculative_tokens": _NUMBER("Drafted tokens", format="%d"),
+    "draft_model": _TEXT("Draft model"),
+    "engine": _TEXT("Engine"),
+    "access_pattern": _TEXT("Access pattern"),
+    "load": _TEXT("Load"),
+    "study": _TEXT("Experiment"),
+    "price_usd_per_hour": _NUMBER("Price (USD/h)", format="%.2f"),
+    "note": _TEXT("Note", width="large"),
+    "published": _NUMBER("Published", format="%.4g"),
+    "here": _NUMBER("Measured here", format="%.4g"),
+    "ratio": _NUMBER("Here / published", format="%.2f×"),
+}
+
+
+def show_page() -> None:
+    st.title("External results")
+    with show_user_errors():
+        show_upload()
+        show_published()
+
+
+def show_upload() -> None:
+    """The upload form, and the outcome of the last import."""
+    with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
+        uploaded = st.file_uploader(
+            "Files",
+            ["json", "jsonl"],
+            accept_multiple_files=True,
+            key="import-files",
+            max_upload_size=_MAX_MIB,
+            help="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and inference-perf. "
+            "Upload all files of a run together.",
+        )
+        labels = st.text_input(
+            "Labels",
+            key="import-labels",
+            placeholder="hardware=H200, study=our baseline, arm=no draft",
+            help="KEY=VALUE pairs separated by commas, for what the files do not record",
+        )
+        if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:
+            st.session_state[_OUTCOME] = import_uploaded([(file.name, file.getvalue()) for file in uploaded], labels)
+        st.caption("To import folders or exports of another Drafthouse, run `drafthouse import FOLDER` on this host.")
+        if outcome := st.session_state.pop(_OUTCOME, None):
+            succeeded, sentence = outcome
+            (st.success if succeeded else st.error)(sentence)
+
+
+def import_uploaded(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
+    """Import the files. Returns whether that succeeded, and a sentence."""
+    try:
+        imported = data.import_files(files, parse_labels(labels))
+    except UserError as error:
+        return False, literal(error)
+    new, known = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
+    if not new:
+        return True, f"Nothing was imported: {count(known, 'run')} in the files, all of them imported before."
+    jobs, rest = literal(", ".join(imported.jobs)), f" ({known} more were imported before)" if known else ""
+    return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
+
+
+def parse_labels(text: str) -> dict[str, str]:
+    """`a=1, b=2` as a dictionary. Raises UserError for anything else."""
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    if any(not (key.strip() and mark and value.strip()) for key, mark, value in pairs):
+        raise UserError(f"{text!r} are not valid labels: enter KEY=VALUE pairs separated by commas")
+    return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def show_published() -> None:
+    """The figures of one published source, contradictions among them, and replications."""
+    sources = data.published_sources()
+    st.subheader("Published figures", anchor=False)
+    chosen = url_widgets.choose(url_params.SOURCE, sources["source"].tolist())
+    url_widgets.report_missing(url_params.SOURCE)
+    about = sources[sources["source"] == chosen].iloc[0]
+    st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
+    st.caption(literal(about["method"]))
+    published = data.published(chosen)
+    for sentence in published.contradictions:
+        st.warning(literal(sentence), icon=":material/help:")
+    for name in published.presets:
+        _show_replications(chosen, name)
+    if not published.figures.empty:
+        _show_table(published.figures, f"Figures of {chosen}", chosen, "printed")
+
+
+def _show_replications(source: str, name: str) -> None:
+    """A link that fills in the study, and its results beside the published figures if it has run."""
+    st.page_link(
+        page_file("submit"),
+        label=f"Replicate here: {literal(name)}",
+        icon=":material/replay:",
+        query_params={"preset": name},
+    )
+    for each in data.replications(source, name):
+        st.markdown(f"**Compared with {literal(each.study_name)}** :gray[{literal(each.job_id)}]")
+        _show_table(each.figures, f"{source} and {each.job_id}", source, f"beside-{each.job_id}")
+        if each.differences:
+            st.caption("Other differences: " + "; ".join(map(literal, each.differences)) + ".")
+
+
+def _show_table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:
+    show_table(frame, _COLUMNS, title, View("external_results", {url_params.SOURCE.key: (source,)}), key)
+
+
+if __name__ == "__main__":
+    show_page()

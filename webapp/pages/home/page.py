@@ -2,33 +2,210 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pandas as pd
 import streamlit as st
 
-from jobs import worker_registry
-from webapp.pages.home import data as home_data
-from webapp.pages.home import sections, tables
+from jobs import queue, worker_registry
+from jobs.presets import load_preset
+from jobs.table import ACTIVE, Job
+from jobs.worker_registry import WorkerInfo
+from lab.errors import StudyError
+from warehouse.queries.headlines import Headline
+from webapp.pages.home import tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
+from webapp.pages.jobs.workers import engine_names
+from webapp.pages.submit.form_options import DEMO
 from webapp.shared import published_data
+from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, duration, literal, moment
+from webapp.shared.url_params import View, page_file
 
-st.title("Home")
-with show_user_errors():
-    published = published_data.publication()
-    jobs, workers = (
-        jobs_sections.all_jobs(published_data.engine()),
-        worker_registry.list_workers(published_data.engine()),
+_LOOK_EVERY = "5s"
+
+
+def show_page() -> None:
+    st.title("Home")
+    with show_user_errors():
+        published = published_data.publication()
+        jobs, workers = (
+            jobs_sections.all_jobs(published_data.engine()),
+            worker_registry.list_workers(published_data.engine()),
+        )
+        studies, headlines = tables.read_studies(), tables.read_headlines()
+    ended = tables.ended(jobs, studies)
+
+    show_summary(jobs, ended, studies, workers)
+    with show_user_errors():
+        if studies.empty and not active(jobs):
+            show_first_steps(workers)
+        jobs_sections.show_active(jobs)
+        if not studies.empty:
+            show_headlines(headlines)
+        show_ended(ended)
+        workers_list.show(published_data.engine())
+    follow(published, active(jobs))
+
+
+def show_summary(
+    jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerInfo]
+) -> None:
+    cards = [now_card(jobs), finished_card(ended), measured_card(studies)]
+    show_cards([*cards, workers_card(workers, datetime.now(UTC))])
+
+
+def show_first_steps(workers: Sequence[WorkerInfo]) -> None:
+    """Before the first study: three ways to start, the demo with one click."""
+    st.subheader("Start here: nothing has been measured yet", anchor=False)
+    with st.grid(3, gap="small", min_column_width=260):
+        with st.container(border=True, height="stretch"):
+            st.markdown("**1 · Run the demo study**")
+            _show_demo(workers)
+        with st.container(border=True, height="stretch"):
+            st.markdown("**2 · Measure your own model**")
+            st.markdown(
+                "Name the model and its drafts, choose prompts and loads. The form checks each field and estimates how "
+                "long the study will take."
+            )
+            st.page_link(page_file("submit"), label="Describe a study", icon=":material/add_circle:")
+        with st.container(border=True, height="stretch"):
+            st.markdown("**3 · Look at published results**")
+            st.markdown(
+                "Published figures are included, with notes on doubtful ones. You can import files of other tools."
+            )
+            st.page_link(page_file("external_results"), label="External results", icon=":material/groups:")
+
+
+def _show_demo(workers: Sequence[WorkerInfo]) -> None:
+    study = load_preset(DEMO)
+    takes = published_data.forecast(study)
+    st.markdown(
+        f"{count(len(study.arms), 'arm')} on the small reference model that is included: "
+        f"{count(takes.runs, 'run')}, about {duration(takes.seconds)}, no GPU needed."
     )
-    studies, headlines = home_data.studies(), home_data.headlines()
-ended = tables.ended(jobs, studies)
+    if all(worker.is_away() for worker in workers):
+        st.caption(
+            ":orange[:material/warning:] No worker is running: the study will wait in the queue until `drafthouse up` "
+            "or `drafthouse worker` starts one."
+        )
+    if st.button("Run the demo study", type="primary", icon=":material/play_arrow:"):
+        try:
+            _submit_demo()
+        except StudyError as error:
+            st.error(literal(error), icon=":material/block:")
+        else:
+            st.rerun()
 
-sections.show_summary(jobs, ended, studies, workers)
-with show_user_errors():
-    if studies.empty and not sections.active(jobs):
-        sections.show_first_steps(workers)
-    jobs_sections.show_active(jobs)
-    if not studies.empty:
-        sections.show_headlines(headlines)
-    sections.show_ended(ended)
-    workers_list.show(published_data.engine())
-sections.follow(published, sections.active(jobs))
+
+def _submit_demo() -> None:
+    """Submit the demo study unless one is queued or running. Raises StudyError."""
+    study = load_preset(DEMO)
+    active = [job for job in jobs_sections.all_jobs(published_data.engine()) if job.state in ACTIVE]
+    if all(job.study_id != study.digest() for job in active):
+        queue.submit(published_data.settings(), study)
+
+
+def show_headlines(found: Sequence[Headline]) -> None:
+    st.subheader("Where speculation pays most, by target", anchor=False)
+    if not found:
+        st.caption("No target has a headline yet: needs valid runs of a baseline and of another arm at the same load.")
+        return
+    show_table(
+        tables.headlines(found),
+        tables.headline_config(),
+        "The headline of each target",
+        View(""),
+        "headlines",
+    )
+    if any(each.ratio.low is None for each in found):
+        st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
+
+
+def show_ended(ended: pd.DataFrame) -> None:
+    if ended.empty:
+        return
+    st.subheader("Finished last", anchor=False)
+    st.dataframe(
+        ended,
+        hide_index=True,
+        placeholder="",
+        column_config=tables.ended_config(),
+        alt="The studies that finished last",
+    )
+
+
+@st.fragment(run_every=_LOOK_EVERY)
+def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
+    """Rerun the page at a new publication, or when the queued and running studies change."""
+    with show_user_errors():
+        jobs = jobs_sections.all_jobs(published_data.engine())
+    if published_data.publication() != published or active(jobs) != list(shown):
+        st.rerun()
+
+
+def active(jobs: Sequence[Job]) -> list[str]:
+    return [job.job_id for job in jobs if job.state in ACTIVE]
+
+
+def now_card(jobs: Sequence[Job]) -> Card:
+    """The running studies, or how many are queued."""
+    running = [job for job in jobs if job.state == "running"]
+    queued = sum(job.state == "queued" for job in jobs)
+    waiting = f"{count(queued, 'study waits', 'studies wait')} in the queue" if queued else "nothing waits in the queue"
+    if running:
+        return Card("Now", f"{len(running)} running", f"{'; '.join(map(_progress_words, running))}; {waiting}")
+    return Card("Now", f"{queued} waiting" if queued else "idle", f"No study is running; {waiting}")
+
+
+def _progress_words(job: Job) -> str:
+    progress = job.progress
+    if progress is None:
+        return f"{job.name}: the engine is about to start"
+    left = "" if progress.remaining_s is None else f", about {duration(progress.remaining_s)} left"
+    return f"{job.name}: {progress.runs_done} of {count(progress.runs_total, 'run')}{left}"
+
+
+def finished_card(ended: pd.DataFrame) -> Card:
+    """`ended` as `home_tables.ended` gives it."""
+    label = "Finished last"
+    if ended.empty:
+        return Card(label, "–", "No study has ended yet")
+    last = ended.iloc[0]
+    when = last["ended"]
+    state = last["state"][0]
+    return Card(label, last["study"], f"{state}, runs: {last['runs']}; {moment(None if pd.isna(when) else when)}")
+
+
+def measured_card(studies: pd.DataFrame) -> Card:
+    """`studies` as `queries.jobs_with_results` gives it, or empty."""
+    label = "Measured"
+    if studies.empty:
+        return Card(label, "no runs", "The warehouse is empty")
+    failed = int(studies["runs_failed"].sum())
+    of = f"{count(len(studies), 'study', 'studies')} of {count(studies['target'].nunique(), 'target')}"
+    return Card(label, count(int(studies["runs_completed"].sum()), "run"), f"{of}; {failed or 'none'} failed")
+
+
+def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
+    """The workers that are present: how many are free, their hardware, GPUs and engines."""
+    label = "Workers"
+    there = [worker for worker in workers if not worker.is_away(now)]
+    if not there:
+        away = f"{len(workers)} away; " if workers else ""
+        return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
+    free = sum(worker.job_id is None for worker in there)
+    gpus = sum(worker.gpus for worker in there)
+    hardware = ", ".join(sorted({worker.hardware for worker in there}))
+    engines = ", ".join(sorted({engine_names(worker) for worker in there}))
+    return Card(
+        label, f"{free} free" if free else f"{len(there)} busy", f"{hardware}; {count(gpus, 'GPU')}; engines: {engines}"
+    )
+
+
+if __name__ == "__main__":
+    show_page()

@@ -1,4 +1,4 @@
-"""The tables of the Home page."""
+"""What the Home page reads from the warehouse, and its tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import streamlit as st
 
 from jobs.table import FINISHED, Job
 from lab.comparison.effect import Interval
+from warehouse.queries import headlines as queries
 from warehouse.queries.headlines import Headline
+from webapp.shared import published_data
 from webapp.shared.text import duration, number
 
 #: Studies in the table of finished ones.
@@ -19,6 +21,7 @@ MAX_ENDED = 6
 #: State of a study whose runs were imported: it was never in this queue.
 NOT_QUEUED = "imported"
 _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
+_read_headlines = published_data.published_query(1)(queries.headlines)
 
 
 def headlines(found: Sequence[Headline]) -> pd.DataFrame:
@@ -137,3 +140,13 @@ def ended_config() -> dict[str, Any]:
 
 def _results_link(job_id: str) -> str:
     return f"results?{urlencode({'job': job_id})}"
+
+
+def read_headlines() -> list[Headline]:
+    """One of each target, the newest first; none before the first publication."""
+    return [] if published_data.publication() is None else _read_headlines()
+
+
+def read_studies() -> pd.DataFrame:
+    """As `published_data.studies_with_results`, but empty before the first publication."""
+    return pd.DataFrame() if published_data.publication() is None else published_data.studies_with_results()

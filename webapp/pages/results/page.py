@@ -2,34 +2,131 @@
 
 from __future__ import annotations
 
+import pandas as pd
 import streamlit as st
 
+from jobs.table import Job
+from lab.metrics.definition import Metric
+from lab.study.plan import plan
+from webapp.charts import panels
 from webapp.charts.measures import BY_LABEL
-from webapp.pages.results import figures, sections
-from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.pages.results import figures, summary, tables
+from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
+from webapp.shared.text import literal
 from webapp.shared.url_params import View
 
-st.title("Results")
-study_picker.show_empty_state()
 
-with show_user_errors():
-    study_column, category_column, metric_column = st.columns([3, 1.2, 1.5])
-    with study_column:
-        job_id = study_picker.choose_study()
-    runs = published_data.results(job_id)
-    with category_column:
-        category = url_widgets.choose(url_params.CATEGORY, sections.categories(runs))
-    with metric_column:
-        measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
-    url_widgets.report_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
-    speedups = figures.of_category(published_data.speedup(job_id, measure.name), category)
-    state = study_picker.job_state(job_id)
+def show_page() -> None:
+    st.title("Results")
+    study_picker.show_empty_state()
 
-view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
-study_picker.show_caveats(runs, state)
-sections.show_summary(speedups, runs, measure, state)
-sections.show_charts(speedups, measure, view)
-shown = figures.of_category(runs, category)
-sections.show_tables(speedups, shown, measure=measure, view=view)
-study_picker.follow(state)
+    with show_user_errors():
+        study_column, category_column, metric_column = st.columns([3, 1.2, 1.5])
+        with study_column:
+            job_id = study_picker.choose_study()
+        runs = published_data.results(job_id)
+        with category_column:
+            category = url_widgets.choose(url_params.CATEGORY, categories(runs))
+        with metric_column:
+            measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
+        url_widgets.report_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
+        speedups = figures.of_category(published_data.speedup(job_id, measure.name), category)
+        state = study_picker.job_state(job_id)
+
+    view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
+    study_picker.show_caveats(runs, state)
+    show_summary(speedups, runs, measure, state)
+    show_charts(speedups, measure, view)
+    shown = figures.of_category(runs, category)
+    show_tables(speedups, shown, measure=measure, view=view)
+    study_picker.follow(state)
+
+
+def categories(runs: pd.DataFrame) -> list[str]:
+    """The categories to choose from; `all` first."""
+    return list(dict.fromkeys([figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
+
+
+def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, job: Job | None) -> None:
+    best = summary.best_cell(speedups, higher_is_better=measure.higher_is_better)
+    noun = "speed-up" if measure.higher_is_better else "ratio"
+    planned = sum(len(launch.runs) for launch in plan(job.study)) if job else None
+    cards = [summary.best_card(best, noun), summary.runs_card(runs, planned)]
+    if measure.higher_is_better:
+        cards.insert(1, summary.break_even_card(speedups, best))
+    cards.append(summary.hardware_card(runs))
+    show_cards(cards)
+    st.caption(summary.repeats_sentence(speedups))
+
+
+def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:
+    mode = colour_mode()
+    if not (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
+        st.info(
+            f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm at the same load."
+        )
+    show_figures(figures.figures(view.parameters, mode), mode, view)
+
+
+def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
+    (job_id,) = view.parameters[url_params.JOB.key]
+
+    def show_cells() -> None:
+        shown = tables.cells(speedups, panels.arms_of(speedups, published_data.arms(job_id)))
+        show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
+
+    url_widgets.show_tabs(
+        url_params.RESULTS_TAB,
+        {
+            "Cells": show_cells,
+            "Verdicts": lambda: _show_verdicts(job_id, measure, runs, view),
+            "Runs": lambda: _show_runs(runs, view),
+            "Checks": lambda: _show_findings(published_data.findings(job_id), view),
+            "Failed runs": lambda: _show_failed(published_data.failed_runs(job_id), view),
+        },
+    )
+
+
+def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View) -> None:
+    compared = published_data.comparison(job_id, measure.name)
+    categories = set(runs["category"].dropna())
+    if compared is None or not compared.pairs:
+        st.caption("No verdicts yet: a verdict needs valid runs of the baseline and of another arm at the same load.")
+        return
+    agreed = published_data.agreements(job_id, measure.name, compared)
+    shown = verdict_tables.verdicts(compared, agreed, min(categories) if len(categories) == 1 else None)
+    if agreed is None:
+        st.caption(f"There are too many outputs to compare on a page: run `drafthouse compare {job_id}`.")
+    if shown.empty:
+        st.caption("No pair in this category.")
+    else:
+        show_table(shown, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+
+
+def _show_runs(runs: pd.DataFrame, view: View) -> None:
+    show_table(tables.runs(runs), tables.run_config(), "Each run", view, "runs")
+    if not tables.saw_gpu(runs):
+        st.caption("No GPU was found in these runs, so there is no power, energy or GPU use.")
+
+
+def _show_failed(failed: pd.DataFrame, view: View) -> None:
+    if failed.empty:
+        st.caption("No run of this study failed.")
+    else:
+        show_table(tables.failed(failed), tables.run_config(), "Runs that failed, and why", view, "failed")
+
+
+def _show_findings(findings: pd.DataFrame, view: View) -> None:
+    if findings.empty:
+        st.caption("The checks found nothing in these runs.")
+    else:
+        shown = verdict_tables.findings(findings)
+        show_table(shown, verdict_tables.findings_config(), "What the checks found", view, "checks")
+
+
+if __name__ == "__main__":
+    show_page()

@@ -4,18 +4,215 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
 import streamlit as st
 
-from webapp.pages.sql import answer, sections
+from lab.errors import QueryError, UserError
+from warehouse.app_db import saved_views
+from webapp.charts import custom
+from webapp.charts.custom import ChartSpec
+from webapp.pages.dashboards import pin_dialog
+from webapp.pages.sql import data, figures, state
+from webapp.pages.sql.data import Answer
+from webapp.pages.sql.examples import EXAMPLES
+from webapp.pages.sql.state import PAGE, TEXT, Query
+from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode, show_figures
+from webapp.shared.tables import show_table
+from webapp.shared.text import count, literal, number
+from webapp.shared.url_params import QUERY, View
 
-st.html(Path(__file__).parents[2] / "static" / "sql.css")
-st.title("SQL")
-with show_user_errors():
-    sections.begin()
-    editor, schema = st.columns([2.6, 1], gap="medium")
-    with editor:
-        sections.show_editor()
-        answer.show()
-    with schema:
-        sections.show_schema()
+_EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"
+_LINE_HEIGHT, _MIN_LINES, _MAX_LINES = 22, 7, 22
+_NONE = "none"
+
+
+def show_page() -> None:
+    st.html(Path(__file__).parents[2] / "static" / "sql.css")
+    st.title("SQL")
+    with show_user_errors():
+        begin()
+        editor, schema = st.columns([2.6, 1], gap="medium")
+        with editor:
+            show_editor()
+            show_answer()
+        with schema:
+            show_schema()
+
+
+def begin() -> None:
+    """Load the link's query; end the page if there is no warehouse yet."""
+    if published_data.publication() is None:
+        st.info(
+            "There is no warehouse yet. `drafthouse up` creates it, and the first study fills it.",
+            icon=":material/database_off:",
+        )
+        st.stop()
+    if missing := state.load():
+        st.warning(
+            f"This link names the query {literal(missing)}, which does not exist.",
+            icon=":material/link_off:",
+        )
+
+
+def show_editor() -> None:
+    _show_choices()
+    lines = st.session_state[TEXT].count("\n") + 2
+    st.text_area(
+        "SQL",
+        key=TEXT,
+        height=_LINE_HEIGHT * min(_MAX_LINES, max(_MIN_LINES, lines)),
+        on_change=state.update_link,
+        label_visibility="collapsed",
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.update_link)
+        _show_naming()
+        st.caption(
+            "Ctrl+Enter runs the query. Queries are read-only and have a time limit. The URL links to this query."
+        )
+    if refusal := st.session_state.pop(_REFUSAL, None):
+        st.warning(literal(refusal), icon=":material/info:")
+
+
+def _show_choices() -> None:
+    """The examples and the saved queries."""
+    examples, named = st.columns(2)
+    with examples:
+        titles = [example.title for example in EXAMPLES]
+        st.selectbox("Examples", titles, index=None, key=_EXAMPLE, on_change=_take_example, placeholder="Choose one")
+    with named:
+        saved = saved_views.named_views(published_data.engine(), PAGE)
+        st.selectbox(
+            "Saved queries",
+            [each.name for each in saved],
+            index=None,
+            key=_NAMED,
+            on_change=_take_named,
+            placeholder="Choose one" if saved else "None yet: save the query below under a name",
+            disabled=not saved,
+        )
+
+
+def _take_example() -> None:
+    chosen = next((each for each in EXAMPLES if each.title == st.session_state[_EXAMPLE]), None)
+    if chosen is not None:
+        state.show(Query(chosen.sql, chosen.chart))
+        st.session_state[_NAMED] = None
+
+
+def _take_named() -> None:
+    view_ids = {each.name: each.view_id for each in saved_views.named_views(published_data.engine(), PAGE)}
+    if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
+        state.show_saved(view_id)
+        st.session_state[_EXAMPLE] = None
+
+
+def _show_naming() -> None:
+    with st.popover("Save", icon=":material/bookmark_add:"):
+        st.text_input("Name", key=_NAME, max_chars=saved_views.MAX_NAME_LENGTH, placeholder="Speed-up by hour")
+        st.button("Save under this name", on_click=_save)
+    if chosen := st.session_state.get(_NAMED):
+        st.button("Delete the saved name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
+
+
+def _save() -> None:
+    try:
+        saved_views.name_view(
+            published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.save(state.current())
+        )
+    except UserError as error:
+        st.session_state[_REFUSAL] = str(error)
+        return
+    st.session_state[_NAMED] = st.session_state[_NAME].strip()
+    st.session_state[_NAME] = ""
+
+
+def _forget(name: str) -> None:
+    saved_views.remove_name(published_data.engine(), PAGE, name)
+    st.session_state[_NAMED] = None
+
+
+@st.fragment
+def show_schema() -> None:
+    """Every table beside the editor; its columns are drawn when it is opened."""
+    st.markdown("**Tables**")
+    with show_user_errors(), st.container(height=640, border=False, gap="xsmall"):
+        for name, comment, columns in data.tables():
+            label = f"`{name}` :gray[{count(len(columns), 'column')}]"
+            table = st.expander(label, key=f"sql-table-{name}", on_change="rerun")
+            if not table.open:
+                continue
+            with table:
+                st.caption(literal(comment))
+                st.markdown(
+                    "\n".join(f"- `{column}` :gray[{kind}]  \n  {literal(text)}" for column, kind, text in columns)
+                )
+
+
+def show_answer() -> None:
+    """The answer, or DuckDB's error message."""
+    query = state.current()
+    if not query.sql.strip():
+        st.caption("Write a SELECT statement above, or choose an example.")
+        return
+    try:
+        answer = data.answer(query.sql)
+    except QueryError as error:
+        st.error(literal(error), icon=":material/error:")
+        return
+    _show_size(answer)
+    table, chart = st.tabs(["Table", "Chart"], default="Chart" if query.chart else "Table")
+    with table:
+        _show_table(answer.frame, query)
+    with chart:
+        _show_chart(answer, query)
+
+
+def _show_table(frame: pd.DataFrame, query: Query) -> None:
+    view_id = state.save(query)
+    title, view = figures.title_of(query.sql, view_id), View(state.PAGE, {QUERY: (view_id,)})
+    show_table(frame, {}, title, view, "answer")
+    pin_dialog.show_button(title, view, figures.TABLE, "Pin the table")
+
+
+def _show_size(answer: Answer) -> None:
+    rows = count(len(answer.frame), "row")
+    if answer.left_out:
+        st.info(f"{answer.left_out.capitalize()}.", icon=":material/content_cut:")
+    st.caption(f"{rows}, {count(len(answer.frame.columns), 'column')}, {number(answer.duration_s, 2)} s")
+
+
+def _show_chart(answer: Answer, query: Query) -> None:
+    initial, columns = query.chart, answer.drawable
+    if len(columns) < 2 or answer.frame.empty:
+        st.caption("A chart needs at least one row, and two columns of plain values.")
+        return
+    if initial is not None and (missing := [column for column in initial.columns if column not in columns]):
+        st.caption(f"The chart uses {literal(', '.join(missing))}, which the answer does not contain.")
+        initial = None
+    initial = initial or ChartSpec("bar", columns[0], columns[-1])
+    chosen = _choose(columns, initial)
+    view_id = state.save(Query(query.sql, chosen))
+    mode, title = colour_mode(), figures.title_of(query.sql, view_id)
+    figure = figures.cached_chart(query.sql, chosen, title, mode)
+    show_figures([figure], mode, View(state.PAGE, {QUERY: (view_id,)}))
+    if chosen != initial:
+        state.set_chart(chosen)
+
+
+def _choose(columns: list[str], initial: ChartSpec) -> ChartSpec:
+    mark, x, y, colour = st.columns(4)
+    colours = [_NONE, *columns]
+    chosen_colour = colour.selectbox("Colour", colours, 0 if initial.colour is None else colours.index(initial.colour))
+    return ChartSpec(
+        mark.selectbox("Mark", custom.MARKS, custom.MARKS.index(initial.mark)),
+        x.selectbox("x", columns, columns.index(initial.x)),
+        y.selectbox("y", columns, columns.index(initial.y)),
+        None if chosen_colour == _NONE else chosen_colour,
+    )
+
+
+if __name__ == "__main__":
+    show_page()

@@ -1,20 +1,24 @@
-"""Conversion between a study and the Submit form's fields and rows.
+"""Conversion between a study and the Submit form's fields and rows, some of which are edited as text.
 
 The form's values become the dictionary that `lab.study.parsing` validates, so the form and a file give the same errors.
+Flags (TOML), the engine's configuration file (YAML) and environment variables (NAME=value) of an arm are texts; each
+reads back as the value it was written from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import tomli_w
+import yaml
 
 from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
 from lab.study.parsing import study_from_dict, study_to_toml
-from webapp.pages.submit import arm_text
 from webapp.pages.submit.validation_messages import Problem
 
 NO_SPECULATION = "none"
@@ -34,6 +38,73 @@ _NESTED = ("sampling", "slo")
 _STUDY = ("name", "target", "repeats", "order", "seed", "endpoint", "hardware", "price_usd_per_hour")
 
 
+class UnreadableError(Exception):
+    """A text that cannot be parsed; the message says how to write it."""
+
+
+def flags_text(flags: Mapping[str, Any]) -> str:
+    """One flag per line, like `max-num-seqs = 8`."""
+    return tomli_w.dumps(flags).strip()
+
+
+def read_flags(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableError(
+            f'not valid TOML ({error}): write one flag per line, like max-num-seqs = 8 or dtype = "float32"'
+        ) from None
+
+
+def config_text(config: Mapping[str, Any]) -> str:
+    """YAML, as engines read it; empty for an empty configuration."""
+    return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip("\n") if config else ""
+
+
+def read_config(text: str) -> dict[str, Any]:
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UnreadableError(f"not valid YAML: {' '.join(str(error).split())}") from None
+    if config is None:
+        return {}
+    if not isinstance(config, dict) or not all(isinstance(key, str) for key in config):
+        raise UnreadableError("the YAML has no keys: write one per line, like kv-cache-dtype: fp8")
+    return config
+
+
+def environment_text(environment: Mapping[str, str]) -> str:
+    """One NAME=value per line; a value that does not fit on a line as it is becomes a JSON string."""
+    return "\n".join(f"{name}={_quoted(value)}" for name, value in environment.items())
+
+
+def _quoted(value: str) -> str:
+    plain = value == value.strip() and value.isprintable() and not value.startswith('"')
+    return value if plain else json.dumps(value)
+
+
+def read_environment(text: str) -> dict[str, str]:
+    lines = enumerate(text.split("\n"), start=1)
+    return dict(_variable(number, line.strip()) for number, line in lines if line.strip())
+
+
+def _variable(number: int, line: str) -> tuple[str, str]:
+    name, sign, value = line.partition("=")
+    if not sign or not name.strip():
+        raise UnreadableError(f"line {number} is not a variable: write one NAME=value per line")
+    try:
+        quoted = json.loads(value) if value.startswith('"') else value
+    except json.JSONDecodeError as error:
+        raise UnreadableError(
+            f"line {number}: the value begins with a quote but is not a JSON string ({error})"
+        ) from None
+    return name.strip(), quoted
+
+
+#: Column -> how its text is parsed; any other column holds flags.
+READERS: dict[str, Callable[[str], dict[str, Any]]] = {"config": read_config, "environment": read_environment}
+
+
 @dataclass(frozen=True)
 class FormValues:
     """The content of the form. `fields` are keyed by path (`sampling.seed`), rows by column; None and empty values
@@ -48,7 +119,7 @@ class FormValues:
 
 def from_study(study: Study) -> FormValues:
     fields: dict[str, Any] = {key: getattr(study, key) for key in _STUDY}
-    fields["engine_flags"] = arm_text.flags_text(study.engine_flags)
+    fields["engine_flags"] = flags_text(study.engine_flags)
     for part in _NESTED:
         fields |= {f"{part}.{key}": value for key, value in getattr(study, part)}
     return FormValues(
@@ -63,12 +134,12 @@ def arm_row(arm: Arm) -> dict[str, Any]:
     row: dict[str, Any] = {key: getattr(arm, key) for key in _PLAIN}
     row |= {column: getattr(arm.speculation, key, None) for column, key in _SPECULATION.items()}
     row["method"] = row["method"] or NO_SPECULATION
-    row["options"] = arm_text.flags_text(arm.speculation.options if arm.speculation else {})
+    row["options"] = flags_text(arm.speculation.options if arm.speculation else {})
     row |= {key: getattr(arm.server, key, None) for key in _SERVER}
     return row | {
-        "flags": arm_text.flags_text(arm.flags),
-        "config": arm_text.config_text(arm.config),
-        "environment": arm_text.environment_text(arm.environment),
+        "flags": flags_text(arm.flags),
+        "config": config_text(arm.config),
+        "environment": environment_text(arm.environment),
     }
 
 
@@ -135,10 +206,10 @@ def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:
 
 def _read(row: Row, column: str, path: str, problems: list[Problem]) -> dict[str, Any]:
     """The parsed text of a column; {} and a new entry in `problems` if it cannot be parsed."""
-    reader = arm_text.READERS.get(column, arm_text.read_flags)
+    reader = READERS.get(column, read_flags)
     try:
         return reader(row.get(column) or "")
-    except arm_text.UnreadableError as error:
+    except UnreadableError as error:
         problems.append((path, str(error)))
         return {}
 

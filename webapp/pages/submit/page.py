@@ -2,24 +2,145 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from typing import TypedDict
 
 import streamlit as st
 
-from webapp.pages.submit import datasets, sections, start, text_editor
+from jobs import queue
+from jobs.order import MAX_PRIORITY
+from lab.errors import StudyError
+from lab.study import Study
+from webapp.pages.submit import datasets, form_state, start, text_editor, validation_messages
+from webapp.pages.submit.form_model import to_study
+from webapp.pages.submit.validation_messages import Problem
+from webapp.shared import published_data, url_params
+from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
+from webapp.shared.text import count, duration, literal
+from webapp.shared.url_params import page_file
 
-st.html(Path(__file__).parents[2] / "static" / "form.css")
-with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-    st.title("Submit a study", width="content")
-    mode = text_editor.show_switch()
+#: A second click within this time is a double click, not a second study.
+_DOUBLE_CLICK_S = 3.0
+_REFUSAL, _RECEIPT, _SHOWN = "submit-refusal", "submit-receipt", "submit-problems"
 
-with show_user_errors():
-    start.ensure()
-    start.show()
-    study = sections.check_text() if mode == text_editor.TOML else sections.check_form()
-    datasets.show()
-if study is not None:
+
+def show_page() -> None:
+    st.html(Path(__file__).parents[2] / "static" / "form.css")
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        st.title("Submit a study", width="content")
+        mode = text_editor.show_switch()
+
     with show_user_errors():
-        sections.show_plan(study)
-        sections.show_submit(study)
+        start.ensure()
+        start.show()
+        study = check_text() if mode == text_editor.TOML else check_form()
+        datasets.show()
+    if study is not None:
+        with show_user_errors():
+            show_plan(study)
+            show_submit(study)
+
+
+class Receipt(TypedDict, total=False):
+    """The last study submitted in this session."""
+
+    digest: str
+    job_id: str
+    name: str
+    at: float
+
+
+def check_text() -> Study | None:
+    """Draw the study as text and return it, or None while the text is not a valid study."""
+    text_editor.follow_form()
+    study = text_editor.edit()
+    if study is not None:
+        text_editor.show_problems(_refusal(study))
+    return study
+
+
+def check_form() -> Study | None:
+    """Draw the form with each problem beside its field and return the study, or None while it is not valid.
+
+    Problems are known only after the form has been drawn, so a change in them draws the page once more.
+    """
+    shown: list[Problem] = st.session_state.get(_SHOWN, [])
+    values = form_state.edit(shown)
+    study, problems = None, []
+    try:
+        study = to_study(values)
+        problems = _refusal(study)
+    except StudyError as error:
+        problems = error.problems
+    if problems != shown:
+        st.session_state[_SHOWN] = problems
+        st.rerun()
+    for sentence in validation_messages.elsewhere(problems, form_state.FIELDS):
+        st.error(literal(sentence))
+    if study is None:
+        st.info(f"{count(len(problems), 'problem')} to fix before this study can be submitted.", icon=":material/edit:")
+    return study
+
+
+def _refusal(study: Study) -> list[Problem]:
+    """Why the queue refused this very study, if it did."""
+    digest, problems = st.session_state.get(_REFUSAL, (None, []))
+    return list(problems) if digest == study.digest() else []
+
+
+def show_plan(study: Study) -> None:
+    forecast = published_data.forecast(study)
+    starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
+    show_cards(
+        [
+            Card("Engine starts", f"{forecast.launches:,}", starts),
+            Card("Runs", f"{forecast.runs:,}", "arms × workloads × loads × repeats"),
+            Card("Requests", f"{forecast.requests:,}", "over all runs, without warm-up"),
+            Card("Estimated duration", duration(forecast.seconds), forecast.basis),
+        ]
+    )
+
+
+def show_submit(study: Study) -> None:
+    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
+    again = receipt.get("digest") == study.digest()
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        help_text = "Higher runs first; equal priorities run in the order of submission"
+        priority = st.number_input(
+            "Priority", -MAX_PRIORITY, MAX_PRIORITY, 0, step=1, width=110, help=help_text, key="submit-priority"
+        )
+        label = "Submit again" if again else "Submit study"
+        if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):
+            _submit(study, receipt, int(priority or 0))
+            st.rerun()
+        if again:
+            _show_receipt(receipt)
+
+
+def _submit(study: Study, receipt: Receipt, priority: int) -> None:
+    """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
+    digest = study.digest()
+    if receipt.get("digest") == digest and time.monotonic() - receipt["at"] < _DOUBLE_CLICK_S:
+        return
+    try:
+        job_id = queue.submit(published_data.settings(), study, priority)
+    except StudyError as error:
+        st.session_state[_REFUSAL] = (digest, error.problems)
+        return
+    receipt.update(Receipt(digest=digest, job_id=job_id, name=study.name, at=time.monotonic()))
+
+
+def _show_receipt(receipt: Receipt) -> None:
+    st.markdown(f":green[:material/check_circle:] Submitted as `{receipt['job_id']}`", width="content")
+    st.page_link(
+        page_file("jobs"),
+        label="Watch it on the Jobs page",
+        icon=":material/arrow_forward:",
+        query_params={url_params.JOB.key: url_params.job_label(receipt["name"], receipt["job_id"])},
+    )
+
+
+if __name__ == "__main__":
+    show_page()
