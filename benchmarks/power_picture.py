@@ -13,7 +13,7 @@ import vl_convert
 
 from webapp.charts.theme import INKS, themed
 from webapp.charts.vega_spec import plain
-from webapp.shared.files import VEGA_LITE
+from webapp.shared.downloads import VEGA_LITE
 
 _INK = INKS["light"]
 _COLOURS = (_INK.arms[0], _INK.arms[5], _INK.baseline, _INK.arms[1], _INK.arms[4], _INK.arms[3])
