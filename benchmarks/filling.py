@@ -126,7 +126,8 @@ _RUNS = """
         'made ' || p.job AS study_name, 'arm ' || p.arm AS arm, p.arm = 0 AS is_baseline,
         CASE p.arm WHEN 0 THEN 'none' ELSE 'ngram' END AS method, nullif(p.arm, 0) AS num_speculative_tokens,
         format('{}-{}-{}', p.job % 10, p.arm, p.concurrency) AS cell_id, p.concurrency AS concurrency,
-        'c' || p.concurrency AS pattern, p.repeat AS repeat, a_run.started_at + to_minutes(p.place) AS started_at,
+        'c' || p.concurrency AS pattern, p.repeat AS repeat,
+        p.repeat AS launch_index, a_run.started_at + to_minutes(p.place) AS started_at,
         CASE WHEN p.place % 50 = 49 THEN 'failed' ELSE 'completed' END AS status,
         CASE WHEN p.place % 50 = 49 THEN 'the engine died' END AS error, 30 + p.draw AS window_s
     ) FROM plan AS p, a_run ORDER BY p.place

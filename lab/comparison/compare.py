@@ -20,6 +20,7 @@ CONFIDENCE = 0.95
 class Comparison:
     """`ratio` is candidate / baseline whichever direction is better; None without pairs or with a number <= 0.
 
+    `blocks` counts what was observed apart: repeats, or where several share an engine start, these starts.
     `effect` is its natural logarithm with its variance; verdicts are based on it. `basis` says in words what the
     interval was computed from.
     """
@@ -116,7 +117,11 @@ def _exponential(interval: Interval) -> Interval:
 def _basis(pairs: Pairs, prompts: int | None, scatter: Scatter | None) -> str:
     if not pairs.blocks:
         return "no repeat has both arms"
-    own = f"{len(pairs.blocks)} repeat{'s' * (len(pairs.blocks) > 1)}" + (f" and {prompts} prompts" if prompts else "")
-    if scatter is not None:
-        return f"{own}, with {scatter.source}"
-    return own if len(pairs.blocks) > 1 else "1 repeat, which cannot show how much runs differ"
+    repeats = sum(map(len, pairs.blocks))
+    own = f"{repeats} repeat{'s' * (repeats > 1)}"
+    if repeats > len(pairs.blocks):
+        own += f" on {len(pairs.blocks)} engine start{'s' * (len(pairs.blocks) > 1)}"
+    if scatter is None and len(pairs.blocks) == 1:
+        return f"{own}, which cannot show how much {'runs' if repeats == 1 else 'starts'} differ"
+    own += f" and {prompts} prompts" if prompts else ""
+    return own if scatter is None else f"{own}, with {scatter.source}"

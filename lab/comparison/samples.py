@@ -1,4 +1,9 @@
-"""The samples of a comparison: runs of two arms over the same workload and load, paired by block."""
+"""The samples of a comparison: runs of two arms over the same workload and load, paired by block.
+
+Runs of one engine start have in common whatever that start happened to be (its memory layout, its choice of kernels),
+so they are one observation of it: blocks that share a launch are averaged into one. Kalibera & Jones 2013, Rigorous
+benchmarking in reasonable time, doi:10.1145/2464157.2464160.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +29,8 @@ class RunSample:
     """One run and one of its metrics. `block`, the job and the repeat, pairs it with a run of the other arm.
 
     `requests` holds what the metric summarises: the run's TTFTs for a mean TTFT, and for throughput the E2E latencies,
-    whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts.
+    whose mean it follows in a closed loop. If None, the interval does not generalise to other prompts. `launch` is the
+    engine start that the run was measured on; None if unknown, and then no other run is taken to share it.
     """
 
     run_id: str
@@ -32,16 +38,18 @@ class RunSample:
     block: Hashable
     value: float | None  # the run's own number; None leaves the run out
     requests: Requests | None = None
+    launch: Hashable | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """Both arms block by block: `baseline` and `candidate` of shape (blocks,). Compares by identity.
 
-    The requests are of the prompts that every run has, of shape (prompts, blocks); None for fewer than two prompts.
+    A block is named by its repeats, one or, if they share a launch, several. The requests are of the prompts that every
+    run has, of shape (prompts, blocks); None for fewer than two prompts.
     """
 
-    blocks: tuple[Hashable, ...]
+    blocks: tuple[tuple[Hashable, ...], ...]
     baseline: Array
     candidate: Array
     baseline_requests: Array | None = None
@@ -49,17 +57,41 @@ class Pairs:
 
 
 def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs:
-    """Pair the blocks in which both arms have a value, in the baseline's order.
+    """Pair the blocks in which both arms have a value, in the baseline's order; average those that share a launch.
 
     Raises ValueError for two runs of one arm in a block, and for numbers that are not finite (unknown is None).
     """
     ours, theirs = _by_block(baseline), _by_block(candidate)
-    blocks = tuple(block for block in ours if block in theirs)
-    one, other = [ours[block] for block in blocks], [theirs[block] for block in blocks]
+    both = [block for block in ours if block in theirs]
+    one, other = [ours[block] for block in both], [theirs[block] for block in both]
+    units = _sharing_launches(
+        [{(run.arm, run.launch) for run in runs if run.launch is not None} for runs in zip(one, other, strict=True)]
+    )
+    blocks = tuple(tuple(both[place] for place in unit) for unit in units)
+    values = [_averaged(_values(runs), units) for runs in (one, other)]
     prompts = _common_prompts([*one, *other])
     if len(prompts) < 2:
-        return Pairs(blocks, _values(one), _values(other))
-    return Pairs(blocks, _values(one), _values(other), _requests(one, prompts), _requests(other, prompts))
+        return Pairs(blocks, *values)
+    return Pairs(blocks, *values, *(_averaged(_requests(runs, prompts), units) for runs in (one, other)))
+
+
+def _sharing_launches(launches: Sequence[set[Hashable]]) -> list[list[int]]:
+    """Group the places whose launches are connected; a place without known launches stays alone."""
+    units: list[tuple[set[Hashable], list[int]]] = []
+    for place, known in enumerate(launches):
+        shared = [unit for unit in units if unit[0] & known]
+        units = [unit for unit in units if not unit[0] & known]
+        units.append(
+            (known.union(*(of for of, _ in shared)), [other for _, places in shared for other in places] + [place])
+        )
+    return sorted(places for _, places in units)
+
+
+def _averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
+    """Average the last axis over each unit."""
+    if len(units) == numbers.shape[-1]:
+        return numbers
+    return np.stack([numbers[..., list(unit)].mean(axis=-1) for unit in units], axis=-1)
 
 
 def _by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:

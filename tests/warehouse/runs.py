@@ -63,7 +63,7 @@ def run_record(**changes: Any) -> RunRecord:
         "slo": Slo(),
         "endpoint": "completions",
         "repeat": 0,
-        "launch_index": 0,
+        "launch_index": changes.get("repeat", 0),
         "attempt": 0,
         "status": "completed",
         "started_at": "2026-11-21T04:00:00+00:00",

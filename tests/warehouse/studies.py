@@ -62,6 +62,7 @@ def write(settings: Settings, spec: RunSpec, **changes: Any) -> None:
         "workload": Workload(dataset=f"{spec.workload}.jsonl", output_tokens=TOKENS),
         "load": Load(label=spec.load, max_concurrency=spec.streams, num_prompts=REQUESTS),
         "repeat": spec.repeat,
+        "launch_index": spec.repeat,
         "duration_s": window_s,
         "counters_after": _counters(base.counters_before or ServerCounters(), requests),
         "counters_before": _known(base.counters_before or ServerCounters(), drafted=spec.rounds is not None),

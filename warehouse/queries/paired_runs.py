@@ -83,17 +83,19 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
 
 def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
     about = {name: rows[0][name] for name in _ABOUT}
-    runs = [
-        RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests.get(row["run_id"]))
-        for row in rows
-    ]
-    return ArmRuns(cell=cell, runs=tuple(runs), **about)
+    return ArmRuns(cell=cell, runs=tuple(_sample(row, requests.get(row["run_id"])) for row in rows), **about)
+
+
+def _sample(row: Row, requests: Requests | None) -> RunSample:
+    launch = None if row["launch_index"] is None else (row["job_id"], row["launch_index"])
+    return RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests, launch)
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
-    """The metric's values in each cell with repeats on the hardware of these jobs, which are themselves left out.
+    """The metric's mean on each engine start, in each cell with several on the hardware of these jobs, which are
+    themselves left out.
 
-    Only repeats within a job: two jobs may differ by more than chance.
+    Only starts within a job: two jobs may differ by more than chance.
     """
     rows = con.execute(_HISTORY.format(metric=_known(metric)), [list(jobs)]).fetchall()
     return [list(values) for (values,) in rows]
@@ -159,15 +161,20 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop
+        closed_loop, launch_index
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """
 _HISTORY = """
-    SELECT list("{metric}" ORDER BY repeat) FROM valid_latest_runs
-    WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest($1))) AND "{metric}" IS NOT NULL
-        AND origin = 'measured' AND NOT list_contains($1, job_id)
-    GROUP BY job_id, coalesce(cell_id, cell_key) HAVING count(*) >= 2
+    WITH launches AS (
+        SELECT job_id, coalesce(cell_id, cell_key) AS cell, launch_index, avg("{metric}") AS number,
+            max(started_at) AS started_at
+        FROM valid_latest_runs
+        WHERE hardware IN (SELECT hardware FROM runs WHERE job_id IN (SELECT unnest($1))) AND "{metric}" IS NOT NULL
+            AND origin = 'measured' AND NOT list_contains($1, job_id)
+        GROUP BY ALL
+    )
+    SELECT list(number ORDER BY launch_index) FROM launches GROUP BY job_id, cell HAVING count(*) >= 2
     ORDER BY max(started_at) DESC LIMIT 200
 """
 #: DuckDB evaluates list_contains once per distinct run of a block of rows, but a join or IN for each row.

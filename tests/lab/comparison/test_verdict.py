@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from scipy import stats
 
 from lab.comparison import influence
 from lab.comparison.compare import Comparison, compare
+from lab.comparison.effect import Interval
 from lab.comparison.influence import follows
 from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
@@ -113,7 +115,7 @@ def test_swapping_the_arms_turns_the_verdict_round() -> None:
 
 def test_only_blocks_with_both_arms_count() -> None:
     pairs = pair(runs("plain", [1.0, None, 3.0, 4.0]), runs("draft", [2.0, 3.0, None, 5.0]))
-    assert pairs.blocks == (0, 3)
+    assert pairs.blocks == ((0,), (3,))
     assert compared([None], [1.0]).basis == "no repeat has both arms"
     assert verdict(compared([], [])).word == "not enough data"
 
@@ -266,3 +268,25 @@ def test_the_influence_of_a_percentile_averages_out_and_gives_its_variance() -> 
         found, moved = of(samples)
         predicted = float(np.mean(moved.var(axis=1, ddof=1)) / 200)
         assert 0.95 <= predicted / float(found.var()) <= 1.3  # of a tail it is wide rather than narrow
+
+
+def started(arm: str, values: list[float], launches: list[int]) -> list[RunSample]:
+    return [replace(run, launch=launch) for run, launch in zip(runs(arm, values), launches, strict=True)]
+
+
+def test_repeats_on_one_engine_start_are_one_observation_of_it() -> None:
+    """They say how runs differ, and nothing of how starts do."""
+    plain, draft = [100.0, 102.0, 98.0, 100.0], [130.0, 131.0, 129.0, 130.0]
+    once = compare(started("plain", plain, [0] * 4), started("draft", draft, [1] * 4), "higher")
+    assert (once.blocks, once.ratio) == (1, Interval(1.3, None, None))
+    assert once.basis == "4 repeats on 1 engine start, which cannot show how much starts differ"
+    twice = compare(started("plain", plain, [0, 0, 3, 3]), started("draft", draft, [1, 1, 2, 2]), "higher")
+    means = compare(runs("plain", [101.0, 99.0]), runs("draft", [130.5, 129.5]), "higher")
+    assert (twice.ratio, twice.basis) == (means.ratio, "4 repeats on 2 engine starts")
+    each = compare(started("plain", plain, [0, 3, 4, 7]), started("draft", draft, [1, 2, 5, 6]), "higher")
+    assert each == compare(runs("plain", plain), runs("draft", draft), "higher")
+
+
+def test_one_engine_start_of_either_arm_is_enough_to_tie_its_repeats_together() -> None:
+    plain, draft = [100.0, 102.0, 98.0], [130.0, 131.0, 129.0]
+    assert compare(started("plain", plain, [0] * 3), started("draft", draft, [1, 2, 3]), "higher").blocks == 1

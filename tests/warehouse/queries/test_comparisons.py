@@ -12,7 +12,7 @@ import pytest
 from cli.verbs.analyse.compare import exit_status
 from lab.advice import advise
 from lab.errors import QueryError
-from lab.metrics.records import RequestRecord
+from lab.metrics.records import Identity, RequestRecord
 from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.rebuild import rebuild
@@ -43,6 +43,7 @@ def write(settings: Settings, arm: str, repeat: int, factor: float, **changes: A
         "arm": base.run.arm.model_copy(update={"name": arm}),
         "is_baseline": arm == "plain",
         "repeat": repeat,
+        "launch_index": repeat,
         "duration_s": max(request.end_s or 0 for request in requests),
         **changes,
     }
@@ -97,6 +98,27 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
     (pair,) = found.pairs
     assert pair.verdict.word == "not enough data"
     assert exit_status(found, 0.05) == 3
+
+
+def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_measured_before(settings: Settings) -> None:
+    for repeat in range(3):
+        for arm, place in (("plain", 0), ("drafted", 1)):
+            write(settings, arm, repeat, SLOWER[arm][repeat], launch_index=place)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        (pair,) = compare_study(con, "job-1").pairs
+    assert (pair.comparison.blocks, pair.verdict.word) == (1, "not enough data")
+    assert pair.comparison.basis == "3 repeats on 1 engine start, which cannot show how much starts differ"
+    for earlier in range(3):
+        for repeat, factor in enumerate(SLOWER["plain"]):
+            run, cell = f"earlier-{earlier}-{repeat}", Identity(cell_id="0" * 64, arm_id="", workload_id="", load_id="")
+            write(settings, "plain", repeat, factor, run_id=run, cell_key=run, job_id=run[:-2], identity=cell)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        (pair,) = compare_study(con, "job-1").pairs
+    assert pair.verdict.word == "faster"
+    assert "3 repeats on 1 engine start" in pair.comparison.basis
+    assert pair.comparison.basis.endswith("with the scatter of 3 cells measured before")
 
 
 def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: Settings) -> None:
