@@ -14,7 +14,7 @@ from jobs.engines.hardware import hardware_name, processors
 from jobs.engines.models import local_folder, model_path
 from jobs.engines.profiles import whole_environment
 from lab.metrics.records import Circumstances
-from lab.study import Arm, FlagValue, Study
+from lab.study import Arm, Study
 from lab.study.cell_ids import Contents
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
@@ -67,7 +67,7 @@ def describe_environment(
     )
 
 
-def _draft_revision(arm: Arm) -> FlagValue | None:
+def _draft_revision(arm: Arm) -> object:
     return arm.speculation.options.get("revision") if arm.speculation else None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -35,7 +36,8 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path)
 def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
     """Draft a chain and not a tree, so that the same number of tokens means the same work in every engine.
 
-    SGLang counts the verified token among its draft tokens. `options` override: eagle_topk, num_draft_tokens, ...
+    SGLang counts the verified token among its draft tokens. `options` override: eagle_topk, num_draft_tokens, ...; a
+    list or table goes on the command line as JSON.
     """
     drafted = speculation.num_speculative_tokens
     flags: dict[str, FlagValue] = {"algorithm": ALGORITHMS[speculation.method], "num-draft-tokens": drafted + 1}
@@ -43,7 +45,10 @@ def _speculation(models_dir: Path, speculation: Speculation) -> Flags:
         flags |= {"num-steps": drafted, "eagle-topk": 1}
     if speculation.model is not None:
         flags["draft-model-path"] = model_path(models_dir, speculation.model)
-    options = {dashed(name): value for name, value in speculation.options.items()}
+    options: dict[str, FlagValue] = {
+        dashed(name): value if isinstance(value, FlagValue) else json.dumps(value)
+        for name, value in speculation.options.items()
+    }
     return {f"speculative-{name}": value for name, value in (flags | options).items()}
 
 

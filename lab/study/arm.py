@@ -29,7 +29,8 @@ LOOKUP_METHODS = ("ngram", "ngram_gpu")
 class Speculation(Frozen):
     """How tokens are drafted: the method, the draft model and how many tokens a round.
 
-    `options` are further keys of the engine's own speculation settings (vLLM's speculative-config, say).
+    `options` are further keys of the engine's own speculation settings (vLLM's speculative-config, say); a value may
+    be a list or a table.
     """
 
     method: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=100)
@@ -37,7 +38,12 @@ class Speculation(Frozen):
     num_speculative_tokens: int = Field(ge=1, le=64)
     prompt_lookup_min: int | None = Field(default=None, ge=1)
     prompt_lookup_max: int | None = Field(default=None, ge=1)
-    options: dict[str, FlagValue] = Field(default_factory=dict)
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @field_validator("options")
+    @classmethod
+    def _no_null(cls, options: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        return _without_null("options", options)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -94,10 +100,14 @@ class Arm(Frozen):
     @field_validator("config")
     @classmethod
     def _no_null(cls, config: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """Refuse null: TOML, the readable form of a study, has none."""
-        if path := _null_in(config):
-            raise ValueError(f"config{path} is null, which a study cannot contain: leave it out")
-        return config
+        return _without_null("config", config)
+
+
+def _without_null(name: str, settings: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Refuse null: TOML, the readable form of a study, has none."""
+    if path := _null_in(settings):
+        raise ValueError(f"{name}{path} is null, which a study cannot contain: leave it out")
+    return settings
 
 
 def _null_in(value: JsonValue) -> str | None:

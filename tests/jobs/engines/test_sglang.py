@@ -41,6 +41,12 @@ def test_options_win_over_what_is_made_of_k(tmp_path: Path) -> None:
     assert words.count("--speculative-eagle-topk") == 1
 
 
+def test_an_option_that_is_a_table_is_json_on_the_command_line(tmp_path: Path) -> None:
+    options = {"some_table": {"a": [1, 2]}, "plain": "text"}
+    words = of_arm(tmp_path, speculation=EAGLE3 | {"model": "owner/head", "options": options})
+    assert '--speculative-some-table {"a": [1, 2]} --speculative-plain text' in words
+
+
 def test_a_flag_that_is_false_is_left_out(tmp_path: Path) -> None:
     words = of_arm(tmp_path, flags={"disable_radix_cache": True, "disable_cuda_graph": False})
     assert "--disable-radix-cache" in words

@@ -72,8 +72,14 @@ def test_the_configuration_of_an_arm_is_a_yaml_file_that_flags_win_over(tmp_path
     assert words.index("--seed") > 2
 
 
-def test_options_are_further_keys_of_the_speculative_configuration(tmp_path: Path) -> None:
-    options = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [0.8, 0.5, 0.2]},
+        {"num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]]},
+    ],
+)
+def test_options_are_further_keys_of_the_speculative_configuration(tmp_path: Path, options: dict[str, object]) -> None:
     draft = {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3, "options": options}
     words = of_arm(tmp_path, {"speculation": draft})
     told = json.loads(words[words.index("--speculative-config") + 1])

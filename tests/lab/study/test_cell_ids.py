@@ -111,3 +111,16 @@ def test_the_order_of_keys_is_no_content(form: dict[str, int | str], random: Any
     keys = list(form)
     random.shuffle(keys)
     assert digest({key: form[key] for key in keys}) == digest(dict(form))
+
+
+def scheduled(ranges: list[list[int]]) -> dict[str, Any]:
+    return DRAFT | {"options": {"num_speculative_tokens_per_batch_size": ranges}}
+
+
+def test_a_schedule_of_draft_tokens_is_part_of_the_cell_in_the_order_of_its_ranges() -> None:
+    one, same, other = (
+        identities(study(arms=drafted(speculation=scheduled(ranges)))).cell_id
+        for ranges in ([[1, 4, 3], [5, 512, 0]], [[1, 4, 3], [5, 512, 0]], [[1, 8, 3], [9, 512, 0]])
+    )
+    assert one == same
+    assert one != other

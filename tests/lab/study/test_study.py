@@ -34,14 +34,7 @@ loads = st.builds(
     arrivals,
     ends,
 )
-speculations = st.builds(
-    Speculation,
-    method=st.sampled_from(["draft_model", "eagle3"]),
-    model=names,
-    num_speculative_tokens=st.integers(1, 9),
-)
-flags = st.dictionaries(names, st.booleans() | st.integers(-5, 5) | names, max_size=3)
-configs = st.dictionaries(
+settings = st.dictionaries(
     names,
     st.recursive(
         st.booleans() | st.integers(-5, 5) | names,
@@ -49,6 +42,14 @@ configs = st.dictionaries(
     ),
     max_size=2,
 )
+speculations = st.builds(
+    Speculation,
+    method=st.sampled_from(["draft_model", "eagle3"]),
+    model=names,
+    num_speculative_tokens=st.integers(1, 9),
+    options=settings,
+)
+flags = st.dictionaries(names, st.booleans() | st.integers(-5, 5) | names, max_size=3)
 studies = st.builds(
     lambda name, target, arm, others, workloads, loads, **rest: Study(
         name=name, target=target, arms=(arm, *others), workloads=workloads, loads=loads, **rest
@@ -61,7 +62,7 @@ studies = st.builds(
             Arm,
             name=names,
             speculation=speculations,
-            config=configs,
+            config=settings,
             environment=st.dictionaries(names, names, max_size=2),
         ),
         max_size=3,

@@ -17,9 +17,16 @@ VALUES = st.recursive(
 )
 
 
-@given(st.dictionaries(NAMES, st.booleans() | st.integers(-(10**9), 10**9) | TEXT, max_size=5))
-def test_flags_read_back_as_they_were(flags: dict[str, Any]) -> None:
-    assert form_model.read_flags(form_model.flags_text(flags)) == flags
+@given(st.dictionaries(NAMES | TEXT, VALUES, max_size=4))
+def test_flags_and_options_read_back_as_they_were_from_one_line_each(flags: dict[str, Any]) -> None:
+    text = form_model.flags_text(flags)
+    assert form_model.read_flags(text) == flags
+    assert len(text.splitlines()) == len(flags)
+
+
+def test_a_schedule_is_one_line_that_a_person_can_edit() -> None:
+    text = form_model.flags_text({"num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]]})
+    assert text == "num_speculative_tokens_per_batch_size = [[1, 4, 3], [5, 512, 0]]"
 
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))

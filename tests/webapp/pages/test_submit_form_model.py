@@ -35,7 +35,11 @@ RICH: dict[str, Any] = {
                 "method": "eagle3",
                 "model": "some/head",
                 "num_speculative_tokens": 3,
-                "options": {"draft_tensor_parallel_size": 1, "rejection_sample_method": "strict"},
+                "options": {
+                    "draft_tensor_parallel_size": 1,
+                    "rejection_sample_method": "strict",
+                    "num_speculative_tokens_per_batch_size": [[1, 4, 3], [5, 512, 0]],
+                },
             },
         },
         {

@@ -1,8 +1,8 @@
 """Conversion between a study and the Submit form's fields and rows, some of which are edited as text.
 
 The form's values become the dictionary that `lab.study.parsing` validates, so the form and a file give the same errors.
-Flags (TOML), the engine's configuration file (YAML) and environment variables (NAME=value) of an arm are texts; each
-reads back as the value it was written from.
+Flags and options (TOML), the engine's configuration file (YAML) and environment variables (NAME=value) of an arm are
+texts; each reads back as the value it was written from.
 """
 
 from __future__ import annotations
@@ -43,8 +43,21 @@ class UnreadableError(Exception):
 
 
 def flags_text(flags: Mapping[str, Any]) -> str:
-    """One flag per line, like `max-num-seqs = 8`."""
-    return tomli_w.dumps(flags).strip()
+    """One flag or option per line, like `max-num-seqs = 8` or `schedule = [[1, 4, 3], [5, 512, 0]]`."""
+    return "\n".join(f"{_key(name)} = {_inline(value)}" for name, value in flags.items())
+
+
+def _key(name: str) -> str:
+    return tomli_w.dumps({name: 0}).removesuffix(" = 0\n")
+
+
+def _inline(value: Any) -> str:
+    """The value as TOML on one line; tomli_w writes a list on several."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(name)} = {_inline(item)}" for name, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_inline, value)) + "]"
+    return tomli_w.dumps({"value": value}).removeprefix("value = ").removesuffix("\n")
 
 
 def read_flags(text: str) -> dict[str, Any]:
@@ -52,7 +65,7 @@ def read_flags(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UnreadableError(
-            f'not valid TOML ({error}): write one flag per line, like max-num-seqs = 8 or dtype = "float32"'
+            f'not valid TOML ({error}): write one per line, like max-num-seqs = 8 or dtype = "float32"'
         ) from None
 
 
