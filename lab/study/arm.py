@@ -24,6 +24,8 @@ METHODS: dict[str, bool | None] = {
 }
 #: Methods that look the next tokens up in the text so far.
 LOOKUP_METHODS = ("ngram", "ngram_gpu")
+#: vLLM's option for how many tokens it drafts at which batch size: [[first, last, tokens], ...].
+SCHEDULE = "num_speculative_tokens_per_batch_size"
 
 
 class Speculation(Frozen):
@@ -68,6 +70,21 @@ class Speculation(Frozen):
         if own := sorted(set(self.options) & set(type(self).model_fields)):
             raise ValueError(f"options: {', '.join(own)} belongs beside options, not inside")
         return self
+
+    def scheduled_tokens(self, requests: int) -> int | None:
+        """Return how many tokens the arm's schedule drafts for that many requests at once; None without a schedule.
+
+        As in vLLM, a range holds until the next one begins.
+        """
+        match self.options.get(SCHEDULE):
+            case [*ranges]:
+                found = None
+                for each in ranges:
+                    match each:
+                        case [int(first), int(), int(tokens)] if first <= requests:
+                            found = tokens
+                return found
+        return None
 
 
 class Server(Frozen):

@@ -77,6 +77,8 @@ def _few_rounds(seen: Evidence) -> Answer:
     rounds = seen.number("num_drafts")
     if rounds is None:
         return Missing("the server's count of rounds")
+    if rounds == 0 and seen.run.arm.speculation.scheduled_tokens(seen.run.load.max_concurrency) == 0:
+        return Fired("Not one token was drafted, as the arm's schedule says for this many requests at once.", "note")
     if rounds == 0:
         return Fired("Not one token was drafted in the window, though the arm speculates.", "warning")
     return Fired(f"Acceptance rests on {rounds:.0f} rounds.", "note") if rounds < FEW_ROUNDS else None
@@ -127,7 +129,8 @@ CHECKS = (
         severity="warning",
         looks_at=(*_COUNTERS, "num_drafts"),
         needs=("arm.speculation",),
-        threshold=f"a note below {FEW_ROUNDS} rounds; a warning if nothing was drafted at all",
+        threshold=f"a note below {FEW_ROUNDS} rounds; a warning if nothing was drafted at all, unless the arm's "
+        "schedule drafts nothing at this load",
         why=f"A share of {FEW_ROUNDS} rounds has a standard error of up to 5 percentage points, and rounds of one "
         "prompt are similar.",
         advice="Send more prompts, or ask for more output tokens.",

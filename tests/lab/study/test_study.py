@@ -7,8 +7,10 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Workload
+from lab.study.arm import SCHEDULE
 from lab.study.parsing import study_from_json, study_from_toml, study_to_toml
 from tests.lab.studies import study, study_dict
 
@@ -104,3 +106,15 @@ def test_a_marked_arm_is_the_baseline_even_if_it_speculates() -> None:
 def test_an_infinite_rate_is_a_closed_loop(rate: object) -> None:
     load = Load.model_validate({"max_concurrency": 1, "num_prompts": 2, "request_rate_rps": rate})
     assert load.request_rate_rps is None
+
+
+@pytest.mark.parametrize(("requests", "tokens"), [(1, 3), (4, 3), (5, 3), (6, 1), (9, 0), (600, 0)])
+def test_a_range_of_a_schedule_holds_until_the_next_one_begins(requests: int, tokens: int) -> None:
+    ranges = [[1, 4, 3], [6, 8, 1], [9, 512, 0]]
+    scheduled = Speculation(method="ngram", num_speculative_tokens=3, options={SCHEDULE: ranges})
+    assert scheduled.scheduled_tokens(requests) == tokens
+
+
+@pytest.mark.parametrize("options", [{}, {SCHEDULE: "by feeling"}, {SCHEDULE: [[1, 2], 3]}, {SCHEDULE: []}])
+def test_without_a_schedule_that_can_be_read_nothing_is_known_of_it(options: dict[str, JsonValue]) -> None:
+    assert Speculation(method="ngram", num_speculative_tokens=3, options=options).scheduled_tokens(1) is None

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pydantic import JsonValue
+
 from lab.metrics.records import RequestRecord
 from lab.study import Load, Workload
+from lab.study.arm import SCHEDULE
 from tests.lab.validity.healthy import STREAMS, TOKENS, Measured, healthy, text_of
 
 RATED = Load(max_concurrency=STREAMS, num_prompts=512, request_rate_rps=8.0)
@@ -95,6 +98,15 @@ def forced() -> Measured:
     speculation = drafted().run.arm.speculation
     assert speculation is not None
     return drafted().with_arm(speculation=speculation.model_copy(update={"options": FORCED}))
+
+
+def scheduled(tokens: int) -> Measured:
+    """A run whose arm drafts by a schedule, which says this many tokens for its load."""
+    speculation = drafted().run.arm.speculation
+    assert speculation is not None
+    ranges: list[JsonValue] = [[1, 1, 3], [2, 512, tokens]]
+    options: dict[str, JsonValue] = {SCHEDULE: ranges}
+    return drafted().with_arm(speculation=speculation.model_copy(update={"options": options}))
 
 
 def long_pause() -> Measured:
