@@ -154,6 +154,14 @@ def test_a_table_fails_for_ci_as_the_comparison_does(studied: Home) -> None:
         assert studied.ask("compare", "small", "--baseline", "drafted well", *table, *limit).returncode == 1
 
 
+def test_a_verdict_says_which_reading_it_stands_on_and_a_gate_is_strict(studied: Home) -> None:
+    usual = "verdicts: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)"
+    strict = "verdicts: with 95 % confidence no call in the table is false (Holm)"
+    for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
+        assert line in studied.ask("compare", "small", *arguments).stdout.splitlines()
+    assert (asked(studied)["strict"], asked(studied, "--strict")["strict"]) == (False, True)
+
+
 def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:
     home = new_home(tmp_path / "home")
     settings = Settings(home=home.folder)

@@ -9,9 +9,10 @@ import duckdb
 
 from lab import cost
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import UNKNOWN, Word
 from lab.cost import Price
 from lab.errors import UserError
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparisons import Pair, compare_study
 from warehouse.queries.paired_runs import CellKey, Row, dicts
 from warehouse.queries.prices import Prices, prices
 
@@ -22,7 +23,8 @@ _METRIC = "output_tok_per_s"
 class Headline:
     """The best cell of one target.
 
-    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; its bounds are None with one repeat.
+    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; its bounds are None if unknown.
+    `verdict` is that of the strict reading: with 95 % confidence no verdict of the study is false, this one included.
     `cells` is the number of cells it was chosen from: among many, the best one is partly luck. `hardware` is None if
     its runs used several kinds. `cost` is per million output tokens in `currency`; both are None without a price.
     """
@@ -34,6 +36,7 @@ class Headline:
     arm: str
     cell: CellKey
     ratio: Interval
+    verdict: Word
     repeats: int
     cells: int
     output_tok_per_s: float
@@ -49,15 +52,16 @@ def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
     """
     rows = dicts(con, _BEST)
     known = prices(con) if rows else None
-    return [_headline(row, _ratio(con, row), _price(row, known)) for row in rows]
+    return [_headline(row, _pair(con, row), _price(row, known)) for row in rows]
 
 
-def _headline(row: Row, ratio: Interval, price: Price | None) -> Headline:
+def _headline(row: Row, pair: Pair | None, price: Price | None) -> Headline:
     per_hour = None if price is None else price.per_hour
     per_million = cost.per_million_tokens(per_hour, row["output_tok_per_s"])
     return Headline(
         cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
-        ratio=ratio,
+        ratio=(pair and pair.comparison.ratio) or Interval(row["ratio"], None, None),
+        verdict=(pair.verdict if pair else UNKNOWN).word,
         cost=per_million,
         currency=None if price is None else price.currency,
         **{name: row[name] for name in _SHOWN},
@@ -69,15 +73,11 @@ _SHOWN = (
 )
 
 
-def _ratio(con: duckdb.DuckDBPyConnection, row: Row) -> Interval:
-    """The ratio that the comparison of the whole study gives for this cell: its other cells moderate the interval."""
+def _pair(con: duckdb.DuckDBPyConnection, row: Row) -> Pair | None:
+    """This cell in the strict comparison of its whole study: the other cells moderate the interval."""
     cell = CellKey(row["workload"], row["pattern"], row["concurrency"])
-    ratios = (
-        pair.comparison.ratio
-        for pair in compare_study(con, row["job_id"], _METRIC).pairs
-        if (pair.candidate.arm, pair.cell) == (row["arm"], cell)
-    )
-    return next(ratios, None) or Interval(row["ratio"], None, None)
+    found = compare_study(con, row["job_id"], _METRIC, strict=True)
+    return next((pair for pair in found.pairs if (pair.candidate.arm, pair.cell) == (row["arm"], cell)), None)
 
 
 def _price(row: Row, known: Prices | None) -> Price | None:

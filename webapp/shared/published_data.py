@@ -194,9 +194,9 @@ def comparison(job_id: str, metric: str) -> StudyComparison | None:
         return None
 
 
-def compared(job_id: str, metric: str, baseline: str | None = None) -> StudyComparison:
+def compared(job_id: str, metric: str, baseline: str | None = None, *, strict: bool = False) -> StudyComparison:
     """Raises QueryError where `baseline`, or else the study's own, has no valid run, and where a price is unknown."""
-    return _comparison(job_id, metric, baseline)
+    return _comparison(job_id, metric, baseline, strict=strict)
 
 
 def agreements(
@@ -229,9 +229,9 @@ def _forecast(digest: str, _study: Study) -> Estimate:
 
 @published_query()
 def _comparison(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str | None
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str | None, *, strict: bool
 ) -> StudyComparison:
-    return compare_study(connection, job_id, metric, baseline=baseline)
+    return compare_study(connection, job_id, metric, baseline=baseline, strict=strict)
 
 
 @published_query()

@@ -51,6 +51,7 @@ BASELINE = Param("baseline", "Baseline", "arm")
 #: A list (`choose_many`).
 CANDIDATES = Param("candidate", "Candidates", "arm")
 HEAT_ROWS = Param("heat_rows", "Rows of the heat map", "kind of rows")
+READING = Param("reading", "Verdicts", "reading of the verdicts")
 AT_WORKLOAD = Param("at_workload", "Workload", "workload")
 AT_LOAD = Param("at_load", "Load", "load")
 AGAINST = Param("against", "Outputs of", "arm")
@@ -99,7 +100,7 @@ ALL = (
     *(JOB, RUN, CATEGORY, METRIC, SOURCE, MARK, X, SCATTER_X, COLOUR, FACET, LATENCY, FRONTIER),
     *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
-    *(BASELINE, CANDIDATES, HEAT_ROWS, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
+    *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
     *(PER, KEPT, PRICE, UTILISATION),
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )

@@ -14,11 +14,15 @@ from warehouse.queries.comparisons import Pair, StudyComparison
 from webapp.shared.tables import columns
 from webapp.shared.text import count
 
-_SIGNS = {
+SIGNS = {
     "faster": "▲ faster",
     "slower": "▼ slower",
     "no difference": "= no difference",
     "not enough data": "? not enough data",
+}
+_HELP = {
+    False: "Of all calls in a table at most 5 % are false; no difference: within 2 %",
+    True: "With 95 % confidence no call in the table is false; no difference: within 2 %",
 }
 _FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 
@@ -59,7 +63,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
         "workload": pair.cell.workload,
         "pattern": pair.cell.pattern,
         "concurrency": pair.cell.concurrency,
-        "verdict": _SIGNS[pair.verdict.word],
+        "verdict": SIGNS[pair.verdict.word],
         "ratio": ratio.value,
         "low": ratio.low,
         "high": ratio.high,
@@ -69,10 +73,11 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def verdict_config() -> dict[str, Any]:
+def verdict_config(*, strict: bool) -> dict[str, Any]:
+    """`strict`: the reading of the verdicts."""
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return columns("arm", "workload", "pattern", "concurrency", "ratio", "low", "high") | {
-        "verdict": text("Verdict", help="Of all calls in a table at most 5 % are false; no difference: within 2 %"),
+        "verdict": text("Verdict", help=_HELP[strict]),
         "decides": text("Would decide", help="Repeats to add for a verdict if the spread stays the same"),
         "basis": text("Interval from", width="large"),
         "same": number(

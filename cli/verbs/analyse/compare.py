@@ -16,7 +16,9 @@ from cli.output import print_json, print_table
 from lab.comparison.agreement import Agreement
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
+from lab.comparison.gate import gate
 from lab.comparison.tables import Cell, RatioTable
+from lab.comparison.verdict import READING_WORDS
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from warehouse.queries import results
@@ -45,7 +47,9 @@ Strict = Annotated[
 ]
 Limit = Annotated[
     str | None,
-    typer.Option(help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided."),
+    typer.Option(
+        help="For CI, a share like 5%: exit 1 if an arm is certainly slower by more, 3 if that is undecided. Is strict."
+    ),
 ]
 
 
@@ -64,6 +68,7 @@ def compare(
 ) -> None:
     """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
+    strict = strict or limit is not None
     with open_warehouse(ready_settings().warehouse_file) as con:
         found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
         _refuse_empty_baseline(found)
@@ -80,13 +85,9 @@ def compare(
 
 
 def exit_status(found: StudyComparison, limit: float) -> int:
-    """1 if an arm's whole interval is slower than the limit; else 3 if part of one is, or an arm has no interval."""
-    gains = [pair.comparison.gain for pair in found.pairs]
-    worst = 1 - limit
-    if any(gain is not None and gain.high is not None and gain.high < worst for gain in gains):
-        return _SLOWER
-    decided = all(gain is not None and gain.low is not None and gain.low >= worst for gain in gains)
-    return 0 if decided and gains else _UNDECIDED
+    """1 if an arm is certainly slower than the limit, 0 if certainly none is; else 3."""
+    answer = gate([pair.comparison for pair in found.pairs], limit)
+    return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
 
 
 def _refuse_empty_baseline(found: StudyComparison) -> None:
@@ -122,6 +123,7 @@ def _show(found: StudyComparison, agreed: Sequence[Agreement], findings: Sequenc
     print(f"{found.metric}, each arm against {found.baseline!r} ({', '.join(found.jobs)})\n")
     columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
     print_table(columns, [_row(pair, each) for pair, each in zip(found.pairs, agreed, strict=True)])
+    print(f"verdicts: {READING_WORDS[found.strict]}")
     for (arm, workload), even in break_evens(found).items():
         at = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
         where = f"crosses 1 at concurrency {at}" if at else even.answer
@@ -165,6 +167,7 @@ def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, o
         "metric": found.metric,
         "unit": found.unit,
         "baseline": found.baseline,
+        "strict": found.strict,
         "pairs": [
             {
                 "workload": pair.cell.workload,
@@ -200,6 +203,7 @@ def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tupl
     rows, columns = sides
     print(f"{found.metric}, ratio to {found.baseline!r} ({', '.join(found.jobs)})")
     print(f"{', '.join(f'{mark} {word}' for word, mark in _MARKS.items())}; in brackets 95 % intervals")
+    print(f"verdicts: {READING_WORDS[found.strict]}")
     for each in tables:
         table = each.table
         print(f"\n{each.arm}: {rows} by {columns}")
@@ -209,7 +213,7 @@ def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tupl
 
 
 def _print_tables_json(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
-    about = {"jobs": found.jobs, "metric": found.metric, "baseline": found.baseline}
+    about = {"jobs": found.jobs, "metric": found.metric, "baseline": found.baseline, "strict": found.strict}
     print_json(about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(each) for each in tables]})
 
 

@@ -41,11 +41,12 @@ def test_the_headline_is_the_best_cell_with_the_interval_of_its_comparison(setti
         pair_of_runs(settings, repeat, load="c2", pace=0.9 + 0.01 * repeat)
     (found,) = headlines_of(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        (wanted,) = [pair for pair in compare_study(con, "small").pairs if pair.cell.pattern == "c2"]
+        (wanted,) = [pair for pair in compare_study(con, "small", strict=True).pairs if pair.cell.pattern == "c2"]
     assert (found.arm, found.cell, found.repeats, found.cells) == ("drafted", wanted.cell, 3, 3)
     assert found.ratio.low is not None
     assert "like cells" in wanted.comparison.basis
     assert found.ratio == wanted.comparison.ratio
+    assert (found.verdict, wanted.verdict.word) == ("faster", "faster")
     ((rate,),) = ask(settings, "select avg(output_tok_per_s) from results where arm = 'drafted' and pattern = 'c2'")
     assert found.output_tok_per_s == pytest.approx(rate)
 

@@ -65,6 +65,8 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
     assert (row["target"], row["arm"], row["concurrency"]) == ("reference", "draft", 1)
     assert row["ratio"] == pytest.approx(1.42, abs=0.05)
     assert re.fullmatch(r"1\.\d\d – 1\.\d\d×", row["interval"])
+    assert row["verdict"] == "▲ faster"
+    assert "The verdict is strict" in shown
     assert row["cost"] == "price unknown"
     assert row["open"] == f"results?job={done}"
     assert list(ended["study"]) == ["hopeless", "three times"]

@@ -24,7 +24,7 @@ Runs = tuple[tuple[str, tuple[str, ...]], ...]
 
 def tables(job_id: str, found: StudyComparison, rows: str) -> list[ArmTable]:
     """A table of each candidate: `rows` by load."""
-    return _tables(job_id, found.metric, found.baseline, rows, found)
+    return _tables((job_id, found.metric, found.baseline, found.strict), rows, found)
 
 
 def runs_at(pairs: Sequence[Pair]) -> Runs:
@@ -55,9 +55,9 @@ def acceptances(connection: duckdb.DuckDBPyConnection, runs: Runs) -> Mapping[st
 
 @published_query()
 def _tables(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str, rows: str, _found: StudyComparison
+    connection: duckdb.DuckDBPyConnection, key: tuple[str, str, str, bool], rows: str, _found: StudyComparison
 ) -> list[ArmTable]:
-    del job_id, metric, baseline  # the key
+    del key  # by which the answer is cached
     return ratio_tables.arm_tables(connection, _found, rows, "load")
 
 

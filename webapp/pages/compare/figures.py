@@ -26,9 +26,9 @@ _NARROW = 250
 OF_ALL, OF_CELL = ("heat", "break-even"), ("positions", "ecdf")
 _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "heat": (url_params.AT_WORKLOAD, url_params.AT_LOAD),
-    "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS),
-    "positions": (url_params.HEAT_ROWS,),
-    "ecdf": (url_params.HEAT_ROWS,),
+    "break-even": (url_params.AT_LOAD, url_params.HEAT_ROWS, url_params.READING),
+    "positions": (url_params.HEAT_ROWS, url_params.READING),
+    "ecdf": (url_params.HEAT_ROWS, url_params.READING),
 }
 _MAX_FIGURES = 256
 _MARKS = ", ".join(f"{mark} {word}" for word, mark in compare.MARKS.items())

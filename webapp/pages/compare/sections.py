@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import streamlit as st
 
 from lab.comparison.agreement import Agreement
+from lab.comparison.verdict import READING_WORDS
 from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, selection, tables
@@ -21,6 +22,10 @@ from webapp.shared.url_widgets import bound
 
 Parameters = Mapping[str, Sequence[str]]
 _MOST_CARDS = 6
+_READING_HELP = (
+    "How sure the verdicts of this study are together: of all calls at most 5 % are false on average, or, with 95 % "
+    "confidence, none of them is, for a single claim in public. The intervals are those of each cell alone."
+)
 
 
 def choose() -> dict[str, Sequence[str]]:
@@ -34,19 +39,19 @@ def choose() -> dict[str, Sequence[str]]:
         )
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(selection.BY_LABEL))
-    found = published_data.compared(job_id, selection.BY_LABEL[measure].name, base)
-    candidates, rows = st.columns([3.8, 1.4])
+    candidates, readings, rows = st.columns([2.4, 1.4, 1.4])
+    with readings:
+        reading = url_widgets.choose(url_params.READING, list(selection.READINGS), help_text=_READING_HELP)
+    strict = selection.READINGS[reading]
+    found = published_data.compared(job_id, selection.BY_LABEL[measure].name, base, strict=strict)
     with candidates:
         chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
     with rows:
         heat_rows = url_widgets.choose(url_params.HEAT_ROWS, selection.HEAT_ROWS)
-    url_widgets.report_missing(
-        url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.CANDIDATES, url_params.HEAT_ROWS
-    )
-    keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS)
-    parameters: dict[str, Sequence[str]] = dict(
-        zip((param.key for param in keys), ((job_id,), (base,), (measure,), (heat_rows,)), strict=True)
-    )
+    keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS, url_params.READING)
+    url_widgets.report_missing(*keys, url_params.CANDIDATES)
+    values = ((job_id,), (base,), (measure,), (heat_rows,), (reading,))
+    parameters: dict[str, Sequence[str]] = dict(zip((param.key for param in keys), values, strict=True))
     return parameters | ({url_params.CANDIDATES.key: chosen} if chosen else {})
 
 
@@ -85,7 +90,7 @@ def show_summary(choice: Choice) -> None:
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
         f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean and 95 % interval; "
-        f"of the verdicts in a table at most 5 % are false (Benjamini-Hochberg).{besides}"
+        f"{READING_WORDS[choice.found.strict]}.{besides}"
     )
 
 
@@ -133,7 +138,8 @@ def show_tables(choice: Choice, view: View) -> None:
 def _show_verdicts(choice: Choice, view: View) -> None:
     shown = verdict_tables.verdicts(choice.found, _agreements(choice), None)
     chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
-    show_table(chosen, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+    config = verdict_tables.verdict_config(strict=choice.found.strict)
+    show_table(chosen, config, "Whether each arm is faster", view, "verdicts")
 
 
 def _show_crossings(choice: Choice, view: View) -> None:

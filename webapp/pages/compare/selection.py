@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from lab.comparison import verdict
 from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.definition import Metric
 from warehouse.queries.comparisons import Pair, StudyComparison
@@ -21,6 +22,8 @@ MEASURES = (
     COST,
 )
 BY_LABEL = {metric.label: metric for metric in MEASURES}
+#: Whether the verdicts are read strictly, by the words of the choice.
+READINGS = {words: strict for strict, words in verdict.READINGS.items()}
 #: Rows of the heat map.
 HEAT_ROWS = ("workload", "dataset", "category")
 
@@ -51,7 +54,9 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Choice:
     """Raises KeyError without a study or for an unknown metric, UserError where nothing can be compared."""
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     measure = BY_LABEL[_one(parameters, url_params.METRIC, list(BY_LABEL))]
-    found = published_data.compared(job_id, measure.name, _one(parameters, url_params.BASELINE, baselines(job_id)))
+    baseline = _one(parameters, url_params.BASELINE, baselines(job_id))
+    strict = READINGS[_one(parameters, url_params.READING, list(READINGS))]
+    found = published_data.compared(job_id, measure.name, baseline, strict=strict)
     named = parameters.get(url_params.CANDIDATES.key, ())
     every = candidates(found)
     chosen = [arm for arm in every if arm in named] or every

@@ -122,6 +122,7 @@ def show_headlines(found: Sequence[Headline]) -> None:
         View(""),
         "headlines",
     )
+    st.caption("The verdict is strict: with 95 % confidence no verdict of the whole study is false.")
     if any(each.ratio.low is None for each in found):
         st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
 

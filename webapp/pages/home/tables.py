@@ -15,6 +15,7 @@ from warehouse.queries import headlines as queries
 from warehouse.queries.headlines import Headline
 from webapp.shared import published_data
 from webapp.shared.text import duration, number
+from webapp.shared.verdict_tables import SIGNS
 
 #: Studies in the table of finished ones.
 MAX_ENDED = 6
@@ -34,6 +35,7 @@ def _headline(each: Headline) -> dict[str, object]:
         "target": each.target,
         "arm": each.arm,
         "ratio": each.ratio.value,
+        "verdict": SIGNS[each.verdict],
         "interval": _interval_words(each.ratio),
         "workload": each.cell.workload,
         "concurrency": each.cell.concurrency,
@@ -53,6 +55,9 @@ def headline_config() -> dict[str, Any]:
         "target": text("Target", pinned=True, width=110),
         "arm": text("Best arm", width=125),
         "ratio": numbers("Speed-up", format="%.2f×", width=75, help="Output throughput over the baseline's, mean"),
+        "verdict": text(
+            "Verdict", width=130, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
+        ),
         "interval": text(
             "95 % interval", width=120, help="Of this cell alone; the best of many cells is also the luckiest"
         ),

@@ -104,7 +104,8 @@ def _show_verdicts(job_id: str, measure: Metric, runs: pd.DataFrame, view: View)
     if shown.empty:
         st.caption("No pair in this category.")
     else:
-        show_table(shown, verdict_tables.verdict_config(), "Whether each arm is faster", view, "verdicts")
+        config = verdict_tables.verdict_config(strict=compared.strict)
+        show_table(shown, config, "Whether each arm is faster", view, "verdicts")
 
 
 def _show_runs(runs: pd.DataFrame, view: View) -> None:

@@ -1,0 +1,76 @@
+"""A gate of CI: it stops what is certainly slower, lets through what certainly is not, and says when it cannot know."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from lab.comparison.compare import Comparison, compare
+from lab.comparison.effect import Effect, Interval
+from lab.comparison.gate import gate
+from lab.comparison.samples import RunSample
+from lab.comparison.spread import Spread
+from lab.metrics.definition import Better
+
+
+def cell(log_ratio: float, error: float, better: Better = "higher", df: float = 20.0) -> Comparison:
+    """A cell whose log ratio has this standard error."""
+    effect = Effect(log_ratio, Spread(np.array(error**2), df, np.array(0.0), math.inf))
+    found = effect.interval(0.95)
+    assert found.low is not None
+    assert found.high is not None
+    ratio = Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
+    return Comparison(better, 3, None, ratio, None, effect, "3 repeats")
+
+
+SAME, SLOW, HAZY = cell(0.0, 0.005), cell(-0.2, 0.005), cell(-0.02, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("table", "answer"),
+    [
+        ([SAME, SAME], "not slower"),
+        ([SAME, SLOW], "slower"),
+        ([SAME, HAZY], "undecided"),
+        ([HAZY, SLOW], "slower"),
+        ([cell(0.2, 0.005, "lower")], "slower"),  # a latency
+        ([cell(-0.2, 0.005, "lower")], "not slower"),
+        ([], "undecided"),
+    ],
+)
+def test_a_gate_has_three_answers(table: list[Comparison], answer: str) -> None:
+    assert gate(table, 0.05) == answer
+
+
+def test_slower_by_less_than_the_limit_passes() -> None:
+    assert gate([cell(math.log(0.97), 0.002)], 0.05) == "not slower"
+    assert gate([cell(math.log(0.97), 0.002)], 0.01) == "slower"
+
+
+def test_a_cell_without_an_interval_leaves_the_gate_undecided_unless_another_is_slower() -> None:
+    alone = compare([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)], "higher")
+    assert gate([SAME, alone], 0.05) == "undecided"
+    assert gate([SLOW, alone], 0.05) == "slower"
+
+
+def test_numbers_that_are_the_same_in_every_repeat_pass_at_a_limit_of_nothing() -> None:
+    assert gate([cell(0.0, 0.0)], 0.0) == "not slower"
+
+
+def test_of_tables_exactly_at_the_limit_at_most_five_in_a_hundred_stop_a_change_and_as_few_let_it_pass() -> None:
+    rng, tables, worst = np.random.default_rng(4), 400, math.log(0.95)
+    errors = 0.02 * rng.standard_normal((tables, 20))
+    spreads = 0.02 * np.sqrt(rng.chisquare(20, (tables, 20)) / 20)
+    answers = [
+        gate([cell(worst + error, spread) for error, spread in zip(*row, strict=True)], 0.05)
+        for row in zip(errors, spreads, strict=True)
+    ]
+    luck = 3 * math.sqrt(0.05 * 0.95 / tables)
+    assert np.mean([answer == "slower" for answer in answers]) <= 0.05 + luck
+    one_slow = [
+        gate([cell(0.1 if place else worst - 1e-9 + error, spread) for place, (error, spread) in enumerate(row)], 0.05)
+        for row in (list(zip(*each, strict=True)) for each in zip(errors, spreads, strict=True))
+    ]
+    assert np.mean([answer == "not slower" for answer in one_slow]) <= 0.05 + luck
