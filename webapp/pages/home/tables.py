@@ -52,21 +52,21 @@ def _headline(each: Headline) -> dict[str, object]:
 def headline_config() -> dict[str, Any]:
     numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
-        "target": text("Target", pinned=True, width=110),
-        "arm": text("Best arm", width=125),
-        "ratio": numbers("Speed-up", format="%.2f×", width=75, help="Output throughput over the baseline's, mean"),
+        "target": text("Target", pinned=True, width=90),
+        "arm": text("Best arm", width=112),
+        "ratio": numbers("Speed-up", format="%.2f×", width=72, help="Output throughput over the baseline's, mean"),
         "verdict": text(
-            "Verdict", width=130, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
+            "Verdict", width=116, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
         ),
         "interval": text(
-            "95 % interval", width=120, help="Of this cell alone; the best of many cells is also the luckiest"
+            "95 % interval", width=106, help="Of this cell alone; the best of many cells is also the luckiest"
         ),
-        "workload": text("Workload", width=140),
-        "concurrency": numbers("Concurrency", format="%d", width=90),
+        "workload": text("Workload", width=122),
+        "concurrency": numbers("Concurrency", format="%d", width=86),
         "cost": text(
-            "Cost per 10⁶ tokens", width=130, help="Output tokens, at the study's own price or that of the price book"
+            "Cost per 10⁶ tokens", width=104, help="Output tokens, at the study's own price or that of the price book"
         ),
-        "open": st.column_config.LinkColumn("Study", display_text="Results", width=70),
+        "open": st.column_config.LinkColumn("Study", display_text="Results", width=64),
         "output_tok_per_s": numbers("Output (tok/s)", format="%,.1f"),
         "repeats": numbers("Repeats", format="%d", width="small"),
         "cells": numbers("Best of cells", format="%d", help="Number of arms × workloads × loads compared"),
