@@ -29,7 +29,11 @@ def wake(settings: Settings) -> str | None:
     import celery  # noqa: PLC0415 - takes half a second to import, which only a submission pays
     from kombu.exceptions import OperationalError  # noqa: PLC0415
 
-    options = {"socket_connect_timeout": _CONNECT_TIMEOUT_S, "socket_timeout": _CONNECT_TIMEOUT_S}
+    options = {
+        "socket_connect_timeout": _CONNECT_TIMEOUT_S,
+        "socket_timeout": _CONNECT_TIMEOUT_S,
+        "max_retries": 0,  # kombu would try for six seconds, in which whoever submits a study would wait
+    }
     try:
         url = broker_url(settings)
         with celery.Celery(broker=url, broker_transport_options=options, set_as_current=False) as app:
