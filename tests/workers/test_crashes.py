@@ -18,7 +18,8 @@ from workers.engine_runtime.process import end_leftovers
 
 pytestmark = pytest.mark.engine
 
-SLOW = {"token_s": 0.05}  # a run takes a second or two
+SLOW = {"token_s": 0.03}  # a run takes a second or two
+PLAIN = [{"name": "plain"}]
 LONG_ANSWERS = {"output_tokens": 5000}  # a run takes minutes, its warm-up a second or two
 MANY_LOADS = [{"max_concurrency": streams, "num_prompts": 6} for streams in (1, 2, 3)]
 
@@ -70,7 +71,7 @@ def test_a_worker_killed_in_a_run_is_followed_by_one_that_runs_what_is_missing_a
 def test_the_job_of_a_worker_on_another_host_is_picked_up_when_its_lease_runs_out_and_not_before(
     woken_home: Home,
 ) -> None:
-    home, lease_s = woken_home, 8.0
+    home, lease_s = woken_home, 6.0
     job_id = home.submit(loads=MANY_LOADS[:1])
     leases.claim(home.database, "elsewhere/1/abc/1.0", lease_s)
     with celery_worker(home):
@@ -142,12 +143,13 @@ def test_a_broker_gone_while_a_job_runs_does_not_disturb_it_and_later_jobs_run_w
     woken_home: Home, broker: Broker
 ) -> None:
     home = woken_home
-    first = home.submit(engine_flags=SLOW, loads=MANY_LOADS)
+    first = home.submit(engine_flags=SLOW, arms=PLAIN, loads=MANY_LOADS)
     with celery_worker(home):
         until(lambda: measuring(home, first), "a run")
         broker.stop()
         until(lambda: "no longer working on" in worker_log(home), "the first job ends")
-        second = home.submit(loads=MANY_LOADS[:1])  # by now the worker has looked for another job and is idle
+        # By now the worker has looked for another job and is idle.
+        second = home.submit(arms=PLAIN, loads=MANY_LOADS[:1])
         until(lambda: "the broker is away" in worker_log(home), "the worker notices the second job and the outage")
         assert home.job(second).state == "queued"
         broker.start()
@@ -160,7 +162,7 @@ def test_a_broker_gone_while_a_job_runs_does_not_disturb_it_and_later_jobs_run_w
 
 def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
     home = woken_home
-    job_id = home.submit(engine_flags={"token_s": 0.05}, loads=MANY_LOADS[:1])
+    job_id = home.submit(engine_flags={"token_s": 0.05}, arms=PLAIN, loads=MANY_LOADS[:1])
     seen: list[Progress] = []
 
     def look() -> bool:

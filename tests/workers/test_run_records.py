@@ -2,42 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
 from jobs import queue
 from jobs.engines.hardware import nvidia_gpus
-from tests.workers.homes import Home
+from tests.workers.homes import Home, new_home
 from tests.workers.test_job_runner import worked
-from warehouse.bundles.run_bundle import find_bundles, read_bundle, read_log
+from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 from workers.worker import Worker
 
-
-def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu(home: Home) -> None:
-    loads = [{"max_concurrency": 1, "num_prompts": 4}]
-    worked(home, loads=loads, engine_flags={"token_s": 0.05})  # 4 x 8 tokens: about 1.6 s
-    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
-        assert len(bundle.telemetry) >= 2
-        for sample in bundle.telemetry:
-            assert sample.host_cpu_percent is not None
-            assert sample.host_memory_used_bytes is not None
-        if not nvidia_gpus():
-            assert {sample.gpu_power_w for sample in bundle.telemetry} == {None}
-            assert (bundle.run.circumstances.gpus, bundle.run.circumstances.gpus_found_by) == ((), None)
+STREAMS = 2
 
 
-def test_the_window_is_marked_in_the_engines_log(home: Home) -> None:
-    worked(home, loads=[{"max_concurrency": 1, "num_prompts": 2}])
-    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
-        begin, end = bundle.run.log_begin_bytes, bundle.run.log_end_bytes
-        assert begin is not None
-        assert end is not None
-        assert begin <= end <= len(read_log(bundle.folder) or b"")
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Bundle]:
+    """A run that lasts about 1.6 s: 4 requests of 8 tokens in two streams."""
+    with new_home(tmp_path_factory.mktemp("watched"), migrated) as home:
+        loads = [{"max_concurrency": STREAMS, "num_prompts": 4}]
+        worked(home, arms=[{"name": "plain"}], loads=loads, engine_flags={"token_s": 0.1})
+        (folder,) = find_bundles(home.settings.bundles)
+        yield read_bundle(folder)
 
 
-def test_the_engines_own_queue_is_asked_for_each_second(home: Home) -> None:
-    worked(home, loads=[{"max_concurrency": 2, "num_prompts": 4}], engine_flags={"token_s": 0.1})
-    for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
-        assert bundle.telemetry[0].engine_running == 2
-        assert bundle.telemetry[0].engine_waiting == 0
-        assert bundle.telemetry[0].kv_cache_usage == 0.25
+def test_every_second_of_a_window_has_figures_of_the_host_and_null_without_a_gpu(watched: Bundle) -> None:
+    assert len(watched.telemetry) >= 2
+    for sample in watched.telemetry:
+        assert sample.host_cpu_percent is not None
+        assert sample.host_memory_used_bytes is not None
+    if not nvidia_gpus():
+        assert {sample.gpu_power_w for sample in watched.telemetry} == {None}
+        assert (watched.run.circumstances.gpus, watched.run.circumstances.gpus_found_by) == ((), None)
+
+
+def test_the_window_is_marked_in_the_engines_log(watched: Bundle) -> None:
+    begin, end = watched.run.log_begin_bytes, watched.run.log_end_bytes
+    assert begin is not None
+    assert end is not None
+    assert begin <= end <= len(read_log(watched.folder) or b"")
+
+
+def test_the_engines_own_queue_is_asked_for_each_second(watched: Bundle) -> None:
+    assert watched.telemetry[0].engine_running == STREAMS
+    assert watched.telemetry[0].engine_waiting == 0
+    assert watched.telemetry[0].kv_cache_usage == 0.25
 
 
 def test_runs_of_one_cell_have_the_same_identity_in_another_study_and_other_cells_another(home: Home) -> None:
