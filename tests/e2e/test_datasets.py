@@ -1,4 +1,4 @@
-"""Every kind of dataset through real vLLM on the reference model: what was asked is what was served."""
+"""Every kind of dataset through real vLLM on a reference model: what was asked is what was served."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from jobs.datasets.loader import load_prompts
 from lab.metrics.records import RequestRecord
 from lab.study import Workload
-from tests.e2e.conftest import PROMPTS, WORKLOADS
+from tests.e2e.conftest import PROMPTS, SMALL_TARGET, WORKLOADS
 from tests.workers.homes import Home
 from warehouse.bundles.run_bundle import Bundle
 from warehouse.settings import Settings
@@ -24,7 +24,7 @@ def test_every_kind_of_dataset_is_served_with_the_lengths_that_were_asked_for(
 
 
 def _was_served(settings: Settings, workload: Workload, requests: list[RequestRecord]) -> None:
-    prompts = load_prompts(settings, workload, PROMPTS, seed=0, target="reference")
+    prompts = load_prompts(settings, workload, PROMPTS, seed=0, target=SMALL_TARGET)
     print(workload.name, [(request.prompt_tokens, request.completion_tokens) for request in requests])
     assert [request.prompt_id for request in requests] == [prompt.prompt_id for prompt in prompts]
     asked = [min(prompt.output_tokens or workload.output_tokens, workload.output_tokens) for prompt in prompts]
