@@ -25,12 +25,15 @@ check: install-test ## lint, types and import rules
 	$(RUN)/mypy .
 	$(RUN)/lint-imports
 
-test: install-test browser engine-vllm models ## install what the tests need, then run all of them in two processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
-	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder $(ARGS)
+# A run starts hundreds of Python processes: without cached bytecode each would compile our modules anew.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(RUN)/python -m pytest -p tests.side_by_side --no-loadscope-reorder
+
+test: install-test browser engine-vllm models ## install what the tests need, then run all of them in three processes (ARGS=... for pytest, such as ARGS="-n 0 tests/lab")
+	$(PYTEST) -n 3 $(ARGS)
 
 FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles tests/warehouse/importers tests/warehouse/schema tests/webapp/charts
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
-	$(RUN)/python -m pytest -n 2 -p tests.side_by_side --no-loadscope-reorder -m "not engine and not browser" $(or $(ARGS),$(FAST))
+	$(PYTEST) -n 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
 mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part)
 	@$(RUN)/uv pip install --quiet --python $(VENV) mutmut==$$(sed -nE 's/^mutants = \["mutmut==(.*)"\]/\1/p' pyproject.toml)
@@ -74,7 +77,7 @@ $(VENV)/installed: requirements.lock pyproject.toml | $(VENV)/bin/uv
 	@touch $@
 
 $(VENV)/installed-test: requirements-test.lock $(VENV)/installed
-	@$(RUN)/uv pip install --quiet --python $(VENV) -r requirements-test.lock
+	@$(RUN)/uv pip install --quiet --python $(VENV) --compile-bytecode -r requirements-test.lock
 	@touch $@
 
 .PHONY: browser install-test

@@ -1,7 +1,12 @@
-"""How `make test` shares tests between two processes (`pytest -n 2 -p tests.side_by_side`), and its slowest files."""
+"""How `make test` shares tests between three processes (`pytest -n 3 -p tests.side_by_side`), and its slowest files.
+
+Half of the tests' time is waiting for other processes, so there is one process more than two processors. The one that
+measures has the longest way to go, and what it measures must not depend on what runs beside it: the others yield to it.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 from collections import defaultdict
 from collections.abc import Generator
@@ -12,16 +17,20 @@ from xdist.scheduler import LoadScopeScheduling
 
 #: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
 #: are bound to the same processor; other files share servers that take seconds to start, or homes filled once.
+_MEASURING = "measuring"
 _TOGETHER = {
-    "tests/e2e/": "measuring",
-    "tests/validity_for_real/": "measuring",
+    "tests/e2e/": _MEASURING,
+    "tests/validity_for_real/": _MEASURING,
     "tests/webapp/browser/": "browser",
+    "tests/workers/test_crashes.py": "crashes",
     "/transformers_server/": "transformers",
     "tests/webapp/pages/": "pages",
     "tests/cli/": "verbs",
 }
 _BEGIN_WITH = tuple(dict.fromkeys(_TOGETHER.values()))
 _SLOWEST, _CPU = 10, "processor seconds"
+#: How far the other processes, and all that they start, step back behind the one that measures.
+_NICENESS = 10
 
 
 def group_of(nodeid: str) -> str:
@@ -38,7 +47,7 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
 
 
 class _Seconds:
-    """Sums, file by file, what both processes report."""
+    """Sums, file by file, what all processes report."""
 
     def __init__(self) -> None:
         self.wall_s, self.cpu_s = defaultdict[str, float](float), defaultdict[str, float](float)
@@ -55,6 +64,18 @@ class _Seconds:
             terminalreporter.line(f"{seconds:7.1f}  {self.cpu_s[file]:14.1f}  {file}")
         wall_s, cpu_s = sum(self.wall_s.values()), sum(self.cpu_s.values())
         terminalreporter.line(f"{wall_s:7.1f}  {cpu_s:14.1f}  all {len(self.wall_s)} files")
+
+
+class _Yielding:
+    """Lowers the priority of a process at its first test of another group than the one that measures."""
+
+    def __init__(self) -> None:
+        self.yields = False
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if not self.yields and group_of(nodeid) != _MEASURING:
+            os.nice(_NICENESS)
+            self.yields = True
 
 
 class _ProcessorTime:
@@ -79,6 +100,12 @@ def _cpu_s() -> float:
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(_ProcessorTime())
     config.pluginmanager.register(_Seconds())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Each process collects all tests, its own and those of the others."""
+    if hasattr(session.config, "workerinput") and any(group_of(item.nodeid) == _MEASURING for item in session.items):
+        session.config.pluginmanager.register(_Yielding())
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
