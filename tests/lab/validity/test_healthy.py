@@ -1,11 +1,29 @@
-"""Healthy runs: nothing is found, and no check is skipped."""
+"""Healthy runs, and runs that look like a trap and are none: nothing is found."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import pytest
 
 from lab.metrics.records import RunRecord, ServerCounters
-from tests.lab.validity.healthy import healthy
+from lab.study import Workload
+from tests.lab.validity.healthy import TOKENS, Measured, healthy
+from tests.lab.validity.test_traps_of_a_run import JIT, OVERRIDDEN
+from tests.lab.validity.trapped import (
+    cached_prompts,
+    crowded,
+    cut_prompts,
+    hiccup,
+    long_prompts,
+    may_end,
+    plain,
+    queued_first,
+    ramp,
+    same_beginning,
+    short_answers,
+    waiting,
+)
 
 
 def test_a_healthy_run_is_valid_and_every_check_could_look() -> None:
@@ -56,3 +74,41 @@ def test_a_failed_run_says_that_it_failed_and_nothing_else() -> None:
 def test_the_factory_makes_records_that_can_be_stored(*, drafted: bool) -> None:
     run = healthy(drafted=drafted).run
     assert RunRecord.model_validate_json(run.model_dump_json()) == run
+
+
+REPETITION = Workload(dataset="prefix_repetition", input_tokens=1, output_tokens=TOKENS)
+EAGER = {"compilation_config": "{'cudagraph_mode': <CUDAGraphMode.NONE: 0>, 'max_cudagraph_capture_size': 1}"}
+
+#: What looks like a trap and is none: the check must be silent.
+HARMLESS: tuple[tuple[str, str, Callable[[], Measured]], ...] = (
+    ("output_length", "it may end by itself", may_end),
+    ("server_token_count", "one token a request", lambda: plain().with_counters(generation_tokens=1000.0 + 512 * 63)),
+    ("answers_at_once", "two rounds of a draft", short_answers),
+    ("answers_at_once", "short answers to long prompts", long_prompts),
+    ("answers_from_cache", "slow when others were read", crowded),
+    ("gpu_shared", "the second before had requests", lambda: plain().with_samples(2, requests_in_flight=0)),
+    ("gpu_shared", "one that had just ended", lambda: plain().with_samples(1000, gpu_other_processes=1)),
+    ("prompt_truncated", "counted when sent", lambda: cut_prompts().with_requests(sent_prompt_tokens=1)),
+    ("compilation_in_window", "before the window", lambda: plain().with_log_line(JIT, -20)),
+    ("compilation_in_window", "after the window", lambda: plain().with_log_line(JIT, 200)),
+    ("compilation_in_window", "the same second, before", lambda: plain().with_log_line(JIT, -0.15)),
+    ("slow_first_requests", "in a queue", queued_first),
+    ("warm_prefix_cache", "shared on purpose", lambda: cached_prompts(0.9).with_run(workload=REPETITION)),
+    ("warm_prefix_cache", "the same beginning", same_beginning),
+    (
+        "sampling_overridden",
+        "sent anyway",
+        lambda: plain().with_log_line(OVERRIDDEN.format("{'temperature': 1.0}"), -30),
+    ),
+    ("capture_sizes_too_small", "no graphs", lambda: plain().with_circumstances(effective_config=EAGER)),
+    ("client_lag", "one hiccup", hiccup),
+    ("gpu_clock_fell", "nothing to do", lambda: plain().with_samples(gpu_utilisation_percent=0.0)),
+    ("drift_within_run", "a ramp", ramp),
+    ("waiting_in_client", "a closed loop", lambda: waiting().with_run(load=plain().run.load)),
+)
+
+
+@pytest.mark.parametrize(("check", "why", "run"), HARMLESS, ids=[f"{h[0]}: {h[1]}" for h in HARMLESS])
+def test_a_check_is_silent_where_there_is_a_good_reason(check: str, why: str, run: Callable[[], Measured]) -> None:
+    found = [finding for finding in run().judged().findings if finding.check == check]
+    assert not found, why

@@ -10,7 +10,7 @@ import pytest
 from lab.metrics.measure import Value
 from lab.metrics.records import RunRecord
 from lab.study import Load, Sampling, Speculation
-from lab.validity import STUDY_CHECKS, Severity, StudyRun, judge_study
+from lab.validity import STUDY_CHECKS, Severity, Skipped, StudyRun, judge_study
 from tests.warehouse.runs import cell, circumstances, run_record
 
 BASELINE = {"name": "plain", "baseline": True}
@@ -97,75 +97,159 @@ def one_arm_after_the_other() -> list[StudyRun]:
 HERE = circumstances().hardware
 SAME = {"output_tok_per_s": 123.4567, "ttft_mean_ms": 45.6789, "e2e_mean_ms": 999.25}
 TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
-    ("identical_figures", "warning", "8 runs have the same figures to the last", lambda: with_figures(study(), **SAME)),
     (
         "identical_figures",
         "warning",
-        "on 2 kinds of hardware (2-core processor, H200)",
+        (
+            "8 runs have the same figures to the last digit: output_tok_per_s 123.457, ttft_mean_ms 45.6789, "
+            "e2e_mean_ms 999.25."
+        ),
+        lambda: with_figures(study(), **SAME),
+    ),
+    (
+        "identical_figures",
+        "warning",
+        (
+            "8 runs have the same figures on 2 kinds of hardware (2-core processor, H200): output_tok_per_s "
+            "123.457, ttft_mean_ms 45.6789, e2e_mean_ms 999.25."
+        ),
         lambda: with_figures(study(circumstances=circumstances(hardware="H200")), **SAME),
     ),
-    ("single_repeat", "warning", "4 of 4 cells", lambda: only(lambda key: key[2] == 0)),
-    ("single_repeat", "warning", "1 of 4 cells", lambda: only(lambda key: key != ("drafted", 8, 1))),
-    ("single_concurrency", "note", "at 8 streams", lambda: only(lambda key: key[1] == 8)),
+    (
+        "single_repeat",
+        "warning",
+        "4 of 4 cells were measured only once, so their variation is unknown.",
+        lambda: only(lambda key: key[2] == 0),
+    ),
+    (
+        "single_repeat",
+        "warning",
+        "1 of 4 cells were measured only once, so their variation is unknown.",
+        lambda: only(lambda key: key != ("drafted", 8, 1)),
+    ),
+    (
+        "single_concurrency",
+        "note",
+        "Everything was measured at 8 streams; a speed-up holds only where it was measured.",
+        lambda: only(lambda key: key[1] == 8),
+    ),
     (
         "baseline_of_other_conditions",
         "invalid",
-        "hardware 2-core processor -> H200",
+        "Arms 'drafted' were measured under other conditions than the baseline: hardware 2-core processor -> H200.",
         lambda: with_figures(study(circumstances=circumstances(hardware="H200"))),
     ),
     (
         "baseline_of_other_conditions",
         "invalid",
-        "sampling temperature=0.0",
+        (
+            "Arms 'drafted' were measured under other conditions than the baseline: sampling temperature=0.0 "
+            "top_p=1.0 seed=0 -> temperature=0.7 top_p=1.0 seed=0."
+        ),
         lambda: with_figures(study(sampling=Sampling(temperature=0.7))),
     ),
-    ("baseline_of_other_conditions", "invalid", "endpoint", lambda: with_figures(study(endpoint="chat"))),
-    ("baseline_of_other_conditions", "invalid", "seed 0 -> 7", lambda: with_figures(study(prompts_seed=7))),
     (
         "baseline_of_other_conditions",
         "invalid",
-        "prompts w -> other",
+        "Arms 'drafted' were measured under other conditions than the baseline: endpoint completions -> chat.",
+        lambda: with_figures(study(endpoint="chat")),
+    ),
+    (
+        "baseline_of_other_conditions",
+        "invalid",
+        "Arms 'drafted' were measured under other conditions than the baseline: seed 0 -> 7.",
+        lambda: with_figures(study(prompts_seed=7)),
+    ),
+    (
+        "baseline_of_other_conditions",
+        "invalid",
+        "Arms 'drafted' were measured under other conditions than the baseline: prompts w -> other.",
         lambda: with_figures(study(identity=cell("x", workload_id="other"))),
     ),
     (
         "baseline_of_other_engine",
         "warning",
-        "version 0.32.0 -> 0.14.1",
+        "Arms 'drafted' ran on another engine than the baseline: version 0.32.0 -> 0.14.1.",
         lambda: with_figures(study(circumstances=circumstances(engine_version="0.14.1"))),
     ),
     (
         "settings_differ",
         "warning",
-        "have other settings, besides speculation, than the baseline: max_num_batched_tokens 8192 -> 2048",
+        (
+            "Arms 'drafted' have other settings, besides speculation, than the baseline: max_num_batched_tokens "
+            "8192 -> 2048."
+        ),
         lambda: with_figures(study(**config(max_num_batched_tokens="2048"))),
     ),
-    ("synthetic_acceptance_mixed", "invalid", "1 of 4 runs", forced_at_one_load),
-    ("not_interleaved", "note", "'drafted'", one_arm_after_the_other),
-    ("outputs_differ", "note", "for 396 of 400 prompts (99 %; 95 % interval 97.5 % to", lambda: with_outputs(1)),
+    (
+        "synthetic_acceptance_mixed",
+        "invalid",
+        "1 of 4 runs with speculation have a forced acceptance, beside real ones: arms 'forced'.",
+        forced_at_one_load,
+    ),
+    (
+        "not_interleaved",
+        "note",
+        (
+            "All repeats of 'drafted' were measured before or after all of the baseline, so a machine that "
+            "changes over the hours favours one of them."
+        ),
+        one_arm_after_the_other,
+    ),
+    (
+        "outputs_differ",
+        "note",
+        (
+            "Arm 'drafted' gave the same output as the baseline for 396 of 400 prompts (99 %; 95 % interval 97.5 "
+            "% to 99.6 %); the baseline's own repeats agree for 100 %."
+        ),
+        lambda: with_outputs(1),
+    ),
     (
         "outputs_differ",
         "warning",
-        "for 200 of 400 prompts (50 %; 95 % interval 45.1 % to 54.9 %); the baseline's own repeats agree for 100 %",
+        (
+            "Arm 'drafted' gave the same output as the baseline for 200 of 400 prompts (50 %; 95 % interval 45.1 "
+            "% to 54.9 %); the baseline's own repeats agree for 100 %."
+        ),
         lambda: with_outputs(50),
     ),
-    ("outputs_differ", "note", "the baseline's own repeats agree for 50 %", lambda: with_outputs(50, of_repeats=50)),
-    ("price_without_date", "note", "41.62 USD an hour, which has no date and no source.", lambda: priced(HERE)),
+    (
+        "outputs_differ",
+        "note",
+        (
+            "Arm 'drafted' gave the same output as the baseline for 200 of 400 prompts (50 %; 95 % interval 45.1 "
+            "% to 54.9 %); the baseline's own repeats agree for 50 %."
+        ),
+        lambda: with_outputs(50, of_repeats=50),
+    ),
+    (
+        "price_without_date",
+        "note",
+        "Costs follow from the study's own price, 41.62 USD an hour, which has no date and no source.",
+        lambda: priced(HERE),
+    ),
     (
         "price_without_date",
         "warning",
-        "and is the same for 2 kinds of hardware (2-core processor, H200)",
+        (
+            "Costs follow from the study's own price, 41.62 USD an hour, which has no date and no source, and is "
+            "the same for 2 kinds of hardware (2-core processor, H200)."
+        ),
         lambda: priced(HERE, "H200"),
     ),
 )
 
 
-@pytest.mark.parametrize(("check", "severity", "words", "runs"), TRAPS, ids=[f"{t[0]}-{t[2]}" for t in TRAPS])
+@pytest.mark.parametrize(
+    ("check", "severity", "sentence", "runs"), TRAPS, ids=[f"{t[0]}-{n}" for n, t in enumerate(TRAPS)]
+)
 def test_a_study_that_shows_the_trap_is_told_so(
-    check: str, severity: Severity, words: str, runs: Callable[[], list[StudyRun]]
+    check: str, severity: Severity, sentence: str, runs: Callable[[], list[StudyRun]]
 ) -> None:
     found = [finding for finding in judge_study(runs()).findings if finding.check == check]
     assert len(found) == 1
-    assert words in found[0].sentence
+    assert found[0].sentence == sentence
     assert found[0].severity == severity
     known = {run.run_id for run, *_ in runs()}
     assert set(found[0].run_ids) <= known
@@ -208,5 +292,13 @@ def test_failed_runs_are_left_out() -> None:
     assert [finding.check for finding in judge_study(with_figures(runs)).findings] == ["single_repeat"]
 
 
+def test_without_outputs_an_arm_and_its_baseline_cannot_be_compared() -> None:
+    verdict = judge_study([each._replace(outputs=None) for each in with_figures(study())])
+    assert verdict.skipped == (
+        Skipped("outputs_differ", "the outputs of an arm and of the baseline for the same prompts"),
+    )
+
+
 def test_no_runs_are_no_study() -> None:
-    assert judge_study([]).valid
+    verdict = judge_study([])
+    assert (verdict.valid, verdict.findings, verdict.skipped) == (True, (), ())

@@ -42,7 +42,8 @@ def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | N
 
 
 def said(found: Finding | Skipped | None) -> str | None:
-    return "skipped" if isinstance(found, Skipped) else None if found is None else found.severity
+    """How grave the finding is, or what the check lacked."""
+    return f"skipped: {found.missing}" if isinstance(found, Skipped) else None if found is None else found.severity
 
 
 def counted_only(failed: int) -> Measured:
@@ -188,11 +189,19 @@ CASES: tuple[Case, ...] = (
     case("degenerate_output", "warning", lambda: few(20).with_requests(first=2, output_text=LOOP)),
     case("degenerate_output", "warning", lambda: few(20).with_requests(first=10, output_text=LOOP)),
     case("degenerate_output", "invalid", lambda: few(20).with_requests(first=11, output_text=LOOP)),
-    case("degenerate_output", "skipped", lambda: few(20, output_text="short")),
+    case(
+        "degenerate_output",
+        "skipped: outputs long enough to tell whether they loop",
+        lambda: few(20, output_text="short"),
+    ),
     case("prompt_truncated", None, lambda: few(9, sent_prompt_tokens=100, prompt_tokens=100)),
     case("prompt_truncated", "warning", lambda: few(9, sent_prompt_tokens=100, prompt_tokens=98)),
     case("prompt_truncated", "invalid", lambda: few(9, sent_prompt_tokens=100, prompt_tokens=97)),
-    case("prompt_truncated", "skipped", lambda: few(9).with_requests(first=1, prompt_tokens=None)),
+    case(
+        "prompt_truncated",
+        "skipped: the server's count of prompt tokens",
+        lambda: few(9).with_requests(first=1, prompt_tokens=None),
+    ),
     case("prompt_truncated", "warning", cut),
     case("prompt_truncated", None, lambda: cut(at_limit=2)),
     case("prompt_truncated", None, lambda: cut(characters=599)),
@@ -205,7 +214,11 @@ CASES: tuple[Case, ...] = (
     case("slow_first_requests", "warning", lambda: first_tokens(599.0, 60.0)),
     case("slow_first_requests", "invalid", lambda: first_tokens(601.0, 60.0)),
     case("slow_first_requests", "warning", lambda: first_tokens(601.0, 60.0, window_s=11.0)),
-    case("slow_first_requests", "skipped", lambda: first_tokens(601.0, 60.0, later=2)),
+    case(
+        "slow_first_requests",
+        "skipped: 3 requests after the first 1 to compare them with",
+        lambda: first_tokens(601.0, 60.0, later=2),
+    ),
     case("compilation_in_window", "warning", lambda: compiling(0.49)),
     case("compilation_in_window", "invalid", lambda: compiling(0.51)),
     case("short_warm_up", None, lambda: plain().with_run(warmup_requests=4)),
@@ -216,7 +229,9 @@ CASES: tuple[Case, ...] = (
     case("warm_prefix_cache", "invalid", lambda: few(1), prefix_cache_hit_rate=0.201),
     case("warm_prefix_cache", None, lambda: chat_of(1000), prefix_cache_hit_rate=0.305),
     case("warm_prefix_cache", "warning", lambda: chat_of(1000), prefix_cache_hit_rate=0.307),
-    case("warm_prefix_cache", "skipped", lambda: few(1), prefix_cache_hit_rate=None),
+    case(
+        "warm_prefix_cache", "skipped: the prefix cache's hits and queries", lambda: few(1), prefix_cache_hit_rate=None
+    ),
     case("answers_from_cache", None, lambda: answered_in(3.3), tpot_p90_ms=0.0),
     case("answers_from_cache", "invalid", lambda: answered_in(3.1), tpot_p90_ms=0.0),
     case("answers_from_cache", None, lambda: answered_in(10.0), tpot_p90_ms=3.1),
@@ -242,7 +257,12 @@ CASES: tuple[Case, ...] = (
     case("waiting_in_client", "warning", lambda: waiting_ms(21.0), ttft_mean_ms=100.0),
     case("waiting_in_client", None, lambda: waiting_ms(39.0), ttft_mean_ms=400.0),
     case("waiting_in_client", "warning", lambda: waiting_ms(41.0), ttft_mean_ms=400.0),
-    case("waiting_in_client", "skipped", lambda: waiting_ms(41.0), ttft_mean_ms=None),
+    case(
+        "waiting_in_client",
+        "skipped: the times of sending and of the first token",
+        lambda: waiting_ms(41.0),
+        ttft_mean_ms=None,
+    ),
     case("server_shared", None, lambda: samples((9, {"engine_running": 4}))),
     case("server_shared", None, lambda: samples((1, {"engine_running": 5}), (8, {"engine_running": 4}))),
     case("server_shared", "invalid", lambda: samples((2, {"engine_running": 5}), (7, {"engine_running": 4}))),
@@ -253,11 +273,15 @@ CASES: tuple[Case, ...] = (
     case("gpu_throttled", "invalid", lambda: samples((21, {"gpu_throttle_reasons": HOT}), (79, {}))),
     case("gpu_throttled", None, lambda: samples((50, {"gpu_throttle_reasons": CAPPED}), (50, {}))),
     case("gpu_throttled", "note", lambda: samples((51, {"gpu_throttle_reasons": CAPPED}), (49, {}))),
-    case("gpu_throttled", "skipped", lambda: samples((9, {"gpu_throttle_reasons": None}))),
+    case(
+        "gpu_throttled",
+        "skipped: the throttle reasons of the GPUs",
+        lambda: samples((9, {"gpu_throttle_reasons": None})),
+    ),
     case("gpu_clock_fell", None, lambda: clocks(1000.0, 951.0)),
     case("gpu_clock_fell", "warning", lambda: clocks(1000.0, 949.0)),
-    case("gpu_clock_fell", "skipped", lambda: clocks(1000.0, 949.0, count=11)),
-    case("gpu_clock_fell", "skipped", lambda: clocks(1000.0, 949.0, use=49.0)),
+    case("gpu_clock_fell", "skipped: the clocks of 12 seconds at work", lambda: clocks(1000.0, 949.0, count=11)),
+    case("gpu_clock_fell", "skipped: the clocks of 12 seconds at work", lambda: clocks(1000.0, 949.0, use=49.0)),
     case("gpu_shared", None, lambda: idle(busy=1)),
     case("gpu_shared", "invalid", lambda: idle(busy=2)),
     case("gpu_shared", None, lambda: idle(busy=9, use=49.0)),
@@ -266,7 +290,11 @@ CASES: tuple[Case, ...] = (
     case("drift_within_run", None, lambda: speeds([100.0] * 10, [84.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([100.0] * 10, [83.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([83.0] * 10, [100.0] * 10)),
-    case("drift_within_run", "skipped", lambda: speeds([100.0] * 10, [50.0] * 9)),
+    case(
+        "drift_within_run",
+        "skipped: 20 requests between the first and the last of every stream",
+        lambda: speeds([100.0] * 10, [50.0] * 9),
+    ),
     case("drift_within_run", None, lambda: speeds([100.0] * 7 + [49.0] * 3, [50.0] * 7 + [101.0] * 3)),
     case("long_tail", None, lambda: tail(75.0)),
     case("long_tail", "note", lambda: tail(74.9)),
@@ -276,8 +304,17 @@ CASES: tuple[Case, ...] = (
     case("server_token_count", "invalid", lambda: counted(9_799), completion_tokens=10_000),
     case("server_token_count", None, lambda: counted(1_100), completion_tokens=1_000),
     case("server_token_count", "invalid", lambda: counted(1_101), completion_tokens=1_000),
-    case("server_token_count", "skipped", lambda: counted(1_100), completion_tokens=None),
-    case("server_token_count", "skipped", lambda: counted(1_100).with_requests(first=1, **FAILED)),
+    case(
+        "server_token_count",
+        "skipped: the generated tokens of every request",
+        lambda: counted(1_100),
+        completion_tokens=None,
+    ),
+    case(
+        "server_token_count",
+        "skipped: the generated tokens of the requests that failed",
+        lambda: counted(1_100).with_requests(first=1, **FAILED),
+    ),
     case("server_prompt_count", None, lambda: prompts_counted(10_200), prompt_tokens=10_000),
     case("server_prompt_count", "warning", lambda: prompts_counted(10_201), prompt_tokens=10_000),
     case("several_tokens_a_chunk", "note", lambda: few(1, chunk_s=(1.0,) * 10), completion_tokens=12),
@@ -297,7 +334,7 @@ CASES: tuple[Case, ...] = (
     case("acceptance_adds_up", "invalid", drafted, acceptance_length=2.0, acceptance_per_position=(0.4, 0.6)),
     case("acceptance_adds_up", None, drafted, acceptance_rate=1.0),
     case("acceptance_adds_up", "invalid", drafted, acceptance_rate=1.01),
-    case("acceptance_adds_up", "skipped", drafted, acceptance_per_position=None),
+    case("acceptance_adds_up", "skipped: the server's acceptance per position", drafted, acceptance_per_position=None),
     case("request_acceptance_agrees", None, lambda: accepted(1000.0, 95, 10)),
     case("request_acceptance_agrees", "warning", lambda: accepted(1001.0, 95, 10)),
     case("request_acceptance_agrees", None, lambda: accepted(200.0, 1, 100)),
@@ -306,7 +343,7 @@ CASES: tuple[Case, ...] = (
     case("few_rounds", "note", drafted, num_drafts=99),
     case("few_rounds", "note", drafted, num_drafts=1),
     case("few_rounds", "warning", drafted, num_drafts=0),
-    case("few_rounds", "skipped", drafted, num_drafts=None),
+    case("few_rounds", "skipped: the server's count of rounds", drafted, num_drafts=None),
     case("preemptions", None, lambda: few(20).with_counters(num_preemptions=1.0)),
     case("preemptions", "warning", lambda: few(20).with_counters(num_preemptions=2.0)),
     case("capture_sizes_too_small", None, lambda: captured(16)),
@@ -314,7 +351,7 @@ CASES: tuple[Case, ...] = (
 )
 
 
-@pytest.mark.parametrize(("check", "expected", "look"), CASES, ids=[f"{n}-{c[0]}-{c[1]}" for n, c in enumerate(CASES)])
+@pytest.mark.parametrize(("check", "expected", "look"), CASES, ids=[f"{c[0]}-{n}" for n, c in enumerate(CASES)])
 def test_a_check_changes_its_mind_at_its_threshold(
     check: str, expected: Said | str, look: Callable[[], Finding | Skipped | None]
 ) -> None:
@@ -340,7 +377,9 @@ def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:
     assert said(answer("output_length", replace(asked, requests=few(20, asked, completion_tokens=20).requests))) is None
     assert said(answer("output_length", few(20, asked, completion_tokens=19))) == "warning"
     assert said(answer("output_length", few(20, asked, completion_tokens=18))) == "invalid"
-    assert said(answer("output_length", few(20, asked, completion_tokens=None))) == "skipped"
+    assert said(answer("output_length", few(20, asked, completion_tokens=None))) == (
+        "skipped: the server's count of generated tokens"
+    )
 
 
 def test_a_workload_of_random_tokens_is_noted_by_its_name_or_its_category() -> None:
