@@ -89,8 +89,8 @@ def costs(figures: Figures) -> list[PublishedFinding]:
         cost, rate = (_figure_of(group, name) for name in ("cost_per_million_output_tokens", "output_throughput"))
         if cost is None or rate is None or rate.scale != "absolute" or not rate.value:
             continue
-        bounds = [per_million_tokens(cost.price_usd_per_hour, rate.value + way * rate.rounding) for way in (1, -1)]
-        low, high = (None if bound is None else bound for bound in bounds)
+        rates = (rate.value + rate.rounding, rate.value - rate.rounding)
+        low, high = (per_million_tokens(cost.price_usd_per_hour, each) for each in rates)
         if low is None or high is None or low - cost.rounding <= cost.value <= high + cost.rounding:
             continue
         sentence = (
