@@ -14,6 +14,7 @@ from jobs.order import MAX_PRIORITY, estimated_starts, has_hardware, priorities,
 from jobs.table import Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
 from lab.errors import StudyError, UserError
+from lab.study.plan import estimate_s, plan
 from tests.lab.studies import study
 from tests.workers.homes import Home
 
@@ -49,6 +50,19 @@ def running(number: int, worker: str, remaining_s: float | None) -> Job:
 
 def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) -> WorkerInfo:
     return WorkerInfo(name, name, hardware, 1, None, NOW, last_seen, None)
+
+
+def test_starts_are_counted_from_now_and_by_the_plan_where_nothing_else_is_said() -> None:
+    waiting = [job(1), job(2)]
+    now = datetime.now(UTC)
+    there = worker("a", last_seen=now)
+    found = estimated_starts(waiting, [there])
+    first, second = found["job-1"], found["job-2"]
+    assert first is not None
+    assert second is not None
+    assert abs((first - now).total_seconds()) < 60
+    assert (second - first).total_seconds() == pytest.approx(order.assumed_s(waiting[0].study))
+    assert order.assumed_s(waiting[0].study) == pytest.approx(estimate_s(plan(waiting[0].study)))
 
 
 def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:
@@ -138,22 +152,30 @@ def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) ->
     first, second = home.submit(), home.submit()
     order.reprioritise(home.database, second, 3)
     assert ids(home) == [second, first]
-    assert home.event_kinds(second) == ["submitted", "priority"]
+    assert (home.job(second).priority, home.job(first).priority) == (3, 0)
+    assert home.event_kinds(first) == ["submitted"]
+    last = queue.events(home.database, second)[-1]
+    assert (last.kind, last.detail) == ("priority", "3")
 
 
 def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "me", 30.0)
     for ask in (order.move_up, order.move_down, lambda engine, one: order.reprioritise(engine, one, 1)):
-        with pytest.raises(UserError, match="is running: only a queued job"):
+        with pytest.raises(UserError, match=f"^job {job_id} is running: only a queued job can be moved$"):
             ask(home.database, job_id)
         with pytest.raises(UserError, match="there is no job nobody"):
             ask(home.database, "nobody")
 
 
 def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
-    with pytest.raises(UserError, match="use -1000000 to 1000000"):
-        order.reprioritise(home.database, home.submit(), MAX_PRIORITY + 1)
+    job_id = home.submit()
+    for priority in (MAX_PRIORITY + 1, -MAX_PRIORITY - 1):
+        with pytest.raises(UserError, match=f"^priority {priority} is out of range: use -1000000 to 1000000$"):
+            order.reprioritise(home.database, job_id, priority)
+    for priority in (MAX_PRIORITY, -MAX_PRIORITY):
+        order.reprioritise(home.database, job_id, priority)
+        assert home.job(job_id).priority == priority
 
 
 def submit_for(home: Home, hardware: str | None) -> str:
@@ -198,8 +220,12 @@ def test_hardware_that_no_worker_has_is_refused_with_what_there_is(home: Home) -
     assert refused.value.problems == [
         ("hardware", "no worker has 'B200'; workers have 2 x NVIDIA H200. Leave hardware out to allow any")
     ]
+    register_worker(home.database, "v", host="h", hardware="AMD EPYC", gpus=0, is_dead=lambda _worker: False)
+    with pytest.raises(StudyError, match=r"'B200'; workers have 2 x NVIDIA H200, AMD EPYC. Leave"):
+        submit_for(home, "B200")
     assert queue.jobs(home.database) == []
     submit_for(home, "h200")
+    submit_for(home, None)
 
 
 def test_before_any_worker_is_known_any_hardware_may_be_asked_for(home: Home) -> None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import time
 from collections import Counter
+from datetime import UTC, datetime
 
 import pytest
+import sqlalchemy as sa
 
 from jobs import leases, queue
 from jobs.engine_logs import log_tail
 from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
+from lab.study.parsing import study_to_toml
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.app_db.schema import studies
 
 LEASE_S = 30.0
 #: Claims whatever there is and finishes it, printing each job's id.
@@ -51,10 +58,55 @@ def test_a_submitted_job_reads_back_as_it_was_submitted(home: Home) -> None:
     assert home.event_kinds(job_id) == ["submitted"]
 
 
-def test_the_same_study_may_be_submitted_twice(home: Home) -> None:
+def test_a_job_is_stored_with_its_id_moment_priority_and_hardware(home: Home) -> None:
+    elsewhere = home.settings.model_copy(update={"workers_elsewhere": True})
+    job = home.job(queue.submit(elsewhere, home.study(hardware="NVIDIA H200"), priority=7))
+    assert re.fullmatch(rf"{job.submitted_at:%Y%m%d-%H%M%S}-[0-9a-f]{{4}}", job.job_id)
+    assert abs((datetime.now(UTC) - job.submitted_at).total_seconds()) < 3600
+    assert (job.name, job.study_id) == ("test study", job.study.digest())
+    assert (job.priority, job.hardware, job.study.hardware) == (7, "nvidia h200", "NVIDIA H200")
+    assert (job.worker, job.started_at, job.finished_at, job.error) == (None, None, None, None)
+    assert (job.cancel_requested, job.reuse_from_attempt) == (False, 0)
+    plain = home.job(home.submit())
+    assert (plain.priority, plain.hardware) == (0, None)
+
+
+def test_the_same_study_may_be_submitted_twice_and_is_stored_once(home: Home) -> None:
     first, second = home.submit(), home.submit()
+    other = home.submit(name="another")
     assert first != second
-    assert home.job(first).study_id == home.job(second).study_id
+    study = home.study()
+    assert home.job(first).study_id == home.job(second).study_id == study.digest()
+    with home.database.connect() as connection:
+        rows = {row["name"]: row for row in connection.execute(sa.select(studies)).mappings()}
+    assert set(rows) == {"test study", "another"}
+    row = rows["test study"]
+    assert (row["study_id"], row["toml"]) == (study.digest(), study_to_toml(study))
+    assert json.loads(row["json"]) == study.model_dump(mode="json")
+    assert abs((datetime.now(UTC) - row["created_at"]).total_seconds()) < 3600
+    assert home.job(other).study_id != study.digest()
+
+
+def test_the_newest_jobs_are_listed_first_and_no_more_than_asked_for(home: Home) -> None:
+    ids = [home.submit() for _ in range(4)]
+    with home.database.begin() as connection:
+        for place, job_id in enumerate((ids[2], ids[0], ids[3])):
+            moment = datetime(2026, 11, 21, place, tzinfo=UTC)
+            connection.execute(sa.update(jobs_table).where(jobs_table.c.job_id == job_id).values(submitted_at=moment))
+        equal = sa.update(jobs_table).where(jobs_table.c.job_id == ids[1])
+        connection.execute(equal.values(submitted_at=datetime(2026, 11, 21, 2, tzinfo=UTC)))
+    newest = sorted((ids[3], ids[1]), reverse=True)
+    assert [job.job_id for job in queue.jobs(home.database)] == [*newest, ids[0], ids[2]]
+    assert [job.job_id for job in queue.jobs(home.database, limit=2)] == newest
+
+
+def test_200_jobs_are_listed_where_nothing_else_is_asked_for(home: Home) -> None:
+    first = home.submit()
+    with home.database.begin() as connection:
+        row = dict(connection.execute(sa.select(jobs_table)).mappings().one())
+        copies = [row | {"job_id": f"{first}-{number}"} for number in range(200)]
+        connection.execute(sa.insert(jobs_table), copies)
+    assert len(queue.jobs(home.database)) == 200
 
 
 def test_higher_priority_is_claimed_first_then_the_older(home: Home) -> None:
@@ -133,7 +185,12 @@ def test_a_queued_job_is_cancelled_at_once(home: Home) -> None:
     job_id = home.submit()
     queue.cancel(home.database, job_id)
     queue.cancel(home.database, job_id)
-    assert home.job(job_id).state == "cancelled"
+    job = home.job(job_id)
+    assert (job.state, job.cancel_requested) == ("cancelled", False)
+    assert job.finished_at is not None
+    assert abs((datetime.now(UTC) - job.finished_at).total_seconds()) < 3600
+    events = [(event.kind, event.detail) for event in queue.events(home.database, job_id)]
+    assert events == [("submitted", ""), ("cancelled", "before it was started")]
     assert leases.claim(home.database, "me", LEASE_S) is None
 
 
@@ -141,7 +198,13 @@ def test_the_worker_of_a_running_job_hears_of_the_cancelling(home: Home) -> None
     job_id = home.submit()
     claimed(home)
     queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id)
     assert leases.heartbeat(home.database, job_id, "me", LEASE_S, None) is False
+    job = home.job(job_id)
+    assert (job.state, job.cancel_requested, job.finished_at) == ("running", True, None)
+    assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested"]
+    other = home.job(home.submit())
+    assert (other.state, other.cancel_requested) == ("queued", False)
 
 
 def test_a_job_whose_worker_died_while_it_was_being_cancelled_is_cancelled(home: Home) -> None:
@@ -157,7 +220,7 @@ def test_what_has_ended_cannot_be_cancelled(home: Home, state: State) -> None:
     job_id = home.submit()
     claimed(home)
     leases.finish(home.database, job_id, "me", state)
-    with pytest.raises(UserError, match=f"is already {state}"):
+    with pytest.raises(UserError, match=f"^job {job_id} is already {state}: there is nothing to cancel$"):
         queue.cancel(home.database, job_id)
 
 
@@ -169,22 +232,49 @@ def test_an_ended_job_can_be_retried_as_the_next_try(home: Home, state: State) -
     queue.retry(home.database, job_id)
     job = home.job(job_id)
     assert (job.state, job.attempt, job.error, job.finished_at, job.progress) == ("queued", 1, None, None, None)
+    assert (job.cancel_requested, job.reuse_from_attempt) == (False, 0)
+    last = queue.events(home.database, job_id)[-1]
+    assert (last.kind, last.detail) == ("retried", "")
+
+
+def test_with_everything_the_runs_of_earlier_tries_do_not_count(home: Home) -> None:
+    job_id, other = home.submit(), home.submit()
+    for attempt in (1, 2):
+        assert claimed(home).job_id == job_id
+        queue.cancel(home.database, job_id)
+        leases.finish(home.database, job_id, "me", "done")
+        queue.retry(home.database, job_id, everything=True)
+        job = home.job(job_id)
+        assert (job.attempt, job.reuse_from_attempt, job.cancel_requested) == (attempt, attempt, False)
+        last = queue.events(home.database, job_id)[-1]
+        assert (last.kind, last.detail) == ("retried", "all runs")
+    claimed(home)
+    leases.finish(home.database, job_id, "me", "failed")
+    queue.retry(home.database, job_id)
+    assert (home.job(job_id).attempt, home.job(job_id).reuse_from_attempt) == (3, 2)
+    assert (home.job(other).attempt, home.job(other).state) == (0, "queued")
 
 
 def test_a_job_without_failed_runs_and_one_that_has_not_ended_are_not_retried(home: Home) -> None:
     job_id = home.submit()
-    with pytest.raises(UserError, match="is queued"):
+    with pytest.raises(UserError, match=f"^job {job_id} is queued: only a job that has ended can be run again$"):
         queue.retry(home.database, job_id)
     claimed(home)
     leases.finish(home.database, job_id, "me", "done")
-    with pytest.raises(UserError, match="every run"):
+    sentence = f"^every run of job {job_id} completed: ask for all runs to measure them again$"
+    with pytest.raises(UserError, match=sentence):
+        queue.retry(home.database, job_id)
+    all_well = progress().model_copy(update={"runs_failed": 0})
+    with home.database.begin() as connection:
+        connection.execute(sa.update(jobs_table).values(progress_json=all_well.model_dump_json()))
+    with pytest.raises(UserError, match=sentence):
         queue.retry(home.database, job_id)
 
 
 @pytest.mark.parametrize("ask", [queue.job, queue.events, queue.cancel, queue.retry])
 def test_an_unknown_job_is_answered_with_a_sentence(home: Home, ask: object) -> None:
     assert callable(ask)
-    with pytest.raises(UserError, match="there is no job nobody"):
+    with pytest.raises(UserError, match=r"^there is no job nobody: `drafthouse jobs` lists all jobs$"):
         ask(home.database, "nobody")
 
 
