@@ -7,6 +7,7 @@ into COUNT runs of equal length and one is drawn from each, so that the sample i
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import random
 import secrets
@@ -35,7 +36,7 @@ def draw(names: Sequence[str], count: int, seed: int) -> list[str]:
     """Draw one name from each of `count` consecutive runs of equal length."""
     chance = random.Random(seed)  # noqa: S311 - a sample, no secret
     edges = [place * len(names) // count for place in range(count + 1)]
-    return [names[chance.randrange(begin, end)] for begin, end in zip(edges, edges[1:], strict=False)]
+    return [names[chance.randrange(begin, end)] for begin, end in itertools.pairwise(edges)]
 
 
 def report(sample: Sequence[str]) -> None:
@@ -52,9 +53,8 @@ def report(sample: Sequence[str]) -> None:
     assert whole is not None, "no mutant was run"
     assert whole.low is not None, "an interval needs a mutant"
     assert whole.high is not None, "an interval needs a mutant"
-    print(
-        f"{sum(noticed.values())} of {len(noticed)} noticed: {whole.value:.1%}, 95 % {whole.low:.1%} to {whole.high:.1%}"
-    )
+    interval = f"{whole.low:.1%} to {whole.high:.1%}"
+    print(f"{sum(noticed.values())} of {len(noticed)} noticed: {whole.value:.1%}, 95 % interval {interval}")
 
 
 def main() -> None:
