@@ -24,7 +24,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Sets the clock by which leases run out."""
 
     def set_to(seconds: float) -> None:
-        monkeypatch.setattr(leases.time, "time", lambda: seconds)
+        monkeypatch.setattr("time.time", lambda: seconds)
 
     set_to(NOW_S)
     return set_to
@@ -202,12 +202,13 @@ def test_a_job_whose_cancelling_nobody_answered_is_cancelled(home: Home) -> None
 def die(home: Home, times: int, progress: Progress | None = None) -> Job:
     """The only job loses its worker so many times."""
     for _ in range(times):
-        job = leases.claim(home.database, "me", -1.0)
-        assert job is not None
+        claimed = leases.claim(home.database, "me", -1.0)
+        assert claimed is not None
+        job_id = claimed.job_id
         if progress is not None:
-            leases.heartbeat(home.database, job.job_id, "me", -1.0, progress)
+            leases.heartbeat(home.database, job_id, "me", -1.0, progress)
         leases.requeue_expired(home.database)
-    return home.job(job.job_id)
+    return home.job(job_id)
 
 
 def test_a_job_fails_with_the_ninth_death_at_one_point_and_not_before(home: Home) -> None:
