@@ -1,9 +1,9 @@
-"""How long a study will take, from past runs on the same hardware."""
+"""How long a study will take and how much it will decide, from past runs on the same hardware."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
@@ -14,6 +14,13 @@ from lab.study.reference_pair import TARGET
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
+if TYPE_CHECKING:
+    from lab.planning.prospects import Prospects, Size
+
+
+#: Verdicts are foretold for this metric.
+_METRIC = "output_tok_per_s"
+
 
 def forecast_study(settings: Settings, study: Study) -> Estimate:
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
@@ -22,6 +29,36 @@ def forecast_study(settings: Settings, study: Study) -> Estimate:
         local_folder(settings.models_dir, study.target) is not None and not nvidia_gpus()
     )
     return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+
+
+def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
+    """Forecast how many cells the study will decide on this host, or on the hardware it names.
+
+    None if there is nothing to compare, or if too few cells were measured there with several engine starts to know how
+    far ratios scatter. The target's own are preferred to those of other targets.
+    """
+    if not settings.warehouse_file.exists():
+        return None
+    from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
+    from warehouse.queries.past_ratios import past_components  # noqa: PLC0415 - likewise
+
+    hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
+    with open_warehouse(settings.warehouse_file) as connection:
+        known = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
+        known = known or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
+    if known is None:
+        return None
+    return prospects(study, known, _seconds_of(settings, study))
+
+
+def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
+    """The estimated seconds of a study at any size, from those of one repeat."""
+    single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
+    estimate = forecast_study(settings, single)
+    return lambda size: (
+        size.starts
+        * (estimate.starts_s + size.runs_per_start * size.prompts_factor * (estimate.seconds - estimate.starts_s))
+    )
 
 
 def history(settings: Settings, target: str, hardware: str | None = None) -> History:

@@ -37,6 +37,7 @@ class Estimate:
     runs: int
     requests: int
     seconds: float
+    starts_s: float  # of these, until engines answer
     launches_from_history: int
     runs_from_history: int
     assumed_of: str
@@ -96,7 +97,7 @@ def estimate(launches: Sequence[Launch], history: History, assumed: Assumptions 
         runs.add(history.run_s(run), assumed.run_s(run))
         requests += run.load.num_prompts
     seconds = starts.seconds + runs.seconds
-    return Estimate(starts.total, runs.total, requests, seconds, starts.known, runs.known, assumed.of)
+    return Estimate(starts.total, runs.total, requests, seconds, starts.seconds, starts.known, runs.known, assumed.of)
 
 
 def _token_s(runs: PastRuns) -> float:

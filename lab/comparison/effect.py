@@ -78,6 +78,19 @@ def difference(pairs: Pairs, influence: Influence = mean, scatter: Scatter | Non
     return Effect(float(effects.mean()), replace(own, blocks=own.blocks * factor, blocks_df=scatter.df))
 
 
+def request_variance(pairs: Pairs, influence: Influence = mean) -> float | None:
+    """Return the variance of one request's relative share in a log ratio, apart from what its prompt repeats.
+
+    Divided by the number of prompts it is what requests add to the variance of a block. None with fewer than two
+    blocks, or without requests.
+    """
+    requests = _relative(pairs, influence)
+    if requests is None or len(pairs.blocks) < 2:
+        return None
+    moved = requests[1] - requests[0]
+    return float(moved.var(axis=1, ddof=1).mean())
+
+
 def _moderated(own: Spread, scatter: Scatter, blocks: int) -> Spread:
     return replace(own, blocks=np.asarray(scatter.variance / blocks), blocks_df=scatter.df)
 

@@ -52,14 +52,21 @@ class Launch:
 def plan(study: Study) -> tuple[Launch, ...]:
     """The launches in the order that the study asks for.
 
-    Interleaved: one launch per arm and repeat, every second repeat with the arms in reverse (A B B A), which keeps a
-    machine that warms up or slows down over the hours from favouring one arm. Fewest launches: one per arm.
+    Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
+    reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
+    launches: one per arm.
     """
-    repeats = range(study.repeats)
+    repeats = tuple(range(study.repeats))
     if study.order == "fewest_launches":
-        blocks = [(arm, tuple(repeats)) for arm in study.arms]
+        blocks = [(arm, repeats) for arm in study.arms]
     else:
-        blocks = [(arm, (r,)) for r in repeats for arm in (study.arms if r % 2 == 0 else reversed(study.arms))]
+        each = study.repeats_per_launch
+        shares = [repeats[first : first + each] for first in range(0, study.repeats, each)]
+        blocks = [
+            (arm, share)
+            for place, share in enumerate(shares)
+            for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
+        ]
     return tuple(Launch(index, (arm,), _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
 
 

@@ -29,7 +29,11 @@ class Slo(Frozen):
 
 
 class Study(Frozen):
-    """All arms x workloads x loads, `repeats` times."""
+    """All arms x workloads x loads, `repeats` times.
+
+    An interleaved study starts its engines anew after `repeats_per_launch` repeats. Repeats on one start show how runs
+    differ, repeats on several how starts do; `lab.planning` says which is worth its time.
+    """
 
     name: Name
     target: Name
@@ -37,6 +41,9 @@ class Study(Frozen):
     workloads: tuple[Workload, ...] = Field(min_length=1)
     loads: tuple[Load, ...] = Field(min_length=1)
     repeats: int = Field(default=1, ge=1, le=100)
+    repeats_per_launch: int = Field(
+        default=1, ge=1, le=100
+    )  # of an interleaved study: runs of a cell on one engine start
     order: Literal["interleaved", "fewest_launches"] = "interleaved"
     seed: int = Field(default=0, ge=0)
     endpoint: Literal["completions", "chat"] = "completions"

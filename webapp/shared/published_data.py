@@ -20,10 +20,11 @@ import sqlalchemy as sa
 import streamlit as st
 
 from jobs import queue
-from jobs.forecast import forecast_study
+from jobs.forecast import forecast_study, forecast_verdicts
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
+from lab.planning.prospects import Prospects
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
 from warehouse.queries import comparisons
@@ -177,6 +178,11 @@ def forecast(study: Study) -> Estimate:
     return _forecast(study.digest(), study)
 
 
+def verdicts_forecast(study: Study) -> Prospects | None:
+    """Estimate how many of the study's cells will be decided; None if that is unknown."""
+    return _verdicts_forecast(study.digest(), study)
+
+
 def arms(job_id: str) -> list[str]:
     """The arms in the study's own order; in the order of measuring where this host's queue does not know the study.
 
@@ -225,6 +231,12 @@ def _arms(job_id: str) -> tuple[str, ...]:
 def _forecast(digest: str, _study: Study) -> Estimate:
     del digest  # the key
     return forecast_study(settings(), _study)
+
+
+@cached_by_publication()
+def _verdicts_forecast(digest: str, _study: Study) -> Prospects | None:
+    del digest  # the key
+    return forecast_verdicts(settings(), _study)
 
 
 @published_query()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cli.arguments import AsJson, AsReference, StudyName
 from cli.named_study import named_study
 from cli.output import print_json, print_table
-from jobs.forecast import forecast_study
+from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.presets import all_presets
 from lab.study import Study
 from warehouse.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from lab.planning.prospects import Prospects
 
 
 def presets(*, as_json: AsJson = False) -> None:
@@ -36,10 +39,12 @@ def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = 
         f"{planned['requests']:,} requests"
     )
     print(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
+    if planned["verdicts"] is not None:
+        print("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
 
 
 def _plan_as_dict(settings: Settings, study: Study) -> dict[str, Any]:
-    estimate = forecast_study(settings, study)
+    estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
     return {
         "study": study.name,
         "target": study.target,
@@ -54,4 +59,15 @@ def _plan_as_dict(settings: Settings, study: Study) -> dict[str, Any]:
         "estimated_by": estimate.basis,
         "launches_from_history": estimate.launches_from_history,
         "runs_from_history": estimate.runs_from_history,
+        "verdicts": None if prospects is None else _verdicts_as_dict(prospects),
+    }
+
+
+def _verdicts_as_dict(found: Prospects) -> dict[str, Any]:
+    plans = {"as_is": found.as_is, "one_more_start": found.one_more, "best": found.best}
+    return {
+        "cells": found.cells,
+        **{name: None if each is None else asdict(each) for name, each in plans.items()},
+        "sentence": f"{found.sentence}, {found.basis}",
+        "advice": found.advice,
     }

@@ -69,6 +69,7 @@ RICH: dict[str, Any] = {
     ],
     "repeats": 3,
     "order": "fewest_launches",
+    "repeats_per_launch": 2,
     "seed": 7,
     "endpoint": "chat",
     "sampling": {"temperature": 0.7, "top_p": 0.9, "seed": 5},

@@ -28,7 +28,7 @@ ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
-FIELDS = (*_NUMBERS, "order", "endpoint", "hardware", "engine_flags")
+FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "endpoint", "hardware", "engine_flags")
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -57,13 +57,20 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
 
 
 def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
-    order, endpoint, hardware = st.columns([1, 1, 2])
+    order, per_launch, endpoint, hardware = st.columns(4)
     with order:
         help_text = (
             "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
             "per arm and repeat."
         )
         _choice("order", "Order of the arms", ORDERS, initial, help_text)
+    with per_launch:
+        help_text = (
+            "Repeats on one engine start cost no further start and show how runs differ; how starts differ shows only "
+            "over several. For the interleaved order."
+        )
+        label = "Repeats per engine start"
+        field("repeats_per_launch", label, initial, problems, st.number_input, step=1, help=help_text, **_PERSIST)
     with endpoint:
         help_text = "The API that requests are sent to: /v1/completions or /v1/chat/completions"
         _choice("endpoint", "Endpoint", ENDPOINTS, initial, help_text)

@@ -35,7 +35,17 @@ _SERVER = ("base_url", "served_model", "api_key")
 _PLAIN = ("name", "engine", "baseline")
 #: Parts of a study whose fields the form holds as `part.field`.
 _NESTED = ("sampling", "slo")
-_STUDY = ("name", "target", "repeats", "order", "seed", "endpoint", "hardware", "price_usd_per_hour")
+_STUDY = (
+    "name",
+    "target",
+    "repeats",
+    "repeats_per_launch",
+    "order",
+    "seed",
+    "endpoint",
+    "hardware",
+    "price_usd_per_hour",
+)
 
 
 class UnreadableError(Exception):

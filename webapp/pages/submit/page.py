@@ -11,6 +11,7 @@ import streamlit as st
 from jobs import queue
 from jobs.order import MAX_PRIORITY
 from lab.errors import StudyError
+from lab.planning.prospects import Prospects
 from lab.study import Study
 from webapp.pages.submit import datasets, form_state, start, text_editor, validation_messages
 from webapp.pages.submit.form_model import to_study
@@ -92,15 +93,30 @@ def _refusal(study: Study) -> list[Problem]:
 
 def show_plan(study: Study) -> None:
     forecast = published_data.forecast(study)
-    starts = "one per arm and repeat" if study.order == "interleaved" else "one per arm"
+    prospects = published_data.verdicts_forecast(study)
+    each = study.repeats_per_launch
+    starts = "one per arm and repeat" if each == 1 else f"one per arm and {each} repeats"
+    if study.order == "fewest_launches":
+        starts = "one per arm"
     show_cards(
         [
             Card("Engine starts", f"{forecast.launches:,}", starts),
             Card("Runs", f"{forecast.runs:,}", "arms × workloads × loads × repeats"),
             Card("Requests", f"{forecast.requests:,}", "over all runs, without warm-up"),
             Card("Estimated duration", duration(forecast.seconds), forecast.basis),
+            _decided_card(prospects),
         ]
     )
+    if prospects is not None and prospects.advice:
+        st.caption(prospects.advice)
+
+
+def _decided_card(prospects: Prospects | None) -> Card:
+    """How many cells will probably have a verdict."""
+    if prospects is None:
+        return Card("Decided cells", "unknown", "until cells with several engine starts were measured on this hardware")
+    value = f"{prospects.as_is.decided:.0f} of {prospects.cells}"
+    return Card("Decided cells", value, f"{prospects.sentence}, {prospects.basis}")
 
 
 def show_submit(study: Study) -> None:

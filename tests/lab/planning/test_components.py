@@ -1,0 +1,58 @@
+"""The variances of engine starts, runs and requests, from ratios that were measured before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lab.planning.components import Components, PastRatio, components
+
+
+def measured(cells: int, starts: int, runs: int, *, start_sd: float, run_sd: float) -> list[PastRatio]:
+    """Cells whose truth is known: log ratios around 0.3."""
+    rng = np.random.default_rng(cells * starts * runs)
+    return [
+        PastRatio(cell, (cell, start), 0.3 + of_start + run_sd * rng.standard_normal(), 32)
+        for cell in range(cells)
+        for start in range(starts)
+        for of_start in [start_sd * rng.standard_normal()]
+        for _ in range(runs)
+    ]
+
+
+def test_starts_and_runs_are_told_apart_where_a_start_had_several_runs() -> None:
+    found = components(measured(200, 3, 4, start_sd=0.03, run_sd=0.02))
+    assert found is not None
+    assert found.start == pytest.approx(0.03**2, rel=0.15)
+    assert found.run == pytest.approx(0.02**2, rel=0.15)
+    assert (found.num_prompts, found.starts_df, len(found.gains)) == (32, 400, 200)
+    assert np.mean(found.gains) == pytest.approx(0.3, abs=0.01)
+
+
+def test_starts_that_do_not_matter_have_a_variance_near_nought_and_never_below() -> None:
+    found = components(measured(200, 3, 4, start_sd=0.0, run_sd=0.02))
+    assert found is not None
+    assert found.start is not None
+    assert 0 <= found.start < 0.004**2
+
+
+def test_with_a_run_a_start_the_two_are_one_and_more_runs_on_a_start_promise_nothing() -> None:
+    found = components(measured(100, 3, 1, start_sd=0.03, run_sd=0.02))
+    assert found is not None
+    assert found.start is None
+    assert found.of_block(1, 32) == pytest.approx(0.03**2 + 0.02**2, rel=0.2)
+    assert found.of_block(2, 32) is None
+
+
+def test_of_single_starts_nothing_is_known_of_starts() -> None:
+    assert components(measured(50, 1, 5, start_sd=0.03, run_sd=0.02)) is None
+    assert components([]) is None
+
+
+def test_more_prompts_reduce_what_requests_add_to_a_run_and_nothing_else() -> None:
+    known = Components(start=1.0, run=4.0, request=64.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
+    assert known.of_block(1, 32) == 1 + 4
+    assert known.of_block(1, 64) == 1 + 2 + 1
+    assert known.of_block(2, 64) == 1 + (2 + 1) / 2
+    all_of_requests = Components(start=1.0, run=4.0, request=640.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
+    assert all_of_requests.of_block(1, 64) == 1 + 2

@@ -1,0 +1,122 @@
+"""What a study will probably decide, and the plan that decides most of it in the least time."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lab.comparison.compare import CellRuns, compare_cells
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import verdicts
+from lab.planning.components import Components
+from lab.planning.prospects import Prospects, Size, Table, decided_share, prospects, size_of
+from lab.study import Study
+from lab.study.parsing import study_from_dict
+
+ARMS = [{"name": "plain"}, {"name": "k3", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
+LOADS = [{"max_concurrency": streams, "num_prompts": 32} for streams in (1, 2, 4, 8, 16, 32)]
+
+
+def study(**changes: Any) -> Study:
+    """Six cells."""
+    return study_from_dict(
+        {"name": "s", "target": "t", "arms": ARMS, "workloads": [{"dataset": "story"}], "loads": LOADS, **changes}
+    )
+
+
+def known(*, start: float | None, run: float, request: float | None = None, gain: float = 1.1) -> Components:
+    """Standard deviations; the request's is that which it adds to a run of 32 prompts."""
+    return Components(
+        None if start is None else start**2,
+        run**2,
+        None if request is None else 32 * request**2,
+        32.0,
+        20,
+        (math.log(gain) / 2, math.log(gain)),
+    )
+
+
+def expected(it: Components, *, start_s: float = 30.0, run_s: float = 5.0, **changes: Any) -> Prospects:
+    def seconds(size: Size) -> float:
+        return 2 * size.starts * (start_s + 6 * run_s * size.runs_per_start * size.prompts_factor)
+
+    found = prospects(study(**changes), it, seconds)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("starts", "sd"), [(2, 0.02), (3, 0.03), (4, 0.08)])
+def test_the_share_decided_is_that_of_tables_that_are_measured(starts: int, sd: float) -> None:
+    """Run by run through the whole comparison, in tables of six cells with differences of 10 and 20 %."""
+    rng = np.random.default_rng(1)
+    gains = (math.log(1.1), math.log(1.2))
+
+    def runs(arm: str, cell: int, gain: float) -> list[RunSample]:
+        values = np.exp(gain + sd * rng.standard_normal(starts))
+        return [RunSample(f"{arm}{cell}-{start}", arm, start, float(value)) for start, value in enumerate(values)]
+
+    words: list[str] = []
+    for _ in range(60):
+        cells = [CellRuns(runs("plain", cell, 0), runs("k3", cell, rng.choice(gains))) for cell in range(6)]
+        words += [verdict.word for verdict in verdicts(compare_cells(cells, "higher"))]
+    measured = np.mean([word != "not enough data" for word in words])
+    assert decided_share(Table(6, 1, starts, 2 * sd**2, gains)) == pytest.approx(measured, abs=0.15)
+
+
+def test_more_starts_and_less_scatter_decide_more() -> None:
+    by_starts = [decided_share(Table(12, 1, starts, 0.003, (0.0, 0.1, 0.2))) for starts in (1, 2, 3, 5, 8)]
+    assert by_starts[0] == 0
+    assert all(fewer <= more + 0.05 for fewer, more in pairwise(by_starts))
+    by_scatter = [decided_share(Table(12, 1, 3, sd**2, (0.1, 0.2))) for sd in (0.3, 0.1, 0.03, 0.01)]
+    assert by_scatter == sorted(by_scatter)
+    assert (by_scatter[0] < 0.2, by_scatter[-1]) == (True, 1.0)
+
+
+def test_a_study_of_one_start_decides_nothing_and_one_more_is_told_with_its_time() -> None:
+    found = expected(known(start=0.01, run=0.01, gain=1.3), repeats=1)
+    assert (found.cells, found.as_is.decided, found.as_is.seconds) == (6, 0.0, 120.0)
+    assert found.one_more.seconds == 240.0
+    assert found.best is not None
+    assert found.best.decided >= 0.8 * 6
+    assert "2 cells measured on this hardware before (ratios of 1.14 to 1.30)" in found.basis
+
+
+def test_where_starts_scatter_the_plan_has_more_starts_and_where_runs_do_more_runs_on_each() -> None:
+    starts = expected(known(start=0.04, run=0.001, gain=1.2), start_s=60.0, run_s=1.0).best
+    runs = expected(known(start=0.001, run=0.04, gain=1.2), start_s=60.0, run_s=1.0).best
+    assert starts is not None
+    assert runs is not None
+    assert starts.size.runs_per_start == 1
+    assert runs.size.runs_per_start > 1
+    assert runs.size.starts <= starts.size.starts
+
+
+def test_more_prompts_are_advised_only_where_requests_scatter() -> None:
+    few = expected(known(start=0.001, run=0.04, request=0.04, gain=1.2), start_s=300.0).best
+    none = expected(known(start=0.001, run=0.04, gain=1.2), start_s=300.0).best
+    assert few is not None
+    assert none is not None
+    assert none.size.prompts_factor == 1
+    assert few.seconds <= none.seconds
+
+
+def test_no_plan_is_advised_where_none_is_good_enough() -> None:
+    assert expected(known(start=0.5, run=0.5), repeats=3).best is None
+
+
+def test_nothing_is_foretold_without_a_candidate_or_of_runs_on_a_start_that_were_never_measured() -> None:
+    assert prospects(study(arms=ARMS[:1]), known(start=0.1, run=0.1), lambda _: 1.0) is None
+    unknown = known(start=None, run=0.02)
+    assert prospects(study(repeats=6, repeats_per_launch=2), unknown, lambda _: 1.0) is None
+    assert expected(unknown, repeats=3).as_is.decided > 0
+
+
+def test_a_study_has_a_size() -> None:
+    assert size_of(study(repeats=3)) == Size(3, 1)
+    assert size_of(study(repeats=6, repeats_per_launch=2)) == Size(3, 2)
+    assert size_of(study(repeats=4, order="fewest_launches")) == Size(1, 4)
+    assert np.isclose(decided_share(Table(6, 1, 1, 0.0, (0.5,))), 0.0)

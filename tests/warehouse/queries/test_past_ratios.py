@@ -1,0 +1,73 @@
+"""What the scatter of ratios that were measured says about a study to come."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jobs.forecast import forecast_verdicts
+from lab.planning.components import Components
+from lab.study.parsing import study_from_dict
+from tests.warehouse.studies import ROUNDS, RunSpec, write
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.past_ratios import past_components
+from warehouse.settings import Settings
+
+STARTS, RUNS = 3, 2
+#: By how much a start of the candidate's engine is slower than usual, and each run on it.
+OF_START, OF_RUN = (1.0, 1.05, 0.95), (1.01, 0.99)
+
+
+@pytest.fixture(scope="module")
+def measured(shared: Settings) -> Settings:
+    """Four loads on three engine starts, two runs on each."""
+    for load in ("c1", "c2", "c4", "c8"):
+        for repeat in range(STARTS * RUNS):
+            start, run = divmod(repeat, RUNS)
+            pace = OF_START[start] * OF_RUN[run]
+            write(shared, RunSpec("plain", repeat, load=load), launch_index=2 * start)
+            write(shared, RunSpec("drafted", repeat, pace, ROUNDS, load=load), launch_index=2 * start + 1)
+    ingest_all(shared)
+    return shared
+
+
+def found(settings: Settings, **changes: Any) -> Components | None:
+    about: dict[str, Any] = {"target": "reference", "hardware": "NVIDIA H200", "whole": True, **changes}
+    with open_warehouse(settings.warehouse_file) as con:
+        return past_components(con, "output_tok_per_s", **about)
+
+
+def test_starts_and_runs_are_told_apart(measured: Settings) -> None:
+    known = found(measured)
+    assert known is not None
+    assert known.run == pytest.approx(np.var(np.log(OF_RUN), ddof=1), rel=0.05)
+    assert known.start == pytest.approx(np.var(np.log(OF_START), ddof=1) - known.run / RUNS, rel=0.05)
+    assert (known.starts_df, len(known.gains)) == (4 * (STARTS - 1), 4)
+    assert known.num_prompts == pytest.approx(48)
+    assert known.request is not None
+    assert all(gain > math.log(1.2) for gain in known.gains)
+
+
+def test_only_the_hardware_and_the_target_that_are_meant_count(measured: Settings) -> None:
+    everything = found(measured)
+    assert found(measured, hardware="h200", whole=False) == everything == found(measured, target=None)
+    assert found(measured, hardware="H200") is found(measured, target="another") is None
+
+
+def test_a_study_is_told_how_much_it_will_decide(measured: Settings) -> None:
+    arms = [{"name": "plain"}, {"name": "k", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
+    loads = [{"max_concurrency": streams, "num_prompts": 48} for streams in (1, 2, 4)]
+    about = {"name": "next", "arms": arms, "workloads": [{"dataset": "story"}], "loads": loads, "repeats": 3}
+    study = study_from_dict(about | {"target": "new", "hardware": "H200"})
+    told = forecast_verdicts(measured, study)
+    assert told is not None
+    assert told.cells == 3
+    assert told.as_is.decided > 0
+    assert told.one_more.seconds == pytest.approx(told.as_is.seconds * 4 / 3)
+    assert "of 3 cells will be decided" in told.sentence
+    assert "4 cells measured on this hardware before" in told.basis
+    assert forecast_verdicts(measured, study.model_copy(update={"hardware": "B300"})) is None
