@@ -1,13 +1,15 @@
-"""`drafthouse up`: migrate the home, start every service in order, restart what dies, and stop all of them."""
+"""`drafthouse up`: migrate the home, start every service in order, restart what dies, stop all of them at a signal."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from types import FrameType
 
 from lab.errors import UserError
 from services import valkey
@@ -130,3 +132,26 @@ def _exclusive(settings: Settings) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+class StoppedError(BaseException):
+    """Raised in the main thread by INT or TERM. Not an Exception, so that no handler of those swallows it."""
+
+
+def _stop(number: int, _: FrameType | None) -> None:
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # a second Ctrl-C must not interrupt the stopping
+        signal.signal(ignored, signal.SIG_IGN)
+    raise StoppedError(number)
+
+
+@contextlib.contextmanager
+def stopped_by_signal() -> Iterator[None]:
+    """End the block on INT or TERM. That is a normal end: the exit status stays 0."""
+    before = {number: signal.signal(number, _stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    except StoppedError:
+        print("\nstopped", flush=True)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -14,8 +14,7 @@ from lab.study.plan import PlannedRun
 from lab.validity import judge
 from warehouse.bundles.run_bundle import Bundle, read_bundle, read_log
 from warehouse.schema.column import rows
-from warehouse.schema.prompt_latency_columns import prompt_latencies, requests_of
-from warehouse.schema.request_columns import REQUEST_COLUMNS
+from warehouse.schema.request_columns import REQUEST_COLUMNS, prompt_latencies, requests_of
 
 
 class Outcomes(Sequence[Outcome]):

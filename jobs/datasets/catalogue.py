@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobs.datasets import synthetic
-from jobs.datasets.formats import burstgpt, custom, mlperf, sharegpt, spec_bench, swe_bench
-from jobs.datasets.formats.rows import RowReader
+from jobs.datasets import formats, synthetic
+from jobs.datasets.formats import RowReader
 from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
 from lab.study import Workload
@@ -60,7 +59,7 @@ REFERENCE = Dataset(
     licence="Python Software Foundation License 2",
     how_to_get="`make models`",
     columns="JSONL: prompt, category",
-    read_row=custom.row,
+    read_row=formats.custom_row,
 )
 #: Any file of the user's own, by path or under a name.
 CUSTOM = Dataset(
@@ -70,7 +69,7 @@ CUSTOM = Dataset(
     licence="yours",
     how_to_get="write one JSON object a line, then `drafthouse datasets add NAME FILE`",
     columns="JSONL: prompt, or messages [{role, content}]; perhaps category, output_tokens, arrival_s",
-    read_row=custom.row,
+    read_row=formats.custom_row,
 )
 _SHAREGPT = Dataset(
     "sharegpt",
@@ -80,8 +79,8 @@ _SHAREGPT = Dataset(
     how_to_get="download ShareGPT_V3_unfiltered_cleaned_split.json from there",
     columns="JSON list: conversations [{from, value}]. Conversations without a reply are left out; used are prompts of "
     "4 to 1024 tokens that with the reply have 2048 at most",
-    read_row=sharegpt.row,
-    fits=sharegpt.fits,
+    read_row=formats.sharegpt_row,
+    fits=formats.fits_sharegpt,
 )
 _SPEC_BENCH = Dataset(
     "spec_bench",
@@ -90,7 +89,7 @@ _SPEC_BENCH = Dataset(
     licence="Apache-2.0 by its repository; parts of MT-bench, WMT14, CNN/Daily Mail, Natural Questions and GSM8K",
     how_to_get="download data/spec_bench/question.jsonl from there (its raw form)",
     columns="JSONL: category, turns. MT-bench's eight categories are together multi_turn",
-    read_row=spec_bench.row,
+    read_row=formats.spec_bench_row,
 )
 _BURSTGPT = Dataset(
     "burstgpt",
@@ -100,7 +99,7 @@ _BURSTGPT = Dataset(
     how_to_get="download BurstGPT_1.csv from its releases",
     columns="CSV: Timestamp (s), Model (the category: GPT-4 is what `vllm bench serve` uses), Request tokens, Response "
     "tokens. Failed requests are left out. Requests stay in the order of time, from one that the seed picks",
-    read_row=burstgpt.row,
+    read_row=formats.burstgpt_row,
     synthetic=True,
 )
 _SWE_BENCH = Dataset(
@@ -110,7 +109,7 @@ _SWE_BENCH = Dataset(
     licence="MIT by the project; the issues are their authors' own",
     how_to_get="download the Parquet file of the test split from there",
     columns="Parquet or JSONL: repo, problem_statement or text (the whole prompt), perhaps patch",
-    read_row=swe_bench.row,
+    read_row=formats.swe_bench_row,
 )
 _MLPERF = Dataset(
     "mlperf_summarisation",
@@ -121,7 +120,7 @@ _MLPERF = Dataset(
     + _HUB
     + "abisee/cnn_dailymail (3.0.0)",
     columns="JSON list: instruction, input, output; or Parquet: article, highlights",
-    read_row=mlperf.row,
+    read_row=formats.mlperf_row,
 )
 _READ = (_SHAREGPT, _SPEC_BENCH, _BURSTGPT, _SWE_BENCH, _MLPERF)
 _SAMPLES = {
@@ -155,7 +154,7 @@ def _shipped(name: str, what: str, file: str) -> Dataset:
         licence=_CC0,
         how_to_get=_NO_DOWNLOAD,
         columns=CUSTOM.columns,
-        read_row=custom.row,
+        read_row=formats.custom_row,
         shipped=file,
     )
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
-from jobs.datasets.formats.files import Stock
+from jobs.datasets.files import Stock
 from jobs.datasets.resolve import Found, find
 from lab.errors import UserError
 from lab.study import Workload

@@ -12,8 +12,8 @@ import numpy as np
 
 from jobs.datasets import synthetic
 from jobs.datasets.catalogue import Dataset
-from jobs.datasets.formats.files import Stock
-from jobs.datasets.formats.rows import Row
+from jobs.datasets.files import Stock
+from jobs.datasets.formats import Row
 from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text
 from jobs.datasets.resolve import find
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer

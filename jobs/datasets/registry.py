@@ -18,7 +18,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
-from jobs.datasets.formats.files import DatasetFile, Stock, read_file
+from jobs.datasets.files import DatasetFile, Stock, read_file
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 

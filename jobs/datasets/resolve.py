@@ -7,9 +7,9 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from jobs.datasets import formats
 from jobs.datasets.catalogue import CUSTOM, DATASETS, SHIPPED, Dataset
-from jobs.datasets.formats import custom
-from jobs.datasets.formats.files import DatasetFile, Stock, read_file
+from jobs.datasets.files import DatasetFile, Stock, read_file
 from jobs.datasets.registry import Registered, all_registered, read_registered, registered
 from lab.errors import UserError
 from warehouse.settings import Settings
@@ -84,7 +84,7 @@ def _read_reference(settings: Settings) -> DatasetFile:
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise UserError(f"{folder} holds no prompts: run `make models`")
-    files = [read_file(path, custom.row, f"dataset {path}") for path in paths]
+    files = [read_file(path, formats.custom_row, f"dataset {path}") for path in paths]
     digest = hashlib.sha256(
         "".join(f"{path.name} {file.sha256}\n" for path, file in zip(paths, files, strict=True)).encode()
     )

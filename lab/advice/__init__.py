@@ -4,9 +4,7 @@ Two published sources serve as rules: a checklist of practice and a tuning proce
 Measurements beat every rule: rules only say what to expect and what to try.
 """
 
-from lab.advice.measured import Action, Advice, Basis, Failed, Figures, Measured, Outcome, Reason
-from lab.advice.rules import FIRST_GAMMA
-from lab.advice.verdict import advise
+from lab.advice.advise import FIRST_GAMMA, Action, Advice, Basis, Failed, Figures, Measured, Outcome, Reason, advise
 
 __all__ = [
     "FIRST_GAMMA",

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
-from lab.metrics import latency, steady, telemetry
+from lab.metrics import latency
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.histogram import histogram
-from lab.metrics.latency import Samples
+from lab.metrics.latency import Samples, is_completed
 from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
 from lab.study import Slo
 
 Value = float | int | tuple[float, ...] | None
+#: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
+BUSY_SHARE = 0.5
+Window = tuple[float, float]  # seconds of the run's measured window
+#: NVML's clock event reasons that are not throttling: an idle GPU, or clocks set on purpose.
+_NO_THROTTLING = {"gpu_idle", "applications_clocks_setting", "display_clock_setting", "sync_boost"}
+_MEANS = {
+    "gpu_power_mean_w": "gpu_power_w",
+    "gpu_utilisation_mean_percent": "gpu_utilisation_percent",
+    "gpu_sm_clock_mean_mhz": "gpu_sm_clock_mhz",
+    "gpu_memory_clock_mean_mhz": "gpu_memory_clock_mhz",
+    "gpu_temperature_mean_c": "gpu_temperature_c",
+    "engine_running_mean": "engine_running",
+    "engine_waiting_mean": "engine_waiting",
+    "host_cpu_mean_percent": "host_cpu_percent",
+}
+_MAXIMA = {
+    "gpu_memory_used_max_bytes": "gpu_memory_used_bytes",
+    "gpu_temperature_max_c": "gpu_temperature_c",
+    "kv_cache_usage_max": "kv_cache_usage",
+    "engine_waiting_max": "engine_waiting",
+    "host_memory_used_max_bytes": "host_memory_used_bytes",
+}
 
 
 def measure(
@@ -30,7 +53,7 @@ def measure(
         values |= _throughput(completed, run.slo)
         values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
-        values |= telemetry.summary(samples)
+        values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
         for name, found in latency.samples_ms(completed).items():
             values |= _statistics(name, found)
@@ -62,13 +85,13 @@ def _throughput(completed: Sequence[RequestRecord], slo: Slo) -> dict[str, Value
 
 def _steady(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Value]:
     """Only a closed loop has a steady window: arrivals at a rate leave streams empty on purpose."""
-    window = steady.steady_window(requests, run.load.max_concurrency) if run.load.closed_loop else None
+    window = steady_window(requests, run.load.max_concurrency) if run.load.closed_loop else None
     if window is None:
         return {}
     length_s = window[1] - window[0]
     return {
         "steady_window_s": length_s,
-        "steady_output_tok_per_s": _ratio(steady.steady_tokens(requests, window), length_s),
+        "steady_output_tok_per_s": _ratio(steady_tokens(requests, window), length_s),
     }
 
 
@@ -156,3 +179,97 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
         return None
     found = part / whole
     return found if math.isfinite(found) else None
+
+
+def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | None:
+    """Return the first and last moment at which enough of `streams` had a request, failed ones included, or None.
+
+    Between them streams may pause briefly: a request ends a little before the next one is sent.
+    """
+    until_s = max((each.end_s for each in requests if is_completed(each) and each.end_s is not None), default=None)
+    if until_s is None:
+        return None
+    sent = [(each.sent_s, each.end_s) for each in requests if each.sent_s is not None and each.sent_s < until_s]
+    moments = [(start_s, 1) for start_s, _ in sent]
+    moments += [(until_s if end_s is None else min(end_s, until_s), -1) for _, end_s in sent]
+    moments.sort(
+        key=lambda moment: (moment[0], -moment[1])
+    )  # a request that ends as another is sent hands its stream over
+    busy = np.cumsum([step for _, step in moments])[:-1] >= BUSY_SHARE * streams
+    full = np.flatnonzero(busy)
+    if not full.size:
+        return None
+    begin_s, end_s = moments[full[0]][0], moments[full[-1] + 1][0]
+    return (begin_s, end_s) if end_s > begin_s else None
+
+
+def steady_tokens(requests: Sequence[RequestRecord], window: Window) -> int | None:
+    """Return the tokens of completed requests that arrived within the window; None if one request's are unknown."""
+    counts = [_within(request, window) for request in requests if is_completed(request)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _within(request: RequestRecord, window: Window) -> int | None:
+    """Tokens of one request within the window. If it crosses a border, only the counts per chunk can tell."""
+    inside = [window[0] < t_s <= window[1] for t_s in request.chunk_s]
+    tokens = request.chunk_tokens
+    if not inside:
+        return None  # tokens that came in no chunk have no known time
+    if all(inside):
+        return request.completion_tokens
+    if not any(inside):
+        return 0
+    if tokens is None or len(tokens) != len(inside) or sum(tokens) != request.completion_tokens:
+        return None
+    return sum(count for count, counts in zip(tokens, inside, strict=True) if counts)
+
+
+def telemetry_metrics(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:
+    """Return means, maxima and energy of one window's samples, given in order of time."""
+    return {
+        "energy_j": energy_j(samples),
+        "gpu_throttled_share": throttled_share(samples),
+        **{name: time_mean(_known(samples, field)) for name, field in _MEANS.items()},
+        **{name: max((value for _, value in _known(samples, field)), default=None) for name, field in _MAXIMA.items()},
+    }
+
+
+def energy_j(samples: Sequence[TelemetrySample]) -> float | None:
+    """Integrate power from the window's start to its last sample by the trapezoidal rule, in joules.
+
+    Before the first sample, its power is assumed. If any sample has no power, the energy is unknown.
+    """
+    points = _known(samples, "gpu_power_w")
+    if not points or len(points) != len(samples):
+        return None
+    return integral([(0.0, points[0][1]), *points])
+
+
+def integral(points: Iterable[tuple[float, float]]) -> float:
+    """Integrate (time, value) points in order of time by the trapezoidal rule."""
+    return sum((end_s - start_s) * (first + last) / 2 for (start_s, first), (end_s, last) in pairwise(points))
+
+
+def time_mean(points: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean over time: each value is weighted by the time since the previous one (or the window's start).
+
+    A window's last sample covers less than a second, so it must not weigh like the others.
+    """
+    starts = [0.0, *(t_s for t_s, _ in points)]
+    weighted = [(t_s - start_s, value) for start_s, (t_s, value) in zip(starts, points, strict=False)]
+    whole_s = sum(length_s for length_s, _ in weighted)
+    return sum(length_s * value for length_s, value in weighted) / whole_s if whole_s > 0 else None
+
+
+def throttled_share(samples: Sequence[TelemetrySample]) -> float | None:
+    """Return the share of samples in which the GPUs' clocks were throttled."""
+    known = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
+    if not known:
+        return None
+    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in known) / len(known)
+
+
+def _known(samples: Sequence[TelemetrySample], field: str) -> list[tuple[float, float]]:
+    values = ((sample.t_s, getattr(sample, field)) for sample in samples)
+    return [(t_s, value) for t_s, value in values if value is not None]

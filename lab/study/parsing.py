@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
 from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Workload
-from lab.study.patterns import PATTERN_KEYS, expand
+from lab.study.load import PATTERN_KEYS, expand_pattern
 
 Problem = tuple[str, str]
 _EMPTY = "is empty: at least one is needed"
@@ -75,7 +75,7 @@ def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list
     origins: list[int] = []
     problems: list[Problem] = []
     for place, load in enumerate(given):
-        expanded, wrong = expand(load) if isinstance(load, Mapping) else ([load], [])
+        expanded, wrong = expand_pattern(load) if isinstance(load, Mapping) else ([load], [])
         loads += expanded
         origins += [place] * len(expanded)
         problems += [(f"loads[{place}].{key}", sentence) for key, sentence in wrong]

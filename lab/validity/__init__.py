@@ -1,9 +1,8 @@
 """Validity of runs: declared checks, and a verdict with the run's own figures."""
 
-from lab.validity.catalogue import ALL, CHECKS, STUDY_CHECKS
 from lab.validity.check import Check, Finding, Severity, Skipped, StudyCheck
 from lab.validity.evidence import StudyRun
-from lab.validity.verdict import Verdict, judge, judge_study
+from lab.validity.verdict import ALL, CHECKS, STUDY_CHECKS, Verdict, judge, judge_study
 
 __all__ = [
     "ALL",

@@ -1,14 +1,108 @@
-"""Print the checks for people (docs/checks.md) and programs (plain values for JSON)."""
+"""The known traps of benchmarking, and the checks against them: for people (docs/checks.md) and for programs (JSON)."""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 
 from pydantic import JsonValue
 
-from lab.validity.catalogue import ALL, CHECKS, STUDY_CHECKS
 from lab.validity.check import Declaration
-from lab.validity.traps import TRAPS
+from lab.validity.verdict import ALL, CHECKS, STUDY_CHECKS
+
+
+@dataclass(frozen=True)
+class Trap:
+    """One trap. `otherwise`: what Drafthouse does about it besides checks."""
+
+    number: int
+    what: str
+    otherwise: str = ""
+
+
+_NAMED = (
+    Trap(1, "Random-token prompts distort acceptance in either direction."),
+    Trap(2, "Acceptance differs by kind of text.", "A category is kept with each prompt, and can be sliced by."),
+    Trap(3, "A model that is forced to write past its end repeats itself, which inflates acceptance."),
+    Trap(
+        4,
+        "Sampling parameters that are not sent take the model's own values.",
+        "temperature, top_p and seed are sent with every request and stored with every run; vLLM is started so that "
+        "it does not read the model's generation_config.",
+    ),
+    Trap(
+        5,
+        "Completions or chat endpoint, chat template and reasoning mode change acceptance.",
+        "Each run stores its endpoint. A study has a single one.",
+    ),
+    Trap(
+        6,
+        "A streamed chunk is not a token.",
+        "TPOT comes from usage. The gap between chunks has its own name, inter-chunk latency (ICL).",
+    ),
+    Trap(7, "Peak tokens per second counted by chunks is too low.", "No peak rate is computed, and none is imported."),
+    Trap(8, "Another tokenizer counts other tokens.", "All counts come from the server's usage."),
+    Trap(
+        9,
+        "Engines count acceptance differently.",
+        "Lengths are computed here from rounds and accepted tokens, with the bonus token; an engine's own mean is not "
+        "used. Rates are fractions everywhere, and positions are unconditional.",
+    ),
+    Trap(10, "An engine's counters are global and cumulative.", "The difference over the measured window is taken."),
+    Trap(
+        11,
+        "Failed requests count as fast ones.",
+        "Only requests without an error count in any figure; what never happened is null, not 0.",
+    ),
+    Trap(
+        12,
+        "First requests pay compilation.",
+        "Every run warms up at its own concurrency with prompts of its kind, and the warm-up is not measured.",
+    ),
+    Trap(
+        13,
+        "The same prompts sent twice to a warm server are served from its prefix cache.",
+        "The cache is reset before each window if the engine can, and warm-up prompts share no beginning with it.",
+    ),
+    Trap(14, "Captured graphs must cover max_num_seqs x (1 + k) tokens."),
+    Trap(15, "Speculation changes other settings too.", "The effective configuration that the engine logs is stored."),
+    Trap(
+        16,
+        "A limit on concurrency hides the wait in the client.",
+        "ttft_from_intended_ms counts from the intended moment of sending.",
+    ),
+    Trap(17, "The measuring client saturates.", "Its lag, its latest send and its processor time are stored."),
+    Trap(18, "Total tokens over total time includes the tail."),
+    Trap(19, "The output is shorter than requested, or the prompt was truncated."),
+    Trap(
+        20,
+        "Heat and clocks change over the hours.",
+        "Arms are measured A B B A unless set otherwise, and clocks, power and throttle reasons are stored.",
+    ),
+    Trap(
+        21, "A single point is not a result.", "Comparisons have intervals, and say so when there is not enough data."
+    ),
+    Trap(
+        22,
+        "A baseline measured in another environment is not a baseline.",
+        "Runs are compared with the baseline of the same repeat.",
+    ),
+    Trap(
+        23,
+        "Greedy output under speculation may still differ from the target's own.",
+        "The share of equal outputs is shown beside each speed-up, with its interval.",
+    ),
+    Trap(24, "Acceptance forced by a setting of the engine is not real."),
+    Trap(
+        25,
+        "Cost without its tokens, price and date means nothing.",
+        "Prices in the book have a date and a source, and each cost says which tokens it covers, with and without "
+        "start-up.",
+    ),
+    Trap(26, "Identical figures of two machines, or ratios that do not follow from their parts, are suspect."),
+)
+#: By number.
+TRAPS: dict[int, Trap] = {trap.number: trap for trap in _NAMED}
+
 
 _HEAD = """\
 # Checks

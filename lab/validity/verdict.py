@@ -1,4 +1,4 @@
-"""The verdict on a run or a study: findings, and checks that were skipped."""
+"""Every check in the order in which they are listed, and the verdict on a run or a study: findings, skipped checks."""
 
 from __future__ import annotations
 
@@ -7,9 +7,44 @@ from dataclasses import dataclass
 
 from lab.metrics.measure import Value
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
-from lab.validity.catalogue import CHECKS, RUN_FAILED, STUDY_CHECKS
-from lab.validity.check import Finding, Skipped
+from lab.validity.check import Check, Declaration, Finding, Skipped, StudyCheck
+from lab.validity.checks import (
+    acceptance,
+    answers,
+    caches,
+    claims,
+    client,
+    comparability,
+    counting,
+    files,
+    machine,
+    settings,
+    steadiness,
+    studies,
+    warmth,
+    workload,
+)
+from lab.validity.checks.answers import RUN_FAILED
 from lab.validity.evidence import Evidence, StudyRun
+
+#: Of one run.
+CHECKS: tuple[Check, ...] = (
+    *answers.CHECKS,
+    *workload.CHECKS,
+    *settings.CHECKS,
+    *counting.CHECKS,
+    *acceptance.CHECKS,
+    *warmth.CHECKS,
+    *caches.CHECKS,
+    *client.CHECKS,
+    *machine.CHECKS,
+    *steadiness.CHECKS,
+    *files.CHECKS,
+)
+#: Of several runs together.
+STUDY_CHECKS: tuple[StudyCheck, ...] = (*studies.CHECKS, *comparability.CHECKS, *claims.CHECKS)
+ALL: tuple[Declaration, ...] = (*CHECKS, *STUDY_CHECKS)
+
 
 _WORST_FIRST = ("invalid", "warning", "note")
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lab.comparison.drift import RULE
+from lab.comparison.acceptance import RULE
 from tests.cli.homes import Home
 
 

@@ -12,7 +12,7 @@ from tests.workers.homes import NGRAM, Home
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_run
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.schema import prompt_latency_columns
+from warehouse.schema import request_columns
 from workers.outcomes import Outcomes
 from workers.worker import Worker
 
@@ -36,7 +36,7 @@ def test_an_outcome_has_the_metrics_latencies_and_the_verdict_of_the_warehouse(h
             run_id, metric, valid, start_s = of_run(connection, outcome.run)
             assert (outcome.metrics["output_tok_per_s"], outcome.is_valid) == (metric, valid)
             assert outcome.engine_start_s == start_s
-            published = prompt_latency_columns.read(connection, [run_id], "e2e_ms")[run_id]
+            published = request_columns.read_prompt_latencies(connection, [run_id], "e2e_ms")[run_id]
             assert outcome.latencies["e2e_ms"].prompts == published.prompts
             np.testing.assert_array_equal(outcome.latencies["e2e_ms"].numbers, published.numbers)
     assert [outcome.launch_index for outcome in found] == [0, 0, 1, 1]

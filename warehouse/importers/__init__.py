@@ -1,4 +1,4 @@
 """Result files of other tools: detected by content, checked, and read as `ImportedRun`s.
 
-`load.import_files` is the entry point. One module per format; docs/importing.md says what each field became.
+`store.import_paths` is the entry point. One module per format; docs/importing.md says what each field became.
 """

@@ -17,8 +17,7 @@ from warehouse.bundles.run_bundle import read_bundle, read_log
 from warehouse.ingest import imported_rows
 from warehouse.ingest.master import Tables, insert, transaction
 from warehouse.schema.column import rows
-from warehouse.schema.prompt_latency_columns import prompt_latencies
-from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS, prompt_latencies
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 

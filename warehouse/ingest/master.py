@@ -1,4 +1,4 @@
-"""The master: the ingester's own database, which one process at a time may open."""
+"""The master: the ingester's own database, which one process at a time may open, with replicas of the app's tables."""
 
 from __future__ import annotations
 
@@ -7,21 +7,32 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 import sqlalchemy as sa
 
 from lab.errors import UserError
+from warehouse.app_db import schema as app_schema
+from warehouse.app_db.engine import reading
 from warehouse.ingest.publish import publish
 from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
-from warehouse.schema.tables import WAREHOUSE
+from warehouse.schema.column import Column, from_dicts, rows
+from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS, WAREHOUSE
 from warehouse.schema.views import describe
 
 Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB"}
+#: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
+AppTables = dict[str, list[tuple[Any, ...]]]
+_REPLICATED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
+    (app_schema.studies, STUDY_COLUMNS),
+    (app_schema.jobs, JOB_COLUMNS),
+    (app_schema.prices, PRICE_COLUMNS),
+)
 
 
 @contextlib.contextmanager
@@ -120,3 +131,22 @@ def published_revision(path: Path) -> str | None:
         return None
     with duckdb.connect(path, read_only=True) as connection:
         return duckdb_revision(connection)
+
+
+def read_app_tables(engine: sa.Engine) -> AppTables:
+    """Read the rows that the warehouse replicates. Raises SQLAlchemy's DBAPIError if the app database is away."""
+    tables: AppTables = {}
+    with reading(engine).connect() as connection:
+        for table, columns in _REPLICATED:
+            chosen = [table.c[column.name] for column in columns]
+            tables[table.name] = list(map(tuple, connection.execute(sa.select(*chosen).order_by(chosen[0]))))
+    return tables
+
+
+def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTables) -> None:
+    """Replace the master's copies with these rows."""
+    with transaction(connection):
+        for table, columns in _REPLICATED:
+            connection.execute(f'DELETE FROM "{table.name}"')  # noqa: S608 - names are ours
+            records = [dict(zip((column.name for column in columns), row, strict=True)) for row in tables[table.name]]
+            insert(connection, {table.name: rows(from_dicts(columns), records)})

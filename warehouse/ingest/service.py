@@ -23,10 +23,16 @@ import sqlalchemy as sa
 from lab.errors import BundleError, UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles import run_bundle
-from warehouse.ingest.app_replica import AppTables, read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
-from warehouse.ingest.master import connect_master, only_ingester, refresh
+from warehouse.ingest.master import (
+    AppTables,
+    connect_master,
+    only_ingester,
+    read_app_tables,
+    refresh,
+    replicate_app_tables,
+)
 from warehouse.ingest.publish import publish
 from warehouse.settings import Settings, load_settings
 

@@ -17,13 +17,14 @@ import pyarrow as pa
 from lab.comparison.acceptance import (
     Acceptance,
     Counts,
+    Moment,
     RankCorrelation,
     against_latency,
     by_category,
+    drift,
     pooled,
     with_fewer_tokens,
 )
-from lab.comparison.drift import Moment, drift
 from lab.comparison.samples import Array
 from lab.errors import QueryError
 from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of

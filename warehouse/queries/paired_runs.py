@@ -20,7 +20,7 @@ from lab.comparison.samples import Requests, RunSample
 from lab.errors import QueryError
 from lab.metrics.catalogue import METRICS
 from warehouse.queries.results import COMPARABLE
-from warehouse.schema import prompt_latency_columns
+from warehouse.schema import request_columns
 
 Row = dict[str, Any]
 _ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop")
@@ -139,7 +139,7 @@ def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) 
         how = follows(metric, closed_loop=closed_loop)
         ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
         if how and ids:
-            found |= prompt_latency_columns.read(con, ids, how.column)
+            found |= request_columns.read_prompt_latencies(con, ids, how.column)
     return found
 
 

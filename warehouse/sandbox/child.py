@@ -1,15 +1,25 @@
-"""The process that runs a user's SQL, see `warehouse.sandbox.runner`. It imports little: each query waits for it."""
+"""The process that runs a user's SQL, see `warehouse.sandbox.runner`. It imports little: each query waits for it.
+
+It sets limits of the operating system for itself, whatever DuckDB allows. Each works on its own: if DuckDB tries to
+read a file or to grow past its limit, the system refuses. They are set both soft and hard, so that they cannot be
+lifted again.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import json
+import math
+import os
+import resource
+import signal
 import sys
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
-
-from warehouse.sandbox import os_limits
 
 #: Reading statements; DESCRIBE, SHOW and SUMMARIZE are SELECTs to DuckDB. Several statements in one string, or any
 #: other kind, are refused before anything runs.
@@ -27,6 +37,13 @@ _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
     "threads": 1,
 }
+#: The text in DuckDB's error when open() is refused after `forbid_opening`.
+NOTHING_OPENS = os.strerror(24)  # EMFILE
+#: Address space beyond the user's memory: reserved but unused stacks and pools, and the serialised answer.
+_ROOM_MIB = 256
+#: The parent kills after timeout_s; these limits act later, in case the parent is gone.
+_GRACE_S = 2
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
 def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
@@ -61,8 +78,8 @@ def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int) -> None:
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     connection.execute("BEGIN TRANSACTION READ ONLY")
-    os_limits.limit_memory(memory_mib)
-    os_limits.forbid_opening()
+    limit_memory(memory_mib)
+    forbid_opening()
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -147,7 +164,7 @@ def _sentence(error: Exception, memory_mib: int) -> str:
     text = str(error).partition("\n\nStack Trace")[0]
     if isinstance(error, (MemoryError, duckdb.OutOfMemoryException)):
         return f"ran out of memory (more than {memory_mib} MiB): select less, or raise DRAFTHOUSE_SQL_MEMORY_MIB"
-    if os_limits.NOTHING_OPENS in text:
+    if NOTHING_OPENS in text:
         return "files cannot be read here: use the warehouse's own tables (SHOW TABLES lists them)"
     if isinstance(error, pa.ArrowException):
         return f"the answer cannot be returned ({text[:200]}): select columns of simpler types"
@@ -157,8 +174,8 @@ def _sentence(error: Exception, memory_mib: int) -> str:
 def main() -> int:
     """Write an Arrow stream to standard output and return 0, or write what is wrong and return 3."""
     request = json.load(sys.stdin)
-    os_limits.end_with(request.pop("parent"))
-    os_limits.limit_time(request.pop("timeout_s"))
+    end_with(request.pop("parent"))
+    limit_time(request.pop("timeout_s"))
     try:
         written = _written(answer(**request))
     except (duckdb.Error, pa.ArrowException, MemoryError) as error:
@@ -170,3 +187,39 @@ def main() -> int:
 
 if __name__ == "__main__":
     sys.exit(main())
+
+
+def end_with(parent: int) -> None:
+    """On Linux, be killed when the process with the id `parent`, which started this one, ends."""
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        with contextlib.suppress(OSError):  # if memory runs out, this process is killed before the page server
+            Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")
+    if os.getppid() != parent:  # it ended before this line
+        sys.exit(1)
+
+
+def limit_time(timeout_s: float) -> None:
+    """Let the system end the process after this elapsed or processor time, without any code of ours running."""
+    seconds = math.ceil(timeout_s) + _GRACE_S
+    _limit(resource.RLIMIT_CPU, seconds)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(seconds)
+
+
+def limit_memory(memory_mib: int) -> None:
+    """Limit the address space to the present use plus `memory_mib` and some room."""
+    taken_pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    _limit(resource.RLIMIT_AS, taken_pages * resource.getpagesize() + (memory_mib + _ROOM_MIB) * 2**20)
+
+
+def forbid_opening() -> None:
+    """Forbid new files, sockets and processes, writing to files, and core dumps. Open files and pipes keep working."""
+    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
+        _limit(kind, 0)
+
+
+def _limit(kind: int, most: int) -> None:
+    resource.setrlimit(kind, (most, most))

@@ -1,8 +1,8 @@
 """Run a user's own SQL in a child process, which can be stopped; DuckDB alone cannot be.
 
 The child (`warehouse.sandbox.child`) opens the published file read-only, without files, network or extensions, runs
-exactly one reading statement, and has limits on its memory and time that the operating system enforces
-(`warehouse.sandbox.os_limits`). This side kills it when its time is up, and it is killed when this side ends.
+exactly one reading statement, and sets itself limits on its memory and time that the operating system enforces. This
+side kills it when its time is up, and it is killed when this side ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lab.errors import QueryError, UserError
 from warehouse.migrate import MIGRATE_COMMAND
-from warehouse.queries.point_in_time import attaching
+from warehouse.queries.connect import attaching
 from warehouse.settings import Settings
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
 
     The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
-    `queries.point_in_time.as_of` it sees the warehouse as of that moment.
+    `queries.connect.as_of` it sees the warehouse as of that moment.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():

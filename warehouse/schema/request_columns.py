@@ -1,25 +1,27 @@
-"""The columns of `request_records` and `telemetry`, generated from RequestRecord and TelemetrySample.
+"""The columns of `request_records` and `telemetry`, and of a run's latencies by prompt.
 
-The ingester puts `run_id` before them. Of a request everything but its index can be null, because the files of other
-tools record less.
+Those of requests and telemetry are generated from RequestRecord and TelemetrySample; the ingester puts `run_id` before
+them. Of a request everything but its index can be null, because the files of other tools record less.
+
+The latencies of a run's prompts lie in one row, for comparisons: single requests would be millions of rows. Runs are
+paired by prompt, so a prompt that was sent several times has the mean of its latencies. The list of prompts is stored
+once for all runs that sent the same ones: a list of texts takes longer to read than all their latencies.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from lab.comparison.samples import Requests
 from lab.metrics import latency
 from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
-from warehouse.schema.column import Column, column, record_kinds
-
-
-def _recorded(record: type[RequestRecord | TelemetrySample]) -> tuple[Column, ...]:
-    """A column for each field of the record, with its meaning and unit."""
-    kinds = record_kinds(record)
-    return tuple(column(name, kinds[name], _comment(info)) for name, info in field_infos(record).items())
-
-
-def _comment(info: FieldInfo) -> str:
-    return info.comment if info.unit is None else f"{info.comment} [{info.unit}]"
-
+from warehouse.schema.column import Column, column, from_dicts, record_kinds, rows
 
 _COMPUTED = (
     column("is_completed", "bool", "whether it ended without an error", latency.is_completed),
@@ -39,9 +41,79 @@ _COMPUTED = (
     ),
     column("e2e_ms", "double?", "end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
 )
+_LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
+_PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
+PROMPT_LIST_COLUMNS = (
+    _PROMPTS_ID,
+    column("prompt_ids", "texts", "the prompts that were answered completely, in the order of sending"),
+)
+PROMPT_LATENCY_COLUMNS = (
+    _PROMPTS_ID,
+    *(
+        column(
+            name,
+            "doubles",
+            f"{name} of each of prompt_ids: the mean if a prompt was sent several times, null if unknown",
+        )
+        for name in _LATENCIES
+    ),
+)
+#: One placeholder per id: only then DuckDB uses the index and reads the lists of these runs alone.
+_NUMBERS = "SELECT run_id, prompts_id, {latency} AS numbers FROM prompt_latencies WHERE run_id IN ({runs})"
+_PROMPTS = "SELECT prompts_id, prompt_ids FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))"
+
+
+def _recorded(record: type[RequestRecord | TelemetrySample]) -> tuple[Column, ...]:
+    """A column for each field of the record, with its meaning and unit."""
+    kinds = record_kinds(record)
+    return tuple(column(name, kinds[name], _comment(info)) for name, info in field_infos(record).items())
+
+
+def _comment(info: FieldInfo) -> str:
+    return info.comment if info.unit is None else f"{info.comment} [{info.unit}]"
+
 
 REQUEST_COLUMNS: tuple[Column, ...] = (
     *(each if each.name == "index" else each.or_null() for each in _recorded(RequestRecord)),
     *_COMPUTED,
 )
 TELEMETRY_COLUMNS: tuple[Column, ...] = _recorded(TelemetrySample)
+
+
+def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Return a row of COLUMNS and one of LIST_COLUMNS from a run's `request_records`; no rows if none completed."""
+    wanted: list[Any] = [("index", "min"), *((name, "mean") for name in _LATENCIES)]
+    grouped = requests.filter(requests["is_completed"]).group_by("prompt_id").aggregate(wanted)
+    by_prompt = grouped.sort_by("index_min").to_pydict()
+    prompts = by_prompt["prompt_id"]
+    row = {"prompts_id": hashlib.sha256("\n".join(prompts).encode()).hexdigest(), "prompt_ids": prompts}
+    row |= {name: by_prompt[f"{name}_mean"] for name in _LATENCIES}
+    records = [row] if prompts else []
+    return rows(from_dicts(PROMPT_LATENCY_COLUMNS), records), rows(from_dicts(PROMPT_LIST_COLUMNS), records)
+
+
+def requests_of(latencies: pa.Table, lists: pa.Table) -> dict[str, Requests]:
+    """Return the latencies of one run by name from what `prompt_latencies` returns; empty if no request completed."""
+    if not latencies.num_rows:
+        return {}
+    prompts = tuple(lists["prompt_ids"][0].values.to_pylist())
+    return {name: _known(prompts, latencies[name][0]) for name in _LATENCIES}
+
+
+def read_prompt_latencies(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str], latency: str) -> dict[str, Requests]:
+    """Return the latencies by run_id. Runs of the same prompts share one tuple, so that comparing them is free."""
+    query = _NUMBERS.format(latency=latency, runs=", ".join("?" * len(run_ids)))
+    table = con.execute(query, list(run_ids)).to_arrow_table()
+    ids: list[Any] = table["run_id"].to_pylist()
+    keys = table["prompts_id"].to_pylist()
+    prompts = {key: tuple(listed) for key, listed in con.execute(_PROMPTS, [list(set(keys))]).fetchall()}
+    found = zip(ids, keys, table["numbers"], strict=True)
+    return {run_id: _known(prompts[key], numbers) for run_id, key, numbers in found}
+
+
+def _known(prompts: tuple[str, ...], numbers: Any) -> Requests:
+    values = numbers.values.to_numpy(zero_copy_only=False)  # NaN for null
+    known = ~np.isnan(values)
+    if known.all():
+        return Requests(prompts, values)
+    return Requests(tuple(p for p, is_known in zip(prompts, known, strict=True) if is_known), values[known])

@@ -21,7 +21,7 @@ from warehouse.published.columns import (
     PUBLISHED_RUN_COLUMNS,
     SOURCE_COLUMNS,
 )
-from warehouse.schema import prompt_latency_columns
+from warehouse.schema import request_columns
 from warehouse.schema.column import Column, column, table
 from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -144,14 +144,14 @@ prompt_latency_lists = table(
     WAREHOUSE,
     "prompt_latencies",
     "One row per run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
-    (_RUN_ID, *prompt_latency_columns.COLUMNS),
+    (_RUN_ID, *request_columns.PROMPT_LATENCY_COLUMNS),
 )
 sa.Index("by_prompt_latencies_run_id", prompt_latency_lists.c.run_id)
 prompt_lists = table(
     WAREHOUSE,
     "prompt_lists",
     "The prompts of the lists in prompt_latencies, stored once for all runs that sent the same prompts",
-    prompt_latency_columns.LIST_COLUMNS,
+    request_columns.PROMPT_LIST_COLUMNS,
 )
 verdicts = table(
     WAREHOUSE,

@@ -1,11 +1,12 @@
-"""Starts an arm's engine and waits until it answers requests, or connects to a running server."""
+"""Starts an arm's engine and waits until it answers requests, or connects to a running server; explains what failed."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,7 +25,6 @@ from lab.errors import EngineError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
-from workers.engine_runtime.log_excerpt import error_excerpt
 from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.engine_runtime.readiness import Ready, reach, wait_until_ready
 from workers.load.client import Endpoint
@@ -34,6 +34,15 @@ _PORT_ATTEMPTS = 3
 _PORT_TAKEN = ("address already in use", "errno 98", "errno 48")
 
 Process = EngineProcess | NoProcess
+_MAX_LINES = 15
+_MAX_CHARS = 500
+_READ_BYTES = 1 << 19  # from the end, where the last error is
+#: vLLM's prefix of each line: `(EngineCore pid=12) ERROR 11-21 04:00:00 [core.py:1] `
+_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \S+ \[[^\]]*\] ?)?")
+#: `torch.OutOfMemoryError: ...`, `ValueError: ...`, and argparse's: `vllm serve: error: ...`
+_TELLING = re.compile(
+    r"^(?:[\w.]*(?:Error|Exception|Interrupt|Failure)\b(?::|$)|[\w ./-]+: error: )|[Ss]egmentation|[Kk]illed"
+)
 
 
 @dataclass(frozen=True)
@@ -190,3 +199,31 @@ def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
         checked=not settings.allow_metadata_addresses,
         api_key=None if arm.server.api_key is None else secret(settings.home, arm.server.api_key),
     )
+
+
+def error_excerpt(log: Path) -> str:
+    """Return the errors in the log with their explanations, each once and in order; without any, its last lines."""
+    lines = [_MARKS.sub("", line) for line in _end(log)]
+    errors = list(dict.fromkeys(line[:_MAX_CHARS] for line in _error_lines(lines)))
+    return "\n".join((errors or [line[:_MAX_CHARS] for line in lines if line.strip()])[-_MAX_LINES:])
+
+
+def _error_lines(lines: list[str]) -> Iterator[str]:
+    """Yield the line of each error, and the indented lines below it (pydantic's explanation)."""
+    explaining = False
+    for line in lines:
+        if _TELLING.search(line):
+            explaining = True
+            yield line.rstrip()
+        elif (
+            explaining and line.startswith("  ") and not line.lstrip().startswith(("File ", "For further information"))
+        ):
+            yield line.rstrip()
+        else:
+            explaining = False
+
+
+def _end(log: Path) -> list[str]:
+    with log.open("rb") as file:
+        file.seek(max(0, file.seek(0, 2) - _READ_BYTES))
+        return file.read().decode(errors="replace").splitlines()

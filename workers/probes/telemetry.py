@@ -12,12 +12,12 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import aiohttp
+import psutil
 
 from lab.metrics.records import TelemetrySample
 from workers.engine_runtime.launch import RunningEngine
 from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.engine_metrics import GaugeReading, Gauges
-from workers.probes.host import Host
 from workers.probes.nvml import combine, read_gpu
 
 _EVERY_S = 1.0
@@ -103,3 +103,34 @@ def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) ->
         return replace(sample, **nearest.fields)
 
     return tuple(map(with_nearest, telemetry))
+
+
+@dataclass(frozen=True)
+class HostReading:
+    """`cpu_percent` covers all processors; None if no time has passed since the last reading."""
+
+    cpu_percent: float | None
+    memory_used_bytes: int  # total less what is available without swapping
+
+
+class Host:
+    """Computes the load since its last reading, or since its creation."""
+
+    def __init__(self) -> None:
+        self._before = busy_and_all_s(psutil.cpu_times())
+
+    def read(self) -> HostReading:
+        before, self._before = self._before, busy_and_all_s(psutil.cpu_times())
+        busy_s, all_s = (now - then for now, then in zip(self._before, before, strict=True))
+        memory = psutil.virtual_memory()
+        return HostReading(100 * busy_s / all_s if all_s > 0 else None, memory.total - memory.available)
+
+
+def busy_and_all_s(times: Any) -> tuple[float, float]:
+    """Return the seconds that the processors worked, and all their seconds.
+
+    Linux counts a guest's time as user time already; waiting for a disk is not work.
+    """
+    spent: dict[str, float] = times._asdict()
+    all_s = sum(spent.values()) - spent.get("guest", 0.0) - spent.get("guest_nice", 0.0)
+    return all_s - spent["idle"] - spent.get("iowait", 0.0), all_s

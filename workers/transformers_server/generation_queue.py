@@ -7,8 +7,8 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from decoding import Rounds
 from request_parsing import GenerationParams
-from rounds import Rounds
 
 Decode = Callable[[GenerationParams, Rounds, Callable[[list[int]], None], threading.Event], None]
 

@@ -1,26 +1,136 @@
-"""Generates the response to a request, streamed or whole."""
+"""Generates the response to a request, streamed or whole: the text of the tokens, and the JSON of both endpoints."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator
+import time
+import uuid
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
 
 from aiohttp import web
 from counters import Counters
-from detokenizer import Detokenizer
+from decoding import Rounds
 from errors import Refusal
 from generation_queue import GenerationQueue
 from loading import Models
 from options import Options
 from request_parsing import GenerationParams
-from response_json import Answer, Json, Shape
-from rounds import Rounds
 
+_HALF_A_CHARACTER = "\ufffd"
+#: Tokens of the prompt to decode together with the answer: some tokenizers write a first token differently.
+_CONTEXT_TOKENS = 6
+Json = dict[str, Any]
 _LOG = logging.getLogger("transformers_server")
 _HEADERS = {"Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-cache"}
+
+
+class Detokenizer:
+    """The text of one answer. Half a character is held back until its other half arrives."""
+
+    def __init__(self, decode: Callable[[list[int]], str], prompt_ids: Sequence[int]) -> None:
+        self._decode = decode
+        self._ids = list(prompt_ids[-_CONTEXT_TOKENS:])
+        self._start, self._sent_until = 0, len(self._ids)
+
+    def add(self, ids: Sequence[int], *, last: bool) -> str:
+        """Return the text that these tokens added. With `last` nothing is held back."""
+        self._ids += ids
+        sent = self._decoded(self._sent_until)
+        now = self._decoded(len(self._ids))
+        if now.endswith(_HALF_A_CHARACTER) and not last:
+            return ""
+        self._start, self._sent_until = self._sent_until, len(self._ids)
+        return now[len(sent) :]
+
+    def _decoded(self, end: int) -> str:
+        return self._decode(self._ids[self._start : end])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The field names of an endpoint."""
+
+    id_prefix: str
+    whole_object: str
+    chunk_object: str
+    whole: Callable[[str], Json]
+    chunk: Callable[[str], Json]
+    opening: Json | None  # the choice of a first chunk without output
+
+
+COMPLETION = Shape(
+    id_prefix="cmpl-",
+    whole_object="text_completion",
+    chunk_object="text_completion",
+    whole=lambda text: {"text": text},
+    chunk=lambda text: {"text": text},
+    opening=None,
+)
+CHAT = Shape(
+    id_prefix="chatcmpl-",
+    whole_object="chat.completion",
+    chunk_object="chat.completion.chunk",
+    whole=lambda text: {"message": {"role": "assistant", "content": text}},
+    chunk=lambda text: {"delta": {"content": text} if text else {}},
+    opening={"delta": {"role": "assistant", "content": ""}},
+)
+
+
+class Answer:
+    """Counts the tokens of one answer and writes its JSON."""
+
+    def __init__(
+        self, shape: Shape, params: GenerationParams, model: str, eos_ids: tuple[int, ...], rounds: Rounds
+    ) -> None:
+        self._shape, self._params, self._rounds = shape, params, rounds
+        self._eos_ids = () if params.ignore_eos else eos_ids
+        self._head = {"id": shape.id_prefix + uuid.uuid4().hex, "created": int(time.time()), "model": model}
+        self._completion_tokens = 0
+        self.finish_reason: str | None = None
+
+    def take(self, tokens: list[int]) -> None:
+        """Count the tokens of a round; the last round sets `finish_reason`."""
+        self._completion_tokens += len(tokens)
+        if tokens[-1] in self._eos_ids:
+            self.finish_reason = "stop"
+        elif self._completion_tokens >= self._params.max_tokens:
+            self.finish_reason = "length"
+
+    def opening(self) -> Json | None:
+        return None if self._shape.opening is None else self._chunk(self._shape.opening, None)
+
+    def round(self, text: str) -> Json:
+        return self._chunk(self._shape.chunk(text), None)
+
+    def finish(self) -> Json:
+        return self._chunk(self._shape.chunk(""), self.finish_reason)
+
+    def last_usage(self) -> Json:
+        return {**self._head, "object": self._shape.chunk_object, "choices": [], **self._totals()}
+
+    def whole(self, text: str) -> Json:
+        choice = {"index": 0, **self._shape.whole(text), "logprobs": None, "finish_reason": self.finish_reason}
+        return {**self._head, "object": self._shape.whole_object, "choices": [choice], **self._totals()}
+
+    def _chunk(self, choice: Json, finish_reason: str | None) -> Json:
+        choices = [{"index": 0, **choice, "logprobs": None, "finish_reason": finish_reason}]
+        usage = {"usage": self._usage()} if self._params.usage_in_chunks else {}
+        return {**self._head, "object": self._shape.chunk_object, "choices": choices, **usage}
+
+    def _usage(self) -> Json:
+        prompt, completion = len(self._params.prompt_ids), self._completion_tokens
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+    def _totals(self) -> Json:
+        """Return the usage and, if the server speculates, the speculation of this request."""
+        speculates = self._rounds.num_speculative_tokens > 0
+        metrics = {"metrics": {"speculative_decoding": self._rounds.summary()}} if speculates else {}
+        return {"usage": self._usage(), **metrics}
 
 
 class Replies:

@@ -14,9 +14,8 @@ from errors import Refusal
 from generation_queue import GenerationQueue
 from loading import Models, effective_configuration
 from options import Options
-from replies import Replies
+from replies import CHAT, COMPLETION, Replies
 from request_parsing import read_chat, read_completion
-from response_json import CHAT, COMPLETION
 
 _LOG = logging.getLogger("transformers_server")
 _MAX_BODY_BYTES = 64 * 2**20

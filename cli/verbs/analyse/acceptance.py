@@ -8,8 +8,7 @@ from dataclasses import asdict
 from cli.arguments import AsJson, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
-from lab.comparison.acceptance import RankCorrelation
-from lab.comparison.drift import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE
+from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 from warehouse.queries.connect import open_warehouse
 

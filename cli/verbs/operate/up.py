@@ -15,8 +15,8 @@ from cli.home import ready_settings
 from jobs.presets import load_preset
 from jobs.queue import submit
 from services import supervisor
-from services.signals import stopped_by_signal
 from services.status import page_url
+from services.supervisor import stopped_by_signal
 from warehouse.settings import Settings, load_settings
 
 _TEND_EVERY_S = 0.25

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from jobs.datasets.formats import custom
-from jobs.datasets.formats.files import DatasetFile, read_file
+from jobs.datasets import formats
+from jobs.datasets.files import DatasetFile, read_file
 from lab.errors import UserError
 from tests.jobs.datasets.rows import write_text
 
@@ -23,7 +23,7 @@ rows_of_text = st.lists(words, min_size=1, max_size=6)
 
 
 def read(path: Path) -> DatasetFile:
-    return read_file(path, custom.row, f"dataset {path.name}")
+    return read_file(path, formats.custom_row, f"dataset {path.name}")
 
 
 def read_text(text: str) -> DatasetFile:

@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lab.comparison.acceptance import (
+    FALSE_ALARMS,
     Acceptance,
     Counts,
     against_latency,
     by_category,
     conditional,
+    drift,
     pooled,
+    prediction_limits,
     with_fewer_tokens,
 )
-from lab.comparison.drift import FALSE_ALARMS, drift, prediction_limits
 
 
 @st.composite

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.metrics.measure import measure
+from lab.metrics.measure import measure, steady_window
 from lab.metrics.records import RequestRecord
-from lab.metrics.steady import steady_window
 from lab.study import Load
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import failed_request, request, run_record

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.metrics.measure import measure
+from lab.metrics.measure import energy_j, integral, measure, telemetry_metrics, throttled_share, time_mean
 from lab.metrics.records import TelemetrySample
-from lab.metrics.telemetry import energy_j, integral, summary, throttled_share, time_mean
 from tests.warehouse.runs import request, run_record
 
 
@@ -72,7 +71,7 @@ def test_only_what_holds_clocks_back_counts_as_throttling() -> None:
 
 
 def test_a_host_without_a_gpu_has_null_figures_of_gpus_and_figures_of_its_own() -> None:
-    found = summary([sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)])
+    found = telemetry_metrics([sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)])
     assert {name for name, value in found.items() if value is not None} == {
         "host_cpu_mean_percent",
         "host_memory_used_max_bytes",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab.advice import Measured, advise
-from lab.study.follow_up import MOST_REPEATS, next_study
+from lab.advice.advise import MOST_REPEATS, next_study
 from tests.lab.studies import study
 
 OPEN = Measured(

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from lab.errors import StudyError
 from lab.study import Load, Study
+from lab.study.load import PATTERN_NAMES, PATTERNS, SWEEP
 from lab.study.parsing import study_from_dict, study_from_json, study_from_toml, study_to_toml
-from lab.study.patterns import PATTERN_NAMES, PATTERNS, SWEEP
 from tests.lab.studies import study_dict
 
 

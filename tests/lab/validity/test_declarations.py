@@ -11,8 +11,7 @@ from lab.metrics.catalogue import METRICS
 from lab.metrics.records import Circumstances, ClientHealth, RequestRecord, RunRecord, TelemetrySample
 from lab.study import Frozen, Load, Workload
 from lab.validity import ALL, CHECKS, STUDY_CHECKS
-from lab.validity.table import declarations, page
-from lab.validity.traps import TRAPS
+from lab.validity.table import TRAPS, declarations, page
 
 PAGE = Path(__file__).parents[3] / "docs" / "checks.md"
 

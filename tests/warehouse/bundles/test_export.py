@@ -20,8 +20,7 @@ from warehouse.bundles.export import MANIFEST, export
 from warehouse.bundles.restore import restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.importers.files import read_paths
-from warehouse.importers.load import import_files
-from warehouse.importers.store import import_paths
+from warehouse.importers.store import import_paths, read_runs
 from warehouse.ingest.service import ingest_all
 from warehouse.migrate import migrate
 from warehouse.queries.connect import open_warehouse
@@ -117,7 +116,7 @@ def test_vllms_json_read_again_gives_the_same_figures(filled: Settings, tmp_path
     names = "requests_completed, requests_failed, prompt_tokens, completion_tokens, output_tok_per_s, ttft_mean_ms"
     names += ", tpot_p90_ms, icl_p99_ms, num_drafts, acceptance_length"
     stored = ask(filled, f"select {names} from results where job_id = 'job-1' order by run_id")
-    for run, row in zip(import_files(read_paths([path])).runs, stored, strict=True):
+    for run, row in zip(read_runs(read_paths([path])).runs, stored, strict=True):
         assert [run.metrics[name] for name in names.split(", ")] == [
             None if value is None else pytest.approx(value) for value in row
         ]

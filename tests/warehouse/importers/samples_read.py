@@ -7,19 +7,19 @@ from pathlib import Path
 
 from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers.files import read_paths
-from warehouse.importers.load import Imported, import_files
 from warehouse.importers.model import ImportedRun
+from warehouse.importers.store import ReadRuns, read_runs
 
 
 @cache
-def folder(name: str) -> Imported:
-    return import_files(read_paths([SAMPLES / name]))
+def folder(name: str) -> ReadRuns:
+    return read_runs(read_paths([SAMPLES / name]))
 
 
 @cache
-def file(name: str) -> Imported:
+def file(name: str) -> ReadRuns:
     """The file alone, without what lies beside it."""
-    return import_files(read_paths([SAMPLES / name]))
+    return read_runs(read_paths([SAMPLES / name]))
 
 
 def run(name: str) -> ImportedRun:

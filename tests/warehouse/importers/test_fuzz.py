@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from lab.errors import ForeignFileError
 from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers.files import ForeignFile
-from warehouse.importers.load import import_files
 from warehouse.importers.model import ImportedRun
+from warehouse.importers.store import read_runs
 
 _FILES = (
     "vllm-bench/spec-somefail-c4.json",
@@ -81,7 +81,7 @@ def _read_or_refused(name: str, content: bytes) -> None:
     """A metadata file is no run of its own, so it gets one that it tells about."""
     beside = [ForeignFile("run.json", _GENAI)] if name.endswith("experiment_metadata.json") else []
     try:
-        runs = import_files([ForeignFile(Path(name).name, content), *beside]).runs
+        runs = read_runs([ForeignFile(Path(name).name, content), *beside]).runs
     except ForeignFileError as error:
         refusal = str(error)
     else:
@@ -128,4 +128,4 @@ def test_any_bytes_may_be_cut_changed_or_repeated(name: str, data: st.DataObject
 @given(st.binary(max_size=200))
 def test_any_bytes_at_all_are_refused(content: bytes) -> None:
     with pytest.raises(ForeignFileError):
-        import_files([ForeignFile("any", content)])
+        read_runs([ForeignFile("any", content)])

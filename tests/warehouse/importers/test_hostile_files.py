@@ -15,7 +15,7 @@ from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers import files as reading
 from warehouse.importers import json_reader
 from warehouse.importers.files import ForeignFile, read_paths
-from warehouse.importers.load import import_files
+from warehouse.importers.store import read_runs
 
 _GOOD = (SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes()
 
@@ -24,7 +24,7 @@ def refused(content: bytes | str | object, name: str = "some.json") -> str:
     if not isinstance(content, bytes):
         content = (content if isinstance(content, str) else json.dumps(content)).encode()
     with pytest.raises(ForeignFileError) as caught:
-        import_files([ForeignFile(name, content)])
+        read_runs([ForeignFile(name, content)])
     return str(caught.value)
 
 
@@ -101,14 +101,14 @@ def test_an_unknown_version_is_refused_with_what_was_found_and_what_is_supported
 def test_nothing_is_imported_where_one_file_of_several_is_damaged() -> None:
     files = [ForeignFile("good.json", _GOOD), ForeignFile("bad.json", _GOOD[:-5])]
     with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
-        import_files(files)
+        read_runs(files)
 
 
 def test_a_damaged_result_in_a_folder_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "good.json").write_bytes(_GOOD)
     (tmp_path / "bad.json").write_bytes(_GOOD[:-5])
     with pytest.raises(ForeignFileError, match=r"bad\.json: line 1"):
-        import_files(read_paths([tmp_path]))
+        read_runs(read_paths([tmp_path]))
 
 
 def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_file_of_a_gigabyte_is_refused_before_it_is_read(tmp_path: Path) -> No
     with large.open("wb") as opened:
         opened.truncate(2**30)
     with pytest.raises(ForeignFileError, match="1024 MiB is more than the limit of 128 MiB per file"):
-        import_files(read_paths([large]))
+        read_runs(read_paths([large]))
 
 
 def test_an_upload_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +130,7 @@ def test_several_files_together_are_bounded_too(tmp_path: Path, monkeypatch: pyt
     for name in ("a.json", "b.json"):
         (tmp_path / name).write_bytes(_GOOD)
     with pytest.raises(ForeignFileError, match="import fewer at a time"):
-        import_files(read_paths([tmp_path]))
+        read_runs(read_paths([tmp_path]))
 
 
 def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,9 +146,9 @@ def test_a_name_like_a_path_or_with_control_characters_is_only_shown() -> None:
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:
     for name in (Path("/dev/zero"), tmp_path / "missing.json"):
         with pytest.raises(ForeignFileError):
-            import_files(read_paths([name]))
+            read_runs(read_paths([name]))
     with pytest.raises(ForeignFileError, match="no file to import"):
-        import_files(read_paths([tmp_path]))
+        read_runs(read_paths([tmp_path]))
 
 
 def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
@@ -156,18 +156,18 @@ def test_links_in_a_folder_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.json").write_bytes(_GOOD)
     (tmp_path / "results" / "link.json").symlink_to(tmp_path / "secret.json")
     with pytest.raises(ForeignFileError, match="no file to import"):
-        import_files(read_paths([tmp_path / "results"]))
+        read_runs(read_paths([tmp_path / "results"]))
 
 
 def test_two_tools_in_one_file_are_both_read_and_a_stranger_among_them_is_refused() -> None:
     sglang = (SAMPLES / "sglang-bench-serving/spec-random64x48-c4.jsonl").read_bytes()
-    assert len(import_files([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
+    assert len(read_runs([ForeignFile("both.jsonl", _GOOD + b"\n" + sglang)]).runs) == 2
     assert "line 2: not a supported result" in refused(_GOOD + b'\n{"a": 1}')
 
 
 def test_a_tool_that_the_user_insists_on_is_checked() -> None:
     with pytest.raises(ForeignFileError, match="choose vllm-bench-serve or auto"):
-        import_files([ForeignFile("a.json", _GOOD)], "guidellm")
+        read_runs([ForeignFile("a.json", _GOOD)], "guidellm")
     with pytest.raises(ForeignFileError, match="no such format: excel"):
-        import_files([ForeignFile("a.json", _GOOD)], "excel")
-    assert import_files([ForeignFile("a.json", _GOOD)], "vllm-bench-serve").runs
+        read_runs([ForeignFile("a.json", _GOOD)], "excel")
+    assert read_runs([ForeignFile("a.json", _GOOD)], "vllm-bench-serve").runs

@@ -12,16 +12,16 @@ from lab.errors import ForeignFileError
 from tests.warehouse.importers import samples_read
 from tests.warehouse.importers.printed import SAMPLES
 from warehouse.importers.files import ForeignFile, read_paths
-from warehouse.importers.load import Imported, import_files
 from warehouse.importers.model import ImportedRun
+from warehouse.importers.store import ReadRuns, read_runs
 
 
 def sample(name: str) -> Any:
     return json.loads((SAMPLES / name).read_text(encoding="utf-8").splitlines()[0])
 
 
-def imported(value: object, name: str = "result.json") -> Imported:
-    return import_files([ForeignFile(name, json.dumps(value).encode())])
+def imported(value: object, name: str = "result.json") -> ReadRuns:
+    return read_runs([ForeignFile(name, json.dumps(value).encode())])
 
 
 def only(value: object) -> ImportedRun:
@@ -93,8 +93,8 @@ def test_a_run_in_a_sweeps_summary_is_the_run_of_its_own_file() -> None:
 
 def test_importing_twice_or_from_a_longer_file_gives_the_same_run() -> None:
     lines = (SAMPLES / "vllm-bench/spec-code-append-c4.json").read_bytes().splitlines()
-    first = import_files([ForeignFile("a.json", lines[0])]).runs
-    both = import_files([ForeignFile("b.json", b"\n".join(lines))] * 2).runs
+    first = read_runs([ForeignFile("a.json", lines[0])]).runs
+    both = read_runs([ForeignFile("b.json", b"\n".join(lines))] * 2).runs
     assert [run.run_id for run in both][:1] == [first[0].run_id]
     assert len(both) == 2
 
@@ -139,7 +139,7 @@ def test_aiperfs_warm_up_is_left_out_and_its_failed_requests_have_no_latency() -
     lines[0]["metadata"]["benchmark_phase"] = "warmup"
     lines[1] |= {"metrics": {"error_isl": {"value": 96, "unit": "tokens"}}, "error": {"code": 500, "message": "no"}}
     text = "\n".join(map(json.dumps, lines))
-    (run,) = import_files([ForeignFile("profile_export.jsonl", text.encode())]).runs
+    (run,) = read_runs([ForeignFile("profile_export.jsonl", text.encode())]).runs
     assert (run.metrics["requests_completed"], run.metrics["requests_failed"]) == (6, 1)
 
 
@@ -171,7 +171,7 @@ def test_genai_benchs_unit_comes_from_the_file_or_its_metadata_and_is_never_gues
     with pytest.raises(ForeignFileError, match="no time unit: import experiment_metadata"):
         imported(content)
     files = [ForeignFile("f/a.json", json.dumps(content).encode()), ForeignFile("f/b", json.dumps(metadata).encode())]
-    (run,) = import_files(files).runs
+    (run,) = read_runs(files).runs
     assert run.metrics["ttft_mean_ms"] == pytest.approx(0.1694, abs=1e-4)
     assert run.columns["num_prompts"] is None  # 16 were the limit, and 20 were sent
 
@@ -203,7 +203,7 @@ def test_a_figure_that_the_files_own_requests_contradict_is_doubted() -> None:
 def test_a_format_is_told_by_content_and_not_by_name(tmp_path: Path) -> None:
     hidden = tmp_path / "holiday.jpg"
     hidden.write_bytes((SAMPLES / "vllm-bench/spec-code-c1.json").read_bytes())
-    (run,) = import_files(read_paths([hidden])).runs
+    (run,) = read_runs(read_paths([hidden])).runs
     assert run.tool == "vllm-bench-serve"
 
 
@@ -219,11 +219,11 @@ def test_markup_in_a_models_name_stays_text() -> None:
 
 def test_the_users_labels_stand_before_those_of_the_file_and_change_no_id() -> None:
     content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
-    (run,) = import_files([ForeignFile("a.json", content)], labels={"arm": "mine", "site": "here"}).runs
+    (run,) = read_runs([ForeignFile("a.json", content)], labels={"arm": "mine", "site": "here"}).runs
     assert (run.labels["arm"], run.labels["site"], run.labels["k"]) == ("mine", "here", "3")
     assert run.run_id == samples_read.run("vllm-bench/spec-code-c4.json").run_id
 
 
 def test_a_byte_order_mark_is_passed_over() -> None:
     content = (SAMPLES / "vllm-bench/spec-code-c4.json").read_bytes()
-    assert import_files([ForeignFile("a.json", b"\xef\xbb\xbf" + content)]).runs
+    assert read_runs([ForeignFile("a.json", b"\xef\xbb\xbf" + content)]).runs

@@ -13,8 +13,7 @@ from tests.webapp.homes import make_home
 from tests.webapp.measured import START, measure_study
 from warehouse.queries import results as queries
 from warehouse.queries.comparisons import compare_study
-from warehouse.queries.connect import open_warehouse
-from warehouse.queries.point_in_time import as_of, seen_as_of
+from warehouse.queries.connect import as_of, open_warehouse, seen_as_of
 from warehouse.sandbox.runner import run_sql
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.settings import Settings

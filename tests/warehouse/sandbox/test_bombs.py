@@ -127,8 +127,8 @@ def test_when_the_page_is_killed_what_answers_its_sql_ends_too(walled: Walled) -
 
 _WORKS_ON = """
 import sys
-from warehouse.sandbox import os_limits
-os_limits.limit_time(float(sys.argv[1]))
+from warehouse.sandbox import child
+child.limit_time(float(sys.argv[1]))
 {}
 """
 

@@ -150,9 +150,9 @@ def test_answered_without_harm(walled: Walled, sql: str) -> None:
 
 _TRIED = """
 import os, socket, subprocess, sys
-from warehouse.sandbox import os_limits
+from warehouse.sandbox import child
 written = open(sys.argv[1], "wb", buffering=0)
-os_limits.forbid_opening()
+child.forbid_opening()
 for forbidden in (lambda: open("/etc/passwd"), socket.socket, os.pipe, lambda: written.write(b"x")):
     try:
         forbidden()

@@ -14,7 +14,7 @@ from tests.lab.validity.healthy import healthy
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
-from warehouse.schema import prompt_latency_columns, revisions
+from warehouse.schema import request_columns, revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.settings import Settings
 
@@ -42,7 +42,7 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
         assert connection.execute("select count(*) from prompt_lists").fetchone() == (1,)
-        found = prompt_latency_columns.read(connection, ["run-1", "run-2"], "ttft_ms")
+        found = request_columns.read_prompt_latencies(connection, ["run-1", "run-2"], "ttft_ms")
     assert found["run-1"].prompts is found["run-2"].prompts
     assert len(found["run-1"].prompts) == len(found["run-1"].numbers) == 500
 
@@ -51,8 +51,8 @@ def test_a_prompt_of_unknown_latency_is_left_out_of_that_latency_alone(settings:
     write(settings, "run-1")
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
-        ttft = prompt_latency_columns.read(connection, ["run-1"], "ttft_ms")["run-1"]
-        tpot = prompt_latency_columns.read(connection, ["run-1"], "tpot_ms")["run-1"]
+        ttft = request_columns.read_prompt_latencies(connection, ["run-1"], "ttft_ms")["run-1"]
+        tpot = request_columns.read_prompt_latencies(connection, ["run-1"], "tpot_ms")["run-1"]
         means = (
             "select prompt_id, avg(tpot_ms) from request_records where tpot_ms is not null and is_completed group by 1"
         )
@@ -68,7 +68,7 @@ def test_a_run_without_any_answer_is_ingested_without_a_row(settings: Settings) 
     ingest_all(settings)
     assert listed(settings) == []
     with open_warehouse(settings.warehouse_file) as connection:
-        assert prompt_latency_columns.read(connection, [base.run.run_id], "ttft_ms") == {}
+        assert request_columns.read_prompt_latencies(connection, [base.run.run_id], "ttft_ms") == {}
 
 
 def test_migrating_an_older_master_gives_the_same_rows_as_ingesting(settings: Settings) -> None:

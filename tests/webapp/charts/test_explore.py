@@ -8,6 +8,8 @@ import altair as alt
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lab.metrics.histogram import histogram
 from warehouse.queries.results import COMPARABLE
@@ -175,3 +177,23 @@ def test_bands_of_a_single_place_are_drawn_all_the_same() -> None:
 def test_no_two_parameters_of_a_link_share_a_name() -> None:
     keys = [param.key for param in url_params.ALL]
     assert len(set(keys)) == len(keys)
+
+
+_NUMBER = st.integers(0, 5).map(float) | st.just(float("nan"))
+
+
+@given(points=st.lists(st.tuples(_NUMBER, _NUMBER), max_size=12), higher_x=st.booleans(), higher_y=st.booleans())
+def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
+    points: list[tuple[float, float]], *, higher_x: bool, higher_y: bool
+) -> None:
+    x, y = (np.array([point[place] for point in points]) for place in (0, 1))
+    found = runs.on_frontier(x, y, higher_x=higher_x, higher_y=higher_y)
+    signs = (1 if higher_x else -1), (1 if higher_y else -1)
+    good = [(signs[0] * one, signs[1] * other) for one, other in points]
+    known = [point for point in good if not np.isnan(point).any()]
+    wanted = [
+        not np.isnan(point).any()
+        and not any(other != point and other[0] >= point[0] and other[1] >= point[1] for other in known)
+        for point in good
+    ]
+    assert found.tolist() == wanted

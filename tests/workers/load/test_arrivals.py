@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.study import Load
-from lab.study.patterns import PATTERNS
+from lab.study.load import PATTERNS
 from workers.load.arrivals import intended_send_s
 
 rates = st.floats(min_value=0.01, max_value=1000)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from workers.probes.host import Host, busy_and_all_s
+from workers.probes.telemetry import Host, busy_and_all_s
 
 
 class MacTimes(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from workers.probes.loop_lag import LoopLag
+from workers.load.window import LoopLag
 
 
 async def test_before_the_first_interval_there_is_no_lag() -> None:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.engine
 PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT)!r})
-from detokenizer import Detokenizer
+from replies import Detokenizer
 from tokenizers import Tokenizer
 tokenizer = Tokenizer.from_file({str(TARGET / "tokenizer.json")!r})
 whole = " na\u00efve \U0001f642\u65e5\u672c\\n"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from webapp.charts.axes import SHORT
 from webapp.charts.explore.axes import Axis, dash_scale, natural
@@ -187,3 +189,19 @@ def span(values: Sequence[float] | pd.Series, *, from_zero: bool) -> tuple[float
     low, high = (float(min(values)), float(max(values))) if len(values) else (0.0, 1.0)
     room = 0.06 * (high - low or abs(high) or 1.0)
     return (min(0.0, low), high + room) if from_zero else (low - room, high + room)
+
+
+def on_frontier(
+    x: NDArray[np.float64], y: NDArray[np.float64], *, higher_x: bool = True, higher_y: bool = True
+) -> NDArray[np.bool_]:
+    """Return whether each point (x, y) is on the Pareto frontier. Equal points all are; points with NaN never are."""
+    across, up = (x if higher_x else -x), (y if higher_y else -y)
+    known = ~(np.isnan(x) | np.isnan(y))
+    found = np.zeros(x.shape, dtype=np.bool_)
+    order = np.lexsort((-up, -across))  # from the best x on; of equal ones the best y first
+    highest, at = -np.inf, np.nan
+    for place in order[known[order]]:
+        if up[place] > highest or (up[place] == highest and across[place] == at):
+            found[place] = True
+            highest, at = up[place], across[place]
+    return found

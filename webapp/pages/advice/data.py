@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.advice import Advice, Failed, Measured, advise
+from lab.advice.advise import next_study
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from lab.study import Study
-from lab.study.follow_up import next_study
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparisons import StudyComparison
 from webapp.shared import published_data

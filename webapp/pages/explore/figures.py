@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import altair as alt
 import pandas as pd
 
-from lab.advice import frontier
 from webapp.charts.explore import pooled as explore_pooled
+from webapp.charts.explore import runs
 from webapp.charts.explore import runs as explore_runs
 from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
@@ -144,7 +144,7 @@ def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
     pair = view.frontier
     found = [
         pd.Series(
-            frontier.best(
+            runs.on_frontier(
                 part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
             ),
             index=part.index,

@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from lab.study.patterns import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand
+from lab.study.load import PATTERN_NAMES, PATTERNS, SWEEP, SWEEP_CONCURRENCIES, expand_pattern
 from webapp.pages.submit import row_widgets, validation_messages
 from webapp.pages.submit.form_model import Row
 from webapp.pages.submit.row_widgets import Label, RowWidgets, row_container
@@ -70,7 +70,7 @@ def _show_pattern_menu() -> None:
 
 def _add_pattern() -> None:
     if pattern := st.session_state["add-pattern"]:
-        row_widgets.add(TABLE, *expand({"pattern": pattern})[0])
+        row_widgets.add(TABLE, *expand_pattern({"pattern": pattern})[0])
 
 
 def pattern_label(pattern: str) -> str:

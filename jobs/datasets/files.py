@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from jobs.datasets.formats.rows import Row, RowError, RowReader
+from jobs.datasets.formats import Row, RowError, RowReader
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 

@@ -1,1 +1,0 @@
-"""The formats of dataset files; each module parses one format into rows."""

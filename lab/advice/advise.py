@@ -1,0 +1,321 @@
+"""Decide for each workload and concurrency: enable speculation, do not, or measure this next, and with which study.
+
+Two published sources serve as rules: a checklist of practice, and a tuning procedure measured on a mixture of experts.
+The checklist asks for interactive use, concurrency, length of answers, acceptance, memory and engine support. The
+procedure begins with 3 drafted tokens, tries 4 to 5 where over 50 % are accepted, and drops to 2 or changes the draft
+under 30 %. A point is made only where the runs say something about it, with their figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.advice import theory
+from lab.study import Study
+from lab.study.arm import METHODS
+
+Outcome = Literal["faster", "slower", "no difference", "not enough data"]
+Basis = Literal["measured", "expected", "rule of thumb"]
+Action = Literal["enable", "do not enable", "measure this next"]
+#: A measured speed-up this far below what its acceptance length allows has lost the rest to verification.
+_FAR_BELOW = 0.75
+_Place = tuple[str, int, str]
+#: Up to this concurrency a person reads along and waits for each token.
+_INTERACTIVE = 4
+_FEW_CONCURRENT, _MANY_CONCURRENT = 10, 32
+_LONG_OUTPUT_TOKENS, _SHORT_OUTPUT_TOKENS = 50, 20
+_LOW_ALPHA, _HIGH_ALPHA = 0.55, 0.65
+_DRAFT_GIB = "2 to 8 GB"
+_GIB = 2**30
+#: An engine that reserves its memory whole shows less than this between two arms.
+_SAME_GIB = 0.1
+_SHOWN_CHARACTERS = 300
+_LOW_RATE, _HIGH_RATE = 0.30, 0.50
+#: How many drafted tokens to begin with.
+FIRST_GAMMA = 3
+#: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
+_LEAST_REPEATS = 3
+#: More repeats at once are rarely worth it: such cells are better decided by more prompts.
+MOST_REPEATS = 20
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Figures of an arm in one cell besides throughput, as medians and maxima over its runs; None is unknown."""
+
+    tpot_ms: float | None = None  # median time per output token
+    gpu_memory_bytes: float | None = None  # most in use on the engine's GPUs, the target's part included
+    kv_cache_usage: float | None = None  # most of the KV cache in use, 0 to 1
+    engine: str | None = None  # with its version
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A speculating arm against the baseline in one cell: a workload at a concurrency."""
+
+    workload: str
+    concurrency: int
+    arm: str
+    method: str
+    gamma: int  # num_speculative_tokens
+    speedup: float | None  # ratio of output throughputs, candidate / baseline
+    low: float | None  # its 95 % interval
+    high: float | None
+    outcome: Outcome
+    acceptance_rate: float | None  # accepted / drafted
+    acceptance_length: float | None
+    output_tokens: float | None  # mean of the answers
+    more_repeats: int | None = None  # about how many more would decide, if the data do not
+    run_ids: tuple[str, ...] = ()
+    pattern: str = ""  # the load's name
+    own: Figures = Figures()
+    baseline: Figures = Figures()
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A speculating arm whose runs failed in a cell. `error` is the first run's, as the engine reported it."""
+
+    workload: str
+    concurrency: int
+    arm: str
+    method: str
+    gamma: int
+    error: str
+    run_ids: tuple[str, ...]
+    pattern: str = ""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A reason for a verdict: its text, its basis, and the runs it rests on."""
+
+    text: str
+    basis: Basis
+    run_ids: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Advice:
+    """The verdict for one workload, concurrency and load."""
+
+    workload: str
+    concurrency: int
+    action: Action
+    arm: str | None  # to enable, or to measure
+    gamma: int | None
+    reasons: tuple[Reason, ...]
+    pattern: str = ""
+
+
+def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[Advice]:
+    """Return one verdict per workload, concurrency and load, in this order.
+
+    `measured` must hold valid runs only; `failed` the failed runs of speculating arms.
+    """
+    places = sorted({*map(_place, measured), *map(_place, failed)})
+    return [
+        _verdict(
+            place,
+            [one for one in measured if _place(one) == place],
+            list(unsupported([one for one in failed if _place(one) == place])),
+        )
+        for place in places
+    ]
+
+
+def _place(one: Measured | Failed) -> _Place:
+    return (one.workload, one.concurrency, one.pattern)
+
+
+def _verdict(place: _Place, there: list[Measured], failures: list[Reason]) -> Advice:
+    """Choose the fastest arm that is certainly faster; else the one that still might be; else none."""
+    faster = [one for one in there if one.outcome == "faster"]
+    open_ = [one for one in there if one.outcome == "not enough data"]
+    if faster:
+        return _advice("enable", max(faster, key=_speed), failures)
+    if open_:
+        return _advice("measure this next", max(open_, key=_speed), failures)
+    reasons = [line for one in there for line in (_evidence(one), *tuning(one))]
+    rules = checklist(max(there, key=_speed)) if there else ()
+    workload, concurrency, pattern = place
+    return Advice(workload, concurrency, "do not enable", None, None, (*reasons, *rules, *failures), pattern)
+
+
+def _advice(action: Action, one: Measured, failures: Sequence[Reason]) -> Advice:
+    lines = (_evidence(one), *_prediction(one), *tuning(one), *checklist(one), *failures)
+    return Advice(one.workload, one.concurrency, action, one.arm, one.gamma, lines, one.pattern)
+
+
+def _speed(one: Measured) -> float:
+    return one.speedup if one.speedup is not None else 0.0
+
+
+def _evidence(one: Measured) -> Reason:
+    text = f"{one.arm} (k = {one.gamma}) is {_words(one)}"
+    if one.outcome == "not enough data":
+        needed = f"about {one.more_repeats} more repeats would decide" if one.more_repeats else "add repeats"
+        text += f"; {needed}"
+    return Reason(text, "measured", one.run_ids)
+
+
+def _words(one: Measured) -> str:
+    if one.speedup is None:
+        return "not comparable with the baseline"
+    interval = "" if one.low is None or one.high is None else f" (95 % interval {one.low:.2f} to {one.high:.2f})"
+    verdicts = {
+        "faster": "faster than the baseline",
+        "slower": "slower than the baseline",
+        "no difference": "no different from the baseline",
+        "not enough data": "not certainly different from the baseline",
+    }
+    return f"{verdicts[one.outcome]}: {one.speedup:.2f} times its throughput{interval}"
+
+
+def _prediction(one: Measured) -> Iterator[Reason]:
+    """The speed-up that its acceptance length allows if drafting were free, against the measured one."""
+    if one.acceptance_length is None or one.speedup is None:
+        return
+    most = theory.speedup_of_length(one.acceptance_length, one.gamma, draft_cost=0.0)
+    cost = theory.implied_draft_cost(one.speedup, one.acceptance_length, one.gamma)
+    text = f"{one.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
+    if cost is not None and one.speedup < _FAR_BELOW * most:
+        text += (
+            f"; the rest went into drafting and verifying, as if each drafted token cost {cost:.2f} of a target step"
+        )
+    yield Reason(text, "expected", one.run_ids)
+
+
+def checklist(one: Measured) -> Iterator[Reason]:
+    yield from _interactive(one)
+    yield from _concurrency(one)
+    yield from _output_length(one)
+    yield from _acceptance(one)
+    yield _memory(one)
+    yield _runs(one)
+
+
+def _interactive(one: Measured) -> Iterator[Reason]:
+    """Interactive use, where speculation is meant to reduce the time per token."""
+    if one.concurrency > _INTERACTIVE:
+        yield _thumb(
+            f"concurrency {one.concurrency} is not interactive use (up to {_INTERACTIVE}): nobody waits for single "
+            "tokens, so throughput and cost decide"
+        )
+        return
+    ours, theirs = one.own.tpot_ms, one.baseline.tpot_ms
+    times = "the time per token was not measured"
+    if ours is not None and theirs:
+        times = f"a token takes {one.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
+    yield Reason(
+        f"concurrency {one.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
+        f"noticed: {times}",
+        "rule of thumb",
+        one.run_ids,
+    )
+
+
+def _concurrency(one: Measured) -> Iterator[Reason]:
+    if one.concurrency > _MANY_CONCURRENT:
+        yield _thumb(f"concurrency {one.concurrency}, over {_MANY_CONCURRENT}: likely counterproductive")
+    elif one.concurrency < _FEW_CONCURRENT:
+        yield _thumb(f"concurrency {one.concurrency}, under {_FEW_CONCURRENT}: a strong candidate")
+
+
+def _output_length(one: Measured) -> Iterator[Reason]:
+    if one.output_tokens is not None and one.output_tokens < _SHORT_OUTPUT_TOKENS:
+        yield _thumb(f"answers of {one.output_tokens:.0f} tokens, under {_SHORT_OUTPUT_TOKENS}: marginal")
+    elif one.output_tokens is not None and one.output_tokens > _LONG_OUTPUT_TOKENS:
+        yield _thumb(f"answers of {one.output_tokens:.0f} tokens, over {_LONG_OUTPUT_TOKENS}: long enough")
+
+
+def _acceptance(one: Measured) -> Iterator[Reason]:
+    alpha = None if one.acceptance_length is None else theory.alpha_of(one.acceptance_length, one.gamma)
+    if alpha is not None and alpha < _LOW_ALPHA:
+        yield _thumb(f"acceptance of {alpha:.2f} a token, under {_LOW_ALPHA}: seldom worth it")
+    elif alpha is not None and alpha > _HIGH_ALPHA:
+        yield _thumb(f"acceptance of {alpha:.2f} a token, over {_HIGH_ALPHA}: meaningful gains")
+
+
+def _memory(one: Measured) -> Reason:
+    """GPU memory taken by the draft, if both arms have telemetry of it."""
+    if METHODS.get(one.method) is False:
+        return Reason(f"{one.arm} drafts without a model, so it needs no memory for one", "expected", one.run_ids)
+    ours, theirs = one.own.gpu_memory_bytes, one.baseline.gpu_memory_bytes
+    if ours is None or theirs is None:
+        return _thumb(f"the draft's memory was not measured, because no GPU reported it: expect {_DRAFT_GIB}")
+    more_gib = (ours - theirs) / _GIB
+    if abs(more_gib) >= _SAME_GIB:
+        more = "more" if more_gib > 0 else "less"
+        used = f"{one.arm} had {abs(more_gib):.1f} GiB {more} GPU memory in use than the baseline"
+    else:
+        used = (
+            f"{one.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
+            "takes the draft's part from the KV cache"
+        )
+    return Reason(f"{used}{_cache(one)}; {_DRAFT_GIB} are usual for a draft", "measured", one.run_ids)
+
+
+def _cache(one: Measured) -> str:
+    ours, theirs = one.own.kv_cache_usage, one.baseline.kv_cache_usage
+    if ours is None or theirs is None:
+        return ""
+    return f"; {one.arm}'s KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
+
+
+def _runs(one: Measured) -> Reason:
+    """Engine support: the engine starts and answers with this draft."""
+    return Reason(f"{one.own.engine or 'the engine'} ran {one.method} with k = {one.gamma}", "measured", one.run_ids)
+
+
+def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
+    """Missing engine support: arms that failed, with the engine's message."""
+    for one in failed:
+        runs = f"{len(one.run_ids)} {'run' if len(one.run_ids) == 1 else 'runs'}"
+        words = " ".join(one.error.split())[:_SHOWN_CHARACTERS]
+        yield Reason(f"{one.arm} ({one.method}, k = {one.gamma}) failed in {runs}: {words}", "measured", one.run_ids)
+
+
+def tuning(one: Measured) -> Iterator[Reason]:
+    """Which number of drafted tokens to try next."""
+    rate = one.acceptance_rate
+    if rate is None:
+        return
+    if rate > _HIGH_RATE and one.gamma <= FIRST_GAMMA:
+        yield Reason(
+            f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
+            "rule of thumb",
+            one.run_ids,
+        )
+    elif rate < _LOW_RATE:
+        instead = "drop to 2 drafted tokens or change the draft model" if one.gamma > 2 else "change the draft model"
+        yield Reason(
+            f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, under {_LOW_RATE:.0%}: {instead}",
+            "rule of thumb",
+            one.run_ids,
+        )
+
+
+def _thumb(text: str) -> Reason:
+    return Reason(text, "rule of thumb")
+
+
+def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measured]) -> Study | None:
+    """Return a study of what the verdicts "measure this next" name, with the baseline; None if there are none.
+
+    It has as many repeats in all as they need. Arms and loads that the study does not have are left out.
+    """
+    open_ = {(one.workload, one.pattern, one.arm) for one in advice if one.action == "measure this next"}
+    there = [one for one in measured if (one.workload, one.pattern, one.arm) in open_]
+    arms = {one.arm for one in there}
+    chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
+    workloads = tuple(each for each in study.workloads if each.name in {one.workload for one in there})
+    loads = tuple(each for each in study.loads if each.name in {one.pattern for one in there})
+    if len(chosen) < 2 or not workloads or not loads:
+        return None
+    more = max((one.more_repeats or 0 for one in there), default=0)
+    repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, study.repeats + more))
+    changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats}
+    return study.model_copy(update=changes)
