@@ -85,7 +85,7 @@ def vllm_environment(settings: Settings, study: Study, arm: Arm) -> dict[str, st
     needs.
     """
     profile = installed_profile(settings, "vllm")
-    whole = whole_environment(settings, profile, profile_environment(settings, profile, study, arm))
+    whole = whole_environment(settings.engines_dir, profile, profile_environment(settings, profile, study, arm))
     return whole | {"PYTHONPATH": str(_bench_packages(settings))}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -12,24 +13,22 @@ from sqlalchemy import Engine
 from cli.progress import runs_ended, time_left, what_runs
 from jobs.queue import job
 from jobs.table import ACTIVE, Job
-from services.status import page_url
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 _LOOK_EVERY_S = 0.5
 _REPORT_EVERY_S = 15.0
 _PUBLISHED_WITHIN_S = 30.0
 
 
-def results_url(settings: Settings, job_id: str) -> str:
+def results_url(page_url: str, job_id: str) -> str:
     """The page with the results of one job."""
-    return f"{page_url(settings)}/results?job={job_id}"
+    return f"{page_url}/results?job={job_id}"
 
 
-def follow(settings: Settings, job_id: str, tend: Callable[[], None]) -> Job:
+def follow(app_database_url: str, job_id: str, tend: Callable[[], None]) -> Job:
     """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
-    engine = app_engine(settings.app_database_url)
+    engine = app_engine(app_database_url)
     console = Console()
     show = _bar if console.is_terminal else _lines
     try:
@@ -38,21 +37,21 @@ def follow(settings: Settings, job_id: str, tend: Callable[[], None]) -> Job:
         engine.dispose()
 
 
-def all_runs_published(settings: Settings, ended: Job) -> bool:
+def all_runs_published(warehouse_file: Path, ended: Job) -> bool:
     """Whether the published warehouse has every run of the ended job as completed. Waits for the ingester."""
     wanted = 0 if ended.progress is None else ended.progress.runs_total
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
-    while _completed_runs(settings, ended.job_id) < wanted:
+    while _completed_runs(warehouse_file, ended.job_id) < wanted:
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_LOOK_EVERY_S)
     return True
 
 
-def _completed_runs(settings: Settings, job_id: str) -> int:
+def _completed_runs(warehouse_file: Path, job_id: str) -> int:
     from warehouse.queries import results as queries  # noqa: PLC0415 - loads pandas, which a `submit` without --wait does not need
 
-    with open_warehouse(settings.warehouse_file) as connection:
+    with open_warehouse(warehouse_file) as connection:
         return int((queries.results(connection, job_id)["status"] == "completed").sum())
 
 

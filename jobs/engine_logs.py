@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from warehouse.bundles.run_bundle import LOG_FILE
-from warehouse.settings import Settings
 
 #: Enough for any number of lines that a person reads, without reading a huge log as a whole.
 _TAIL_BYTES = 1 << 20
@@ -25,14 +24,14 @@ def engine_logs(logs_dir: Path, job_id: str) -> list[Path]:
     return sorted((path for path in every if path.exists()), key=lambda path: -path.stat().st_mtime)
 
 
-def log_tail(settings: Settings, job_id: str, lines: int = 200) -> str:
+def log_tail(logs_dir: Path, bundles: Path, job_id: str, lines: int = 200) -> str:
     """Return the last lines of the running engine's log, or of the job's newest bundle; empty if there is neither."""
     if Path(job_id).name != job_id:  # from a URL, say
         return ""
-    if running := engine_logs(settings.logs_dir, job_id):
+    if running := engine_logs(logs_dir, job_id):
         return _tail(running[0], lines)
-    kept = list((settings.bundles / job_id).glob(f"*/{LOG_FILE}"))
-    return _tail(max(kept, key=lambda path: path.stat().st_mtime), lines) if kept else ""
+    copies = list((bundles / job_id).glob(f"*/{LOG_FILE}"))
+    return _tail(max(copies, key=lambda path: path.stat().st_mtime), lines) if copies else ""
 
 
 def _tail(path: Path, lines: int) -> str:

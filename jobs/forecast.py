@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobs.engines.hardware import hardware_name, nvidia_gpus
@@ -12,65 +13,61 @@ from lab.study import Study
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, plan
 from lab.study.reference_pair import TARGET
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import Settings
 
 if TYPE_CHECKING:
     from lab.planning.prospects import Prospects, Size
-
 
 #: Verdicts are foretold for this metric.
 _METRIC = "output_tok_per_s"
 
 
-def forecast_study(settings: Settings, study: Study) -> Estimate:
+def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Estimate:
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
-    past = history(settings, study.target, study.hardware)
-    small = study.target == TARGET or (
-        local_folder(settings.models_dir, study.target) is not None and not nvidia_gpus()
-    )
+    past = _history(warehouse_file, study.target, study.hardware)
+    small = study.target == TARGET or (local_folder(models_dir, study.target) is not None and not nvidia_gpus())
     return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
 
 
-def forecast_verdicts(settings: Settings, study: Study) -> Prospects | None:
+def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:
     """Forecast how many cells the study will decide on this host, or on the hardware it names.
 
     None if there is nothing to compare, or if too few cells were measured there with several engine starts to know how
     far ratios scatter. The target's own are preferred to those of other targets.
     """
-    if not settings.warehouse_file.exists():
+    if not warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
     from warehouse.queries.past_ratios import past_components  # noqa: PLC0415 - likewise
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
-    with open_warehouse(settings.warehouse_file) as connection:
+    with open_warehouse(warehouse_file) as connection:
         known = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
         known = known or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
     if known is None:
         return None
-    return prospects(study, known, _seconds_of(settings, study))
+    return prospects(study, known, _seconds_of(warehouse_file, models_dir, study))
 
 
-def _seconds_of(settings: Settings, study: Study) -> Callable[[Size], float]:
+def _seconds_of(warehouse_file: Path, models_dir: Path, study: Study) -> Callable[[Size], float]:
     """The estimated seconds of a study at any size, from those of one repeat."""
     single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
-    estimate = forecast_study(settings, single)
+    estimate = forecast_study(warehouse_file, models_dir, single)
     return lambda size: (
         size.starts
         * (estimate.starts_s + size.runs_per_start * size.prompts_factor * (estimate.seconds - estimate.starts_s))
     )
 
 
-def history(settings: Settings, target: str, hardware: str | None = None) -> History:
-    """Return what runs of the target took on hardware with `hardware` in its name, by default on this host's own.
+def _history(warehouse_file: Path, target: str, hardware: str | None) -> History:
+    """Return what runs of the target took on hardware with `hardware` in its name, or without one on this host's own.
 
     Empty before the first publication. Raises UserError for a warehouse of another revision.
     """
-    if not settings.warehouse_file.exists():
+    if not warehouse_file.exists():
         return History()
     from warehouse.queries import results  # noqa: PLC0415 - imports pandas, which takes a second
 
-    with open_warehouse(settings.warehouse_file) as connection:
+    with open_warehouse(warehouse_file) as connection:
         found = results.run_seconds(connection)
     here = found["hardware"].str.casefold()
     same = here.str.contains(hardware.casefold(), regex=False) if hardware else here == hardware_name().casefold()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from jobs.datasets.loader import check_workload
-from jobs.datasets.resolve import dataset_path, find
+from jobs.datasets.resolve import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import Problem, arm_problems, flag_problems
@@ -34,27 +35,27 @@ def absolute(settings: Settings, study: Study) -> Study:
     """Make the paths that the study names relative to the current folder absolute."""
     return study.model_copy(
         update={
-            "target": _absolute_model(settings, study.target),
-            "arms": tuple(_absolute_arm(settings, arm) for arm in study.arms),
+            "target": _absolute_model(settings.models_dir, study.target),
+            "arms": tuple(_absolute_arm(settings.models_dir, arm) for arm in study.arms),
             "workloads": tuple(_absolute_workload(settings, workload) for workload in study.workloads),
         }
     )
 
 
-def _absolute_model(settings: Settings, name: str) -> str:
-    return name if name in REFERENCE_MODELS else model_path(settings.models_dir, name)
+def _absolute_model(models_dir: Path, name: str) -> str:
+    return name if name in REFERENCE_MODELS else model_path(models_dir, name)
 
 
-def _absolute_arm(settings: Settings, arm: Arm) -> Arm:
+def _absolute_arm(models_dir: Path, arm: Arm) -> Arm:
     if arm.speculation is None or arm.speculation.model is None:
         return arm
-    model = _absolute_model(settings, arm.speculation.model)
+    model = _absolute_model(models_dir, arm.speculation.model)
     return arm.model_copy(update={"speculation": arm.speculation.model_copy(update={"model": model})})
 
 
 def _absolute_workload(settings: Settings, workload: Workload) -> Workload:
     try:
-        path = find(settings, workload.dataset).path
+        path = resolve(settings, workload.dataset).path
     except UserError:  # reported below, with the file's whole name
         path = dataset_path(workload.dataset)
     return workload if path is None else workload.model_copy(update={"dataset": str(path.absolute())})
@@ -67,7 +68,9 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
         problems, is_here = _engine_problems(settings, study, arm, field)
         here = here and is_here
         yield from problems
-        yield from _address_problems(settings, arm, f"{field}.server.base_url")
+        if arm.server is not None and not settings.allow_metadata_addresses:
+            # Checked again on connecting: by then the name may resolve to another address.
+            yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
     if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
         yield from _missing_here(settings, study)
 
@@ -77,7 +80,7 @@ def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> 
     mine = _problems_here(settings, study, arm, field)
     if mine == []:
         return [], True
-    elsewhere = [has for has in _known_elsewhere(settings, study) if has.engine == arm.engine]
+    elsewhere = [has for has in _known_elsewhere(settings.app_database_url, study.hardware) if has.engine == arm.engine]
     others = [_problems_with(has, study, arm, field) for has in elsewhere]
     if mine is None or [] in others:
         return min(others, key=len, default=[]), False
@@ -99,19 +102,13 @@ def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> lis
     return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has)]
 
 
-def _known_elsewhere(settings: Settings, study: Study) -> list[Capabilities]:
-    """Return the engines that workers with the study's hardware have reported."""
-    database = app_engine(settings.app_database_url)
+def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabilities]:
+    """Return the engines that workers with this hardware have reported."""
+    database = app_engine(app_database_url)
     try:
-        return known_engines(database, study.hardware)
+        return known_engines(database, hardware)
     finally:
         database.dispose()
-
-
-def _address_problems(settings: Settings, arm: Arm, field: str) -> Iterator[Problem]:
-    """Checked again on connecting: by then the name may resolve to another address."""
-    if arm.server is not None and not settings.allow_metadata_addresses:
-        yield from _problem(field, functools.partial(check_host, arm.server.base_url))
 
 
 def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
 from lab.errors import UserError
 from services import valkey
-from services.status import is_up, page_answers, page_url
+from services.status import is_up, page_answers
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
@@ -43,7 +43,7 @@ def examine(settings: Settings) -> list[Finding]:
         _models(settings.models_dir),
         *_engines(settings),
         _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
-        _services(settings),
+        _services(settings.home, settings.page_url),
     ]
 
 
@@ -99,7 +99,7 @@ def _models(folder: Path) -> Finding:
 def _engines(settings: Settings) -> list[Finding]:
     """One finding for each table of engines.toml, except servers that run elsewhere."""
     try:
-        profiles = read_profiles(settings)
+        profiles = read_profiles(settings.engines_file)
     except UserError as error:
         return [Finding("engines", ok=False, found=str(error), remedy=f"correct {settings.engines_file}")]
     return [_engine(settings, name) for name in profiles if name != ENDPOINT]
@@ -127,7 +127,7 @@ def _broker(url: str | None) -> Finding:
     return Finding("broker", ok=True, found=url.split("@")[-1])
 
 
-def _services(settings: Settings) -> Finding:
-    if is_up(settings.home) and page_answers(settings):
-        return Finding("services", ok=True, found=f"up at {page_url(settings)}")
+def _services(home: Path, page_url: str) -> Finding:
+    if is_up(home) and page_answers(page_url):
+        return Finding("services", ok=True, found=f"up at {page_url}")
     return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")

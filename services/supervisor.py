@@ -9,12 +9,13 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
-from services.status import page_answers, page_url
+from services.status import page_answers
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 
@@ -51,7 +52,8 @@ def running(settings: Settings) -> Iterator[Services]:
 
     Raises UserError if the home is in use, the port is taken, or a service does not start.
     """
-    with _exclusive(settings):
+    make_home(settings)
+    with _exclusive(settings.home, settings.page_url):
         if not valkey.port_is_free(settings.web_host, settings.web_port):
             raise UserError(
                 f"port {settings.web_port} on {settings.web_host} is taken by another program: stop it, "
@@ -99,7 +101,7 @@ def _processes(settings: Settings) -> tuple[Process, ...]:
     ours = (
         process("ingester", ingester_command(), settings.warehouse_file.exists),
         process("worker", worker_command(), lambda: True),
-        process("web", web_command(), lambda: page_answers(settings)),
+        process("web", web_command(), lambda: page_answers(settings.page_url)),
     )
     if settings.broker_url is not None:
         return ours
@@ -117,16 +119,15 @@ def _wait_ready(process: Process) -> None:
 
 
 @contextlib.contextmanager
-def _exclusive(settings: Settings) -> Iterator[None]:
-    make_home(settings)
-    with (settings.home / "up.lock").open("a+") as file:
+def _exclusive(home: Path, page_url: str) -> Iterator[None]:
+    with (home / "up.lock").open("a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             raise UserError(
-                f"Drafthouse is already up in {settings.home} (process {file.read().strip()}): use it at "
-                f"{page_url(settings)}, or set DRAFTHOUSE_HOME and DRAFTHOUSE_WEB_PORT for a second one"
+                f"Drafthouse is already up in {home} (process {file.read().strip()}): use it at "
+                f"{page_url}, or set DRAFTHOUSE_HOME and DRAFTHOUSE_WEB_PORT for a second one"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))

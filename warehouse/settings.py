@@ -118,6 +118,12 @@ class Settings(BaseSettings):
         return self.home / "valkey" / "url"
 
     @property
+    def page_url(self) -> str:
+        """The page's address for a browser on this machine."""
+        host = "127.0.0.1" if self.web_host in ("0.0.0.0", "::") else self.web_host  # noqa: S104 - compared, not bound
+        return f"http://{host}:{self.web_port}"
+
+    @property
     def models_dir(self) -> Path:
         return self.home / "models"
 

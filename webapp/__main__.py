@@ -6,7 +6,7 @@ import socket
 import sys
 
 from lab.errors import UserError
-from warehouse.settings import Settings, load_settings
+from warehouse.settings import load_settings
 from webapp.server import workarounds
 
 #: A visitor's browser must ask for one of these, or a page of elsewhere could talk to this server (DNS rebinding).
@@ -28,14 +28,14 @@ def refuse_taken_port(host: str, port: int) -> None:
             ) from None
 
 
-def streamlit_options(settings: Settings) -> dict[str, object]:
+def streamlit_options(host: str, port: int) -> dict[str, object]:
     """Streamlit's options that depend on our settings; `.streamlit/config.toml` beside this file has the others."""
-    hosts = ["*"] if settings.web_host in _ANY_ADDRESS else sorted({*LOCAL_HOSTS, settings.web_host})
+    hosts = ["*"] if host in _ANY_ADDRESS else sorted({*LOCAL_HOSTS, host})
     return {
-        "server.address": settings.web_host,
-        "server.port": settings.web_port,
+        "server.address": host,
+        "server.port": port,
         "server.allowedHosts": hosts,
-        "browser.serverAddress": settings.web_host,
+        "browser.serverAddress": host,
     }
 
 
@@ -49,7 +49,7 @@ def main() -> int:
         return 2
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
 
-    app.run(config=streamlit_options(settings))
+    app.run(config=streamlit_options(settings.web_host, settings.web_port))
     return 0
 
 

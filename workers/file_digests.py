@@ -24,22 +24,23 @@ def study_contents(settings: Settings, study: Study, check: Callable[[], None]) 
     """
     drafts = [arm.speculation.model for arm in study.arms if arm.speculation is not None]
     models = {name for name in (study.target, *drafts) if name is not None}
+    cache = settings.home / "engines" / "digests"
     return Contents(
-        models={name: weights_digest(settings, name, check) for name in sorted(models)},
+        models={name: weights_digest(settings.models_dir, cache, name, check) for name in sorted(models)},
         datasets={workload.name: dataset_digest(settings, workload) for workload in study.workloads},
     )
 
 
-def weights_digest(settings: Settings, model: str, check: Callable[[], None]) -> str | None:
+def weights_digest(models_dir: Path, cache: Path, model: str, check: Callable[[], None]) -> str | None:
     """SHA-256 over the names and contents of a folder's weights; None for a hub name or a folder without weights.
 
-    Cached by path, size and modification time. `check` is called often, to raise if the job must stop.
+    Cached in the folder `cache` by path, size and modification time. `check` is called often, to raise if the job must
+    stop.
     """
-    folder = local_folder(settings.models_dir, model)
+    folder = local_folder(models_dir, model)
     files = sorted(path for path in folder.iterdir() if path.suffix in _WEIGHTS) if folder and folder.is_dir() else []
     if not files:
         return None
-    cache = settings.home / "engines" / "digests"
     total = hashlib.sha256()
     for path in files:
         total.update(f"{path.name}\0{_file_digest(cache, path, check)}\n".encode())

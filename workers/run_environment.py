@@ -38,7 +38,7 @@ def describe_environment(
     command = engine.command if isinstance(engine, RunningEngine) else engine
     running = engine if isinstance(engine, RunningEngine) else None
     draft = arm.speculation.model if arm.speculation else None
-    variables = whole_environment(settings, command.profile, command.own_environment) if command else None
+    variables = whole_environment(settings.engines_dir, command.profile, command.own_environment) if command else None
     flags = study.engine_flags | arm.flags
     return Circumstances(
         hardware=hardware_name(),
@@ -55,10 +55,12 @@ def describe_environment(
         effective_config=running.effective_config if running else {},
         target_path=model_path(settings.models_dir, study.target),
         target_digest=contents.models.get(study.target),
-        target_revision=hub_revision(settings, study.target, variables, flags.get("revision")),
+        target_revision=hub_revision(settings.models_dir, study.target, variables, flags.get("revision")),
         draft_path=None if draft is None else model_path(settings.models_dir, draft),
         draft_digest=None if draft is None else contents.models.get(draft),
-        draft_revision=None if draft is None else hub_revision(settings, draft, variables, _draft_revision(arm)),
+        draft_revision=None
+        if draft is None
+        else hub_revision(settings.models_dir, draft, variables, _draft_revision(arm)),
         driver_version=driver_version(),
         gpus=tuple(map(str, gpus.gpus)),
         gpus_found_by=gpus.found_by,
@@ -93,7 +95,7 @@ def _revision() -> str | None:
 
 
 def hub_revision(
-    settings: Settings, model: str, environment: Mapping[str, str] | None, revision: object = None
+    models_dir: Path, model: str, environment: Mapping[str, str] | None, revision: object = None
 ) -> str | None:
     """Return the commit of a hub model that an engine in this `environment` loaded for `revision` (by default, main).
 
@@ -101,7 +103,7 @@ def hub_revision(
     """
     from huggingface_hub import try_to_load_from_cache  # noqa: PLC0415 - slow to import, and needed for hub names alone
 
-    if environment is None or local_folder(settings.models_dir, model) is not None:
+    if environment is None or local_folder(models_dir, model) is not None:
         return None
     wanted = "main" if revision is None else str(revision)
     try:

@@ -8,7 +8,7 @@ from typing import Literal
 from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.files import Stock
-from jobs.datasets.resolve import Found, find
+from jobs.datasets.resolve import resolve
 from lab.errors import UserError
 from lab.study import Workload
 from lab.study.model_base import Frozen
@@ -46,15 +46,18 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
 
     Raises UserError if the dataset cannot be read.
     """
-    found = find(settings, workload.dataset)
-    if found.dataset.make is not None:
+    resolved = resolve(settings, workload.dataset)
+    if resolved.dataset.make is not None:
         return None
-    return found.entry.sha256 if found.entry is not None else found.read(settings).sha256
+    return resolved.entry.sha256 if resolved.entry is not None else resolved.read().sha256
 
 
-def add_dataset(settings: Settings, name: str, file: Path) -> DatasetState:
-    """Check the whole file and register it under `name`. Raises UserError naming the invalid line."""
-    entry = registry.add(settings.datasets, name, file)
+def add_dataset(registered: Path, name: str, file: Path) -> DatasetState:
+    """Check the whole file and register it under `name` in the folder of registered files.
+
+    Raises UserError naming the invalid line.
+    """
+    entry = registry.add(registered, name, file)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)
 
 
@@ -65,7 +68,7 @@ def _state(settings: Settings, dataset: Dataset) -> DatasetState:
     if dataset.make is not None:
         return _declared(dataset, "built in")
     try:
-        read = Found(dataset).read(settings)
+        read = resolve(settings, dataset.name).read()
     except UserError:
         return _declared(dataset, "missing")
     return _declared(dataset, "built in").model_copy(update={"sha256": read.sha256, "stock": read.stock})

@@ -7,6 +7,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from jobs.datasets.catalogue import Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.formats import Row
 from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text
-from jobs.datasets.resolve import find
+from jobs.datasets.resolve import resolve
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
 from lab.errors import UserError
 from lab.study import Workload
@@ -40,28 +41,34 @@ def load_prompts(
     `target` is the model whose tokenizer counts; only datasets whose lengths are counted need it. Raises UserError if
     the dataset cannot be read or holds fewer prompts, or if there is no tokenizer.
     """
-    found = find(settings, workload.dataset)
-    check_fields(found.dataset, workload)
-    if found.dataset.make is not None:
-        return found.dataset.make(workload, count, seed, _tokenizer(settings, target))
-    file = found.read(settings)
+    resolved = resolve(settings, workload.dataset)
+    check_fields(resolved.dataset, workload)
+    if resolved.dataset.make is not None:
+        return resolved.dataset.make(workload, count, seed, _tokenizer(settings.models_dir, target))
+    file = resolved.read()
     check_stock(workload, file.stock, count)
     rows = [row for row in file.rows if workload.category in (None, row.category)]
     picks = _in_order(rows, seed)
     if file.stock.has_lengths_only:
-        return _of_lengths(list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings, target))
-    if found.dataset.fits is not None or (workload.own_output_lengths and file.stock.has_replies):
-        picked = list(itertools.islice(_counted(picks, workload, found.dataset, _tokenizer(settings, target)), count))
+        return _of_lengths(
+            list(itertools.islice(picks, count)), workload, seed, _tokenizer(settings.models_dir, target)
+        )
+    if resolved.dataset.fits is not None or (workload.own_output_lengths and file.stock.has_replies):
+        picked = list(
+            itertools.islice(
+                _counted(picks, workload, resolved.dataset, _tokenizer(settings.models_dir, target)), count
+            )
+        )
         if len(picked) < count:
             raise UserError(too_few(workload, len(picked), count))
         return tuple(picked)
     return tuple(_prompt(pick, workload, pick.row.output_tokens) for pick in itertools.islice(picks, count))
 
 
-def _tokenizer(settings: Settings, target: str | None) -> TargetTokenizer:
+def _tokenizer(models_dir: Path, target: str | None) -> TargetTokenizer:
     if target is None:
         raise ValueError("this dataset's lengths are counted in tokens: pass the target whose tokenizer counts")
-    return target_tokenizer(settings.models_dir, target)
+    return target_tokenizer(models_dir, target)
 
 
 def _in_order(rows: Sequence[Row], seed: int) -> Iterator[_Pick]:
@@ -132,14 +139,14 @@ def check_workload(
 
     `target` is the model whose tokenizer will count. The file of a registered dataset is not read for this.
     """
-    found = find(settings, workload.dataset)
-    check_fields(found.dataset, workload)
-    stock = None if found.dataset.make is not None else found.stock(settings)
+    resolved = resolve(settings, workload.dataset)
+    check_fields(resolved.dataset, workload)
+    stock = None if resolved.dataset.make is not None else resolved.stock()
     if stock is not None:
         check_stock(workload, stock, count)
     if trace and (stock is None or not stock.has_times):
         raise UserError(f"dataset {workload.dataset} records no arrival times to replay: try burstgpt")
-    counts = stock is None or stock.has_lengths_only or found.dataset.fits is not None
+    counts = stock is None or stock.has_lengths_only or resolved.dataset.fits is not None
     if target is not None and (counts or (workload.own_output_lengths and stock is not None and stock.has_replies)):
         check_tokenizer(settings.models_dir, target)
 

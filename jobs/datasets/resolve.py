@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,40 +19,46 @@ _FILE_SUFFIXES = (".jsonl", ".json", ".csv", ".parquet", ".txt")
 
 
 @dataclass(frozen=True)
-class Found:
-    """A dataset that can be read here. `entry` is set for a registered file, `path` for a file given by its path."""
+class ResolvedDataset:
+    """A dataset that can be read here. `entry` is set for a registered file, `path` for a file given by its path.
+
+    `registry` is the folder of registered files, `models_dir` that of the models, where the reference prompts lie.
+    """
 
     dataset: Dataset
+    registry: Path
+    models_dir: Path
     entry: Registered | None = None
     path: Path | None = None
 
-    def read(self, settings: Settings) -> DatasetFile:
+    def read(self) -> DatasetFile:
         """Return its rows. Raises UserError if they cannot be read, or if the prompts are generated."""
         if self.entry is not None:
-            return read_registered(settings.datasets, self.entry)
+            return read_registered(self.registry, self.entry)
         if self.dataset.name == "reference":
-            return _read_reference(settings)
+            return _read_reference(self.models_dir)
         if self.dataset.read_row is None:
             raise UserError(f"dataset {self.dataset.name} is generated for each study: there is no file to read")
         path = self.path or SHIPPED / (self.dataset.shipped or "")
         return read_file(path, self.dataset.read_row, f"dataset {self.path or self.dataset.name}")
 
-    def stock(self, settings: Settings) -> Stock:
+    def stock(self) -> Stock:
         """Summarise what the file holds; a registered file is not read for it. Raises UserError like `read`."""
-        return self.entry.stock if self.entry is not None else self.read(settings).stock
+        return self.entry.stock if self.entry is not None else self.read().stock
 
 
-def find(settings: Settings, name: str) -> Found:
+def resolve(settings: Settings, name: str) -> ResolvedDataset:
     """Resolve the name of a dataset. Raises UserError if there is none, saying where to get the file."""
+    resolved = functools.partial(ResolvedDataset, registry=settings.datasets, models_dir=settings.models_dir)
     dataset = DATASETS.get(name)
     if dataset is not None and not dataset.is_registered:
-        return Found(dataset)
+        return resolved(dataset)
     if (entry := registered(settings.datasets, name)) is not None:
-        return Found(DATASETS.get(entry.format, CUSTOM), entry)
+        return resolved(DATASETS.get(entry.format, CUSTOM), entry=entry)
     if dataset is not None:
         raise UserError(missing(dataset))
     if (path := dataset_path(name)) is not None:
-        return Found(CUSTOM, path=path)
+        return resolved(CUSTOM, path=path)
     known = [*DATASETS, *(each.name for each in all_registered(settings.datasets))]
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
@@ -78,9 +85,9 @@ def dataset_path(name: str) -> Path | None:
     return path.absolute() if "/" in name or path.suffix in _FILE_SUFFIXES or path.is_file() else None
 
 
-def _read_reference(settings: Settings) -> DatasetFile:
+def _read_reference(models_dir: Path) -> DatasetFile:
     """Read all categories, one file each. Raises UserError if the reference models are not prepared yet."""
-    folder = settings.models_dir / "prompts"
+    folder = models_dir / "prompts"
     paths = sorted(folder.glob("*.jsonl"))
     if not paths:
         raise UserError(f"{folder} holds no prompts: run `make models`")

@@ -47,7 +47,7 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
     that.
     """
     found = []
-    for engine in read_profiles(settings):
+    for engine in read_profiles(settings.engines_file):
         try:
             found.append(capabilities(settings, engine))
         except UserError as missing:
@@ -73,7 +73,7 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     unknown.
     """
     distribution = _PROBES[profile.kind][1] if profile.kind in _PROBES else profile.kind
-    program = profile.program(settings)
+    program = profile.program(settings.engines_dir)
     if program is not None and (found := _installed(program, distribution)):
         return found.name.split("-")[1]
     words = tuple(fill_in(settings, word) for word in profile.version_command)
@@ -83,7 +83,7 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
 
 def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """Return the methods and flags that the engine itself reports; None if it cannot be asked (in a container, say)."""
-    program = profile.program(settings)
+    program = profile.program(settings.engines_dir)
     if program is None or profile.kind not in _PROBES:
         return None
     script, distribution = _PROBES[profile.kind]
@@ -130,7 +130,7 @@ def _key(program: Path, installed: Path, script: Path) -> str:
 
 def _environment(settings: Settings, profile: Profile) -> tuple[tuple[str, str], ...]:
     here = profile_environment_here(settings, profile)
-    return tuple(sorted(whole_environment(settings, profile, here).items()))
+    return tuple(sorted(whole_environment(settings.engines_dir, profile, here).items()))
 
 
 @functools.lru_cache(maxsize=32)

@@ -43,11 +43,11 @@ class Profile(Frozen):
             raise ValueError("an engine needs the command that starts it")
         return command
 
-    def program(self, settings: Settings) -> Path | None:
+    def program(self, engines_dir: Path) -> Path | None:
         """Return the engine's executable, or None if it is not installed."""
         if not self.command:
             return None
-        found = shutil.which(self.command[0].format(engines=settings.engines_dir.absolute()))
+        found = shutil.which(self.command[0].format(engines=engines_dir.absolute()))
         return None if found is None else Path(found)
 
 
@@ -56,9 +56,8 @@ ENDPOINT = "endpoint"
 _BUILT_IN = {ENDPOINT: Profile(kind="endpoint")}
 
 
-def read_profiles(settings: Settings) -> dict[str, Profile]:
-    """Return every engine of this host by name. Raises SettingsError for a file that cannot be used."""
-    path = settings.engines_file
+def read_profiles(path: Path) -> dict[str, Profile]:
+    """Return every engine in an engines.toml by name. Raises SettingsError for a file that cannot be used."""
     try:
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -81,12 +80,12 @@ def _profile(path: Path, name: str, table: object) -> Profile:
 
 def installed_profile(settings: Settings, engine: str) -> Profile:
     """Return the profile of an engine that can be started here. Raises UserError naming those that can."""
-    profiles = read_profiles(settings)
+    profiles = read_profiles(settings.engines_file)
     if engine not in profiles:
         raise UserError(
             f"there is no engine {engine!r} here: {settings.engines_file} has {', '.join(sorted(profiles)) or 'none'}"
         )
-    if profiles[engine].command and profiles[engine].program(settings) is None:
+    if profiles[engine].command and profiles[engine].program(settings.engines_dir) is None:
         program = profiles[engine].command[0]
         make = "run `make engine-vllm`" if program.startswith("{engines}/vllm/") else "install it"
         raise UserError(
@@ -109,7 +108,7 @@ _NOT_FOR_ENGINES = ("PYTHON", "VIRTUAL_ENV", "CELERY", ENVIRONMENT_PREFIX)
 def profile_environment(settings: Settings, profile: Profile, study: Study, arm: Arm) -> dict[str, str]:
     """Return what the profile sets on this host and the arm over it; stored with each run by `without_secrets`."""
     here = profile_environment_here(settings, profile)
-    return here | ({"HF_HUB_OFFLINE": "1"} if _all_local(settings, study, arm) else {}) | arm.environment
+    return here | ({"HF_HUB_OFFLINE": "1"} if _all_local(settings.models_dir, study, arm) else {}) | arm.environment
 
 
 def profile_environment_here(settings: Settings, profile: Profile) -> dict[str, str]:
@@ -130,10 +129,10 @@ def is_secret(variable: str) -> bool:
     return _SECRET.search(variable) is not None
 
 
-def whole_environment(settings: Settings, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:
+def whole_environment(engines_dir: Path, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:
     """Return all variables of the engine's process; its own programs come first on the path (it compiles with some)."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_ENGINES)}
-    if program := profile.program(settings):
+    if program := profile.program(engines_dir):
         inherited["PATH"] = os.pathsep.join((str(program.parent), inherited.get("PATH", os.defpath)))
     return inherited | dict(own)
 
@@ -173,7 +172,7 @@ def command_words(settings: Settings, profile: Profile, own: Mapping[str, str]) 
     return tuple(words)
 
 
-def _all_local(settings: Settings, study: Study, arm: Arm) -> bool:
+def _all_local(models_dir: Path, study: Study, arm: Arm) -> bool:
     """Return whether the engine needs no model hub; then it should not wait for one either."""
     names = [study.target, arm.speculation.model if arm.speculation else None]
-    return all(local_folder(settings.models_dir, name) is not None for name in names if name is not None)
+    return all(local_folder(models_dir, name) is not None for name in names if name is not None)

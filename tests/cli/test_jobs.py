@@ -47,5 +47,5 @@ def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest
     def end() -> None:
         finish(settings, job_id, "failed", "two runs failed")
 
-    assert follow(settings, job_id, tend=end).state == "failed"
+    assert follow(settings.app_database_url, job_id, tend=end).state == "failed"
     assert capsys.readouterr().out.startswith("runs 4/4 (2 failed)  measuring")

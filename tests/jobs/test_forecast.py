@@ -50,7 +50,7 @@ def measured(home: Home) -> Home:
 
 
 def seconds(settings: Settings, **changes: Any) -> tuple[float, int]:
-    found = forecast_study(settings, small(**changes))
+    found = forecast_study(settings.warehouse_file, settings.models_dir, small(**changes))
     return found.seconds, found.runs_from_history
 
 
@@ -69,7 +69,7 @@ def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict
 
 def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
     arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
-    found = forecast_study(measured.settings, small(arms=arms))
+    found = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small(arms=arms))
     assert (found.launches_from_history, found.runs_from_history, found.runs) == (4, 2, 4)
 
 

@@ -27,7 +27,7 @@ def cache(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("variable", ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME"])
 def test_the_commit_of_main_is_found_wherever_the_environment_keeps_the_cache(cache: Path, variable: str) -> None:
     place = cache.parent if variable == "HF_HOME" else cache
-    assert hub_revision(Settings(), "owner/name", {variable: str(place)}) == COMMIT
+    assert hub_revision(Settings().models_dir, "owner/name", {variable: str(place)}) == COMMIT
 
 
 @pytest.mark.parametrize(
@@ -36,18 +36,18 @@ def test_the_commit_of_main_is_found_wherever_the_environment_keeps_the_cache(ca
 def test_a_revision_that_was_asked_for_is_the_one_looked_up(
     cache: Path, revision: object, expected: str | None
 ) -> None:
-    assert hub_revision(Settings(), "owner/name", {"HF_HUB_CACHE": str(cache)}, revision) == expected
+    assert hub_revision(Settings().models_dir, "owner/name", {"HF_HUB_CACHE": str(cache)}, revision) == expected
 
 
 def test_what_the_cache_does_not_say_is_unknown(cache: Path) -> None:
     environment = {"HF_HUB_CACHE": str(cache)}
-    assert hub_revision(Settings(), "owner/other", environment) is None
-    assert hub_revision(Settings(), "owner/name", environment, "v1") is None
-    assert hub_revision(Settings(), "owner/name", {"XDG_CACHE_HOME": str(cache)}) is None
-    assert hub_revision(Settings(), "owner/name", None) is None
-    assert hub_revision(Settings(), "no hub name", environment) is None
+    assert hub_revision(Settings().models_dir, "owner/other", environment) is None
+    assert hub_revision(Settings().models_dir, "owner/name", environment, "v1") is None
+    assert hub_revision(Settings().models_dir, "owner/name", {"XDG_CACHE_HOME": str(cache)}) is None
+    assert hub_revision(Settings().models_dir, "owner/name", None) is None
+    assert hub_revision(Settings().models_dir, "no hub name", environment) is None
 
 
 def test_a_folder_has_no_revision(cache: Path) -> None:
-    assert hub_revision(Settings(), str(cache), {"HF_HUB_CACHE": str(cache)}) is None
-    assert hub_revision(Settings(), "reference", {"HF_HUB_CACHE": str(cache)}) is None
+    assert hub_revision(Settings().models_dir, str(cache), {"HF_HUB_CACHE": str(cache)}) is None
+    assert hub_revision(Settings().models_dir, "reference", {"HF_HUB_CACHE": str(cache)}) is None

@@ -61,15 +61,15 @@ def test_a_worker_knows_its_dead_neighbours_from_the_living_and_from_strangers()
 
 
 def test_weights_are_hashed_once_and_again_when_they_change(home: Home) -> None:
-    model, checks = home.folder / "model", []
-    first = weights_digest(home.settings, str(model), lambda: checks.append(1))
+    model, cache, checks = home.folder / "model", home.folder / "digests", []
+    first = weights_digest(home.settings.models_dir, cache, str(model), lambda: checks.append(1))
     assert first is not None
-    assert weights_digest(home.settings, str(model), lambda: checks.append(1)) == first
+    assert weights_digest(home.settings.models_dir, cache, str(model), lambda: checks.append(1)) == first
     assert len(checks) == 1
     (model / "model.safetensors").write_bytes(b"other weights")
     os.utime(model / "model.safetensors", (1, 1))
-    assert weights_digest(home.settings, str(model), lambda: checks.append(1)) != first
-    assert weights_digest(home.settings, "owner/model", lambda: checks.append(1)) is None
+    assert weights_digest(home.settings.models_dir, cache, str(model), lambda: checks.append(1)) != first
+    assert weights_digest(home.settings.models_dir, cache, "owner/model", lambda: checks.append(1)) is None
 
 
 @pytest.fixture

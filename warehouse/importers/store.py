@@ -53,7 +53,7 @@ def import_paths(
     try:
         runs, new = restore_bundles(settings.bundles, exported[0])
     except OSError as error:
-        raise _unwritable(settings, error) from error
+        raise _unwritable(settings.bundles, error) from error
     return Import(jobs=(), runs=(), new_run_ids=new, skipped=(), taken_in=runs)
 
 
@@ -71,7 +71,7 @@ def import_read(
     try:
         new = write_imported(settings.bundles, found.runs, {file.source.sha256: file.content for file in files})
     except OSError as error:
-        raise _unwritable(settings, error) from error
+        raise _unwritable(settings.bundles, error) from error
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
     jobs = dict.fromkeys(places[run.run_id] for run in found.runs)  # the earlier jobs of runs that were stored already
     return Import(tuple(jobs), found.runs, tuple(record.run.run_id for record in new), found.skipped)
@@ -86,8 +86,8 @@ def _refuse_unstorable(run: ImportedRun) -> None:
         raise ForeignFileError(f"{where}: it cannot be stored: {str(error).splitlines()[0]}") from error
 
 
-def _unwritable(settings: Settings, error: OSError) -> ForeignFileError:
-    return ForeignFileError(f"{settings.bundles.absolute()} cannot be written ({error.strerror}): nothing was imported")
+def _unwritable(bundles: Path, error: OSError) -> ForeignFileError:
+    return ForeignFileError(f"{bundles.absolute()} cannot be written ({error.strerror}): nothing was imported")
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
         "memory_mib": settings.sql_memory_mib,
         "timeout_s": settings.sql_timeout_s,
     }
-    return _answer(settings, _run_child(json.dumps(request).encode(), settings.sql_timeout_s))
+    return _answer(_run_child(json.dumps(request).encode(), settings.sql_timeout_s), settings.sql_memory_mib)
 
 
 def _refuse_unreadable(sql: str) -> None:
@@ -124,7 +124,7 @@ def _run_child(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
 
 
-def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> SqlResult:
+def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlResult:
     """The child ends with 0 and an Arrow stream, with 3 and a sentence, or is killed by a limit."""
     if done.returncode == 3:
         raise QueryError(done.stdout.decode(errors="replace"))
@@ -133,7 +133,7 @@ def _answer(settings: Settings, done: subprocess.CompletedProcess[bytes]) -> Sql
     if done.returncode != 0:
         raise QueryError(
             f"the statement ended its process ({_ending(done.returncode)}): it needs more than "
-            f"{settings.sql_memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Select less"
+            f"{memory_mib} MiB of memory (DRAFTHOUSE_SQL_MEMORY_MIB) or is nested too deeply. Select less"
         )
     import pyarrow as pa  # noqa: PLC0415 - see _run_child
 

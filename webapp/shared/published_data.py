@@ -229,13 +229,13 @@ def _arms(job_id: str) -> tuple[str, ...]:
 @cached_by_publication()
 def _forecast(digest: str, _study: Study) -> Estimate:
     del digest  # the key
-    return forecast_study(settings(), _study)
+    return forecast_study(settings().warehouse_file, settings().models_dir, _study)
 
 
 @cached_by_publication()
 def _verdicts_forecast(digest: str, _study: Study) -> Prospects | None:
     del digest  # the key
-    return forecast_verdicts(settings(), _study)
+    return forecast_verdicts(settings().warehouse_file, settings().models_dir, _study)
 
 
 @published_query()

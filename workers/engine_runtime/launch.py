@@ -85,7 +85,13 @@ def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Com
     profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]
     if kind.arguments is None:
-        return Command((), profile, {}, endpoint_of(settings, study, arm), log)
+        return Command(
+            (),
+            profile,
+            {},
+            endpoint_of(settings.home, study, arm, allow_metadata=settings.allow_metadata_addresses),
+            log,
+        )
     port, own = _free_port(), profile_environment(settings, profile, study, arm)
     words = command_words(settings, profile, own)
     return Command(
@@ -116,7 +122,7 @@ async def start_engine(
         command = engine_command(settings, study, arm, log)
         if not command.kind.is_started:
             return await _connect(command, started)
-        environment = whole_environment(settings, command.profile, command.own_environment)
+        environment = whole_environment(settings.engines_dir, command.profile, command.own_environment)
         began_s = time.monotonic()
         running = process.start(command.words, environment, command.log, settings.home / "engines")
         started(command, running)
@@ -130,7 +136,7 @@ async def start_engine(
         except (EngineError, TimeoutError) as error:
             running.stop(grace_s=0.5)
             if attempt == _PORT_ATTEMPTS or not _port_was_taken(command.log):
-                raise _did_not_start(settings, command, error) from None
+                raise _did_not_start(command, error, settings.engine_start_timeout_s) from None
             continue
         return await _running(settings, command, running, ready, time.monotonic() - began_s)
     raise AssertionError  # the last attempt returned or raised
@@ -163,10 +169,9 @@ def died(running: Process, log: Path) -> str | None:
     return f"the engine {how}:\n{error_excerpt(log)}"
 
 
-def _did_not_start(settings: Settings, command: Command, error: Exception) -> EngineError:
+def _did_not_start(command: Command, error: Exception, waited_s: float) -> EngineError:
     if isinstance(error, EngineError):
         return error
-    waited_s = settings.engine_start_timeout_s
     return EngineError(f"the engine was not ready within {waited_s:g} s; its log ends:\n{error_excerpt(command.log)}")
 
 
@@ -180,7 +185,7 @@ def _free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
+def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> Endpoint:
     """Describe the arm's running server. Raises UserError if it has none, if its address is refused, or if the key is
     missing.
 
@@ -188,7 +193,7 @@ def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
     """
     if arm.server is None:
         raise UserError(f"arm {arm.name!r} measures a running server: set server.base_url")
-    if not settings.allow_metadata_addresses:
+    if not allow_metadata:
         check_host(arm.server.base_url)
     return Endpoint(
         base_url=arm.server.base_url.rstrip("/"),
@@ -196,8 +201,8 @@ def endpoint_of(settings: Settings, study: Study, arm: Arm) -> Endpoint:
         kind=study.endpoint,
         per_request_spec_metrics=arm.speculation is not None,
         foreign=True,
-        checked=not settings.allow_metadata_addresses,
-        api_key=None if arm.server.api_key is None else secret(settings.home, arm.server.api_key),
+        checked=not allow_metadata,
+        api_key=None if arm.server.api_key is None else secret(home, arm.server.api_key),
     )
 
 

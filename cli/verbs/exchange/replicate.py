@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +22,6 @@ from warehouse.app_db.engine import app_engine
 from warehouse.published.book import preset_of
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.published import beside, repeating_job
-from warehouse.settings import Settings
 
 SourceName = Annotated[str, typer.Argument(help="A source, as `drafthouse published` lists it.")]
 ItsStudy = Annotated[str | None, typer.Option("--study", help="Which of its experiments, if it has several.")]
@@ -51,12 +51,12 @@ def replicate(
         job_id = active or queue.submit(settings, ours)
         if not wait:
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
-            _show_queued(settings, f"{source}{more}", job_id, as_json=as_json)
+            _show_queued(results_url(settings.page_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
-        ended = follow(settings, job_id, tend=lambda: None)
-        if ended.state != "done" or not all_runs_published(settings, ended):
+        ended = follow(settings.app_database_url, job_id, tend=lambda: None)
+        if ended.state != "done" or not all_runs_published(settings.warehouse_file, ended):
             raise SystemExit(1)
-    _show(settings, source, name, job_id, as_json=as_json)
+    _show(settings.warehouse_file, source, name, job_id, as_json=as_json)
 
 
 def _active_job(engine: Engine, study: Study) -> str | None:
@@ -65,17 +65,16 @@ def _active_job(engine: Engine, study: Study) -> str | None:
     return next((job.job_id for job in active if job.name == study.name), None)
 
 
-def _show_queued(settings: Settings, asked: str, job_id: str, *, as_json: bool) -> None:
-    url = results_url(settings, job_id)
+def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> None:
     if as_json:
         print_json({"job_id": job_id, "url": url, "figures": []})
     else:
         print(f"{job_id} is queued or running; results: {url}")
-        print(f"Once it has run, `drafthouse replicate {asked}` shows both side by side.")
+        print(f"Once it has run, `drafthouse replicate {arguments}` shows both side by side.")
 
 
-def _show(settings: Settings, source: str, name: str, job_id: str, *, as_json: bool) -> None:
-    with open_warehouse(settings.warehouse_file) as con:
+def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json: bool) -> None:
+    with open_warehouse(warehouse_file) as con:
         found = beside(con, source, name, job_id)
     if as_json:
         print_json({"job_id": job_id, "figures": [_as_dict(each) for each in found]})

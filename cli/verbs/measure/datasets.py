@@ -51,7 +51,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""
-    added = add_dataset(load_settings(), name, file)
+    added = add_dataset(load_settings().datasets, name, file)
     if as_json:
         print_json(added.model_dump(mode="json"))
         return

@@ -13,4 +13,5 @@ from warehouse.settings import load_settings
 
 def logs(job_id: JobId, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
     """Show the end of the engine's log of a job."""
-    print(log_tail(load_settings(), job_id, lines))
+    settings = load_settings()
+    print(log_tail(settings.logs_dir, settings.bundles, job_id, lines))

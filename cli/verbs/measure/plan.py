@@ -10,8 +10,9 @@ from cli.named_study import named_study
 from cli.output import print_json, print_table
 from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.presets import all_presets
+from lab.estimate import Estimate
 from lab.study import Study
-from warehouse.settings import Settings, load_settings
+from warehouse.settings import load_settings
 
 if TYPE_CHECKING:
     from lab.planning.prospects import Prospects
@@ -29,7 +30,9 @@ def presets(*, as_json: AsJson = False) -> None:
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
     """Show what a study needs: engine starts, runs, requests, and time."""
-    planned = _plan_as_dict(load_settings(), named_study(study, reference=reference))
+    settings, named = load_settings(), named_study(study, reference=reference)
+    home = (settings.warehouse_file, settings.models_dir)
+    planned = _plan_as_dict(named, forecast_study(*home, named), forecast_verdicts(*home, named))
     if as_json:
         print_json(planned)
         return
@@ -43,8 +46,7 @@ def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = 
         print("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
 
 
-def _plan_as_dict(settings: Settings, study: Study) -> dict[str, Any]:
-    estimate, prospects = forecast_study(settings, study), forecast_verdicts(settings, study)
+def _plan_as_dict(study: Study, estimate: Estimate, prospects: Prospects | None) -> dict[str, Any]:
     return {
         "study": study.name,
         "target": study.target,

@@ -26,9 +26,11 @@ def submit(
     settings = ready_settings()
     job_id = queue.submit(settings, named_study(study, reference=reference), priority=priority)
     if as_json:
-        print_json({"job_id": job_id, "url": follow.results_url(settings, job_id)})
+        print_json({"job_id": job_id, "url": follow.results_url(settings.page_url, job_id)})
     else:
-        print(f"{job_id} is queued; results: {follow.results_url(settings, job_id)}", flush=True)
+        print(f"{job_id} is queued; results: {follow.results_url(settings.page_url, job_id)}", flush=True)
     if wait:
-        ended = follow.follow(settings, job_id, tend=lambda: None)
-        raise SystemExit(0 if ended.state == "done" and follow.all_runs_published(settings, ended) else 1)
+        ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None)
+        raise SystemExit(
+            0 if ended.state == "done" and follow.all_runs_published(settings.warehouse_file, ended) else 1
+        )

@@ -15,7 +15,6 @@ from cli.home import ready_settings
 from jobs.presets import load_preset
 from jobs.queue import submit
 from services import supervisor
-from services.status import page_url
 from services.supervisor import stopped_by_signal
 from warehouse.settings import Settings, load_settings
 
@@ -26,7 +25,7 @@ def up() -> None:
     """Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."""
     settings = load_settings()
     with stopped_by_signal(), supervisor.running(settings) as services:
-        print(f"Drafthouse is up: {page_url(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
+        print(f"Drafthouse is up: {settings.page_url}  (state in {settings.home.absolute()}, Ctrl-C stops)")
         _tend_until_stopped(services)
 
 
@@ -65,14 +64,14 @@ def web() -> None:
 def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
     job_id = submit(settings, load_preset("demo"))
-    print(f"Results as they come: {results_url(settings, job_id)}", flush=True)
-    ended = follow(settings, job_id, tend)
-    published = all_runs_published(settings, ended)
+    print(f"Results as they come: {results_url(settings.page_url, job_id)}", flush=True)
+    ended = follow(settings.app_database_url, job_id, tend)
+    published = all_runs_published(settings.warehouse_file, ended)
     if published:
-        print(f"Done. Results: {results_url(settings, job_id)}", flush=True)
+        print(f"Done. Results: {results_url(settings.page_url, job_id)}", flush=True)
     else:
         print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
-        print(f"See `drafthouse logs {job_id}` and {page_url(settings)}/jobs", flush=True)
+        print(f"See `drafthouse logs {job_id}` and {settings.page_url}/jobs", flush=True)
     return published
 
 

@@ -24,7 +24,7 @@ def prompts(settings: Settings, dataset: str, count: int, **fields: Any) -> tupl
 def registered(settings: Settings, folder: Path, dataset: str, content: object) -> None:
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
     (folder / "file").write_text(text, encoding="utf-8")
-    add_dataset(settings, dataset, folder / "file")
+    add_dataset(settings.datasets, dataset, folder / "file")
 
 
 def said(*turns: tuple[str, str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def settings(folder: Path, engines: str | None) -> Settings:
 
 def test_the_engines_file_that_comes_with_drafthouse_has_vllm_and_can_be_filled_in() -> None:
     ours = Settings(engines_file=REPOSITORY / "engines.toml")
-    profile = read_profiles(ours)["vllm"]
+    profile = read_profiles(ours.engines_file)["vllm"]
     for text in (*profile.command, *profile.environment.values(), *profile.cpu_environment.values()):
         assert "{" not in fill_in(ours, text)
 
@@ -59,7 +59,7 @@ def test_an_engines_file_that_cannot_be_used_is_answered_with_its_name_and_the_p
     tmp_path: Path, engines: str | None, words: str
 ) -> None:
     with pytest.raises(SettingsError, match=words) as refused:
-        read_profiles(settings(tmp_path, engines))
+        read_profiles(settings(tmp_path, engines).engines_file)
     assert str(tmp_path / "engines.toml") in str(refused.value)
 
 
@@ -99,7 +99,7 @@ def test_our_own_settings_and_python_do_not_reach_the_engine(tmp_path: Path, mon
     here, reference = settings(tmp_path, ""), study()
     own = profile_environment(here, profile, reference, reference.arms[1])
     assert own == {"OWN": "1", "HF_HUB_OFFLINE": "1"} | ({} if nvidia_gpus() else {"CPU": "1"})
-    whole = whole_environment(here, profile, own)
+    whole = whole_environment(here.engines_dir, profile, own)
     assert whole["KEPT"] == "yes"
     assert whole["OWN"] == "1"
     assert not {"DRAFTHOUSE_DATABASE_URL", "PYTHONPATH"} & set(whole)

@@ -57,9 +57,9 @@ def test_an_unknown_workaround_is_refused_before_anything_starts() -> None:
 
 
 def test_only_names_of_this_machine_are_answered_unless_the_page_listens_everywhere(tmp_path: Path) -> None:
-    local = streamlit_options(Settings(home=tmp_path))["server.allowedHosts"]
-    named = streamlit_options(Settings(home=tmp_path, web_host="lab.example.org"))["server.allowedHosts"]
-    everywhere = streamlit_options(Settings(home=tmp_path, web_host="0.0.0.0"))["server.allowedHosts"]  # noqa: S104
+    local = streamlit_options("127.0.0.1", 8501)["server.allowedHosts"]
+    named = streamlit_options("lab.example.org", 8501)["server.allowedHosts"]
+    everywhere = streamlit_options("0.0.0.0", 8501)["server.allowedHosts"]  # noqa: S104
     assert local == ["127.0.0.1", "[::1]", "localhost"]
     assert isinstance(named, list)
     assert "lab.example.org" in named

@@ -61,7 +61,7 @@ def datasets() -> list[DatasetState]:
 
 def add_dataset(name: str, file: Path) -> DatasetState:
     """Raises UserError naming the first invalid line."""
-    added = listing.add_dataset(published_data.settings(), name, file)
+    added = listing.add_dataset(published_data.settings().datasets, name, file)
     datasets.clear()
     return added
 
