@@ -13,7 +13,7 @@ from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
 from lab.errors import UserError
 from services import valkey
-from services.status import is_up, page_answers
+from services.supervisor import is_up, page_answers
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings

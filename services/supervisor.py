@@ -1,4 +1,4 @@
-"""`drafthouse up`: migrate the home, start every service in order, restart what dies, stop all of them at a signal."""
+"""`drafthouse up`: start every service of a home, restart what dies, and stop all of them; and whether a home is up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -15,7 +16,6 @@ from types import FrameType
 from lab.errors import UserError
 from services import valkey
 from services.process import Process
-from services.status import page_answers
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
 
@@ -156,3 +156,25 @@ def stopped_by_signal() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def is_up(home: Path) -> bool:
+    """Whether a `drafthouse up` holds this home's lock."""
+    lock = home / "up.lock"
+    if not lock.exists():
+        return False
+    with lock.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def page_answers(page_url: str) -> bool:
+    """Whether the page's health check answers within a second."""
+    try:
+        with urllib.request.urlopen(f"{page_url}/healthz", timeout=1) as answer:  # noqa: S310 - our own http address
+            return bool(answer.status == 200)
+    except OSError:
+        return False
