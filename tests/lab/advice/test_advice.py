@@ -144,6 +144,258 @@ def test_where_every_speculating_arm_failed_nothing_is_enabled_and_the_engine_sa
     assert text(advice) == "other (eagle3, k = 3) failed in 1 run: no kernel"
 
 
+Told = tuple[str, str, tuple[str, ...]]
+OURS, THEIRS, NOBODYS = ("r1", "r2"), ("r7", "r8"), ()
+HAPPY = replace(
+    GOOD,
+    speedup=1.3,
+    low=1.2,
+    high=1.4,
+    output_tokens=51.0,
+    pattern="c1",
+    own=Figures(6.1, 70e9, 0.9, "vllm 0.32.0"),
+    baseline=Figures(11.5, 66e9, 0.6, "vllm 0.32.0"),
+)
+BROKEN = Failed("reference/code", 1, "other", "eagle3", 3, "ValueError: not\n supported", THEIRS, "c1")
+OPEN = replace(
+    GOOD,
+    concurrency=33,
+    speedup=1.1,
+    low=0.9,
+    high=1.3,
+    outcome="not enough data",
+    more_repeats=4,
+    acceptance_rate=0.29,
+    acceptance_length=1.5,
+    output_tokens=19.0,
+    method="ngram",
+)
+SLOW = replace(
+    GOOD,
+    concurrency=5,
+    speedup=0.8,
+    low=0.7,
+    high=0.9,
+    outcome="slower",
+    acceptance_rate=None,
+    output_tokens=None,
+    acceptance_length=None,
+    own=Figures(gpu_memory_bytes=66e9, kv_cache_usage=0.9),
+    baseline=Figures(gpu_memory_bytes=70e9),
+)
+ODD = replace(SLOW, arm="odd", gamma=2, speedup=None, outcome="no difference", acceptance_rate=0.2)
+WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...], tuple[Told, ...]], ...] = (
+    (
+        (HAPPY,),
+        (BROKEN,),
+        ("reference/code", 1, "enable", "draft k=3", 3, "c1"),
+        (
+            (
+                "draft k=3 (k = 3) is faster than the baseline: 1.30 times its throughput (95 % interval 1.20 to 1.40)",
+                "measured",
+                OURS,
+            ),
+            (
+                (
+                    "2.62 tokens a round would allow up to 2.62 times if drafting were free; the rest went into drafting "
+                    "and verifying, as if each drafted token cost 0.34 of a target step"
+                ),
+                "expected",
+                OURS,
+            ),
+            (
+                "54% of draft k=3's drafted tokens are accepted, over 50%: try 4 to 5 drafted tokens",
+                "rule of thumb",
+                OURS,
+            ),
+            (
+                (
+                    "concurrency 1 is interactive use (up to 4), where the time per token is noticed: a token takes "
+                    "draft k=3 6.1 ms and the baseline 11.5 ms (medians)"
+                ),
+                "rule of thumb",
+                OURS,
+            ),
+            ("concurrency 1, under 10: a strong candidate", "rule of thumb", NOBODYS),
+            ("answers of 51 tokens, over 50: long enough", "rule of thumb", NOBODYS),
+            ("acceptance of 0.72 a token, over 0.65: meaningful gains", "rule of thumb", NOBODYS),
+            (
+                (
+                    "draft k=3 had 3.7 GiB more GPU memory in use than the baseline; draft k=3's KV cache was at most 90% "
+                    "full, the baseline's 60%; 2 to 8 GB are usual for a draft"
+                ),
+                "measured",
+                OURS,
+            ),
+            ("vllm 0.32.0 ran draft_model with k = 3", "measured", OURS),
+            ("other (eagle3, k = 3) failed in 2 runs: ValueError: not supported", "measured", THEIRS),
+        ),
+    ),
+    (
+        (OPEN,),
+        (),
+        ("reference/code", 33, "measure this next", "draft k=3", 3, ""),
+        (
+            (
+                (
+                    "draft k=3 (k = 3) is not certainly different from the baseline: 1.10 times its throughput (95 % "
+                    "interval 0.90 to 1.30); about 4 more repeats would decide"
+                ),
+                "measured",
+                OURS,
+            ),
+            (
+                (
+                    "1.50 tokens a round would allow up to 1.50 times if drafting were free; the rest went into drafting "
+                    "and verifying, as if each drafted token cost 0.12 of a target step"
+                ),
+                "expected",
+                OURS,
+            ),
+            (
+                (
+                    "29% of draft k=3's drafted tokens are accepted, under 30%: drop to 2 drafted tokens or change the "
+                    "draft model"
+                ),
+                "rule of thumb",
+                OURS,
+            ),
+            (
+                (
+                    "concurrency 33 is not interactive use (up to 4): nobody waits for single tokens, so throughput and "
+                    "cost decide"
+                ),
+                "rule of thumb",
+                NOBODYS,
+            ),
+            ("concurrency 33, over 32: likely counterproductive", "rule of thumb", NOBODYS),
+            ("answers of 19 tokens, under 20: marginal", "rule of thumb", NOBODYS),
+            ("acceptance of 0.34 a token, under 0.55: seldom worth it", "rule of thumb", NOBODYS),
+            ("draft k=3 drafts without a model, so it needs no memory for one", "expected", OURS),
+            ("the engine ran ngram with k = 3", "measured", OURS),
+        ),
+    ),
+    (
+        (SLOW, ODD),
+        (),
+        ("reference/code", 5, "do not enable", None, None, ""),
+        (
+            (
+                "draft k=3 (k = 3) is slower than the baseline: 0.80 times its throughput (95 % interval 0.70 to 0.90)",
+                "measured",
+                OURS,
+            ),
+            ("odd (k = 2) is not comparable with the baseline", "measured", OURS),
+            ("20% of odd's drafted tokens are accepted, under 30%: change the draft model", "rule of thumb", OURS),
+            (
+                (
+                    "concurrency 5 is not interactive use (up to 4): nobody waits for single tokens, so throughput and "
+                    "cost decide"
+                ),
+                "rule of thumb",
+                NOBODYS,
+            ),
+            ("concurrency 5, under 10: a strong candidate", "rule of thumb", NOBODYS),
+            (
+                "draft k=3 had 3.7 GiB less GPU memory in use than the baseline; 2 to 8 GB are usual for a draft",
+                "measured",
+                OURS,
+            ),
+            ("the engine ran draft_model with k = 3", "measured", OURS),
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(("measured", "failed", "verdict", "reasons"), WHOLE, ids=[str(case[2][2]) for case in WHOLE])
+def test_advice_reads_as_a_whole(
+    measured: tuple[Measured, ...], failed: tuple[Failed, ...], verdict: tuple[object, ...], reasons: tuple[Told, ...]
+) -> None:
+    advice = only_of(measured, failed)
+    assert (
+        advice.workload, advice.concurrency, advice.action, advice.arm, advice.gamma, advice.pattern
+    ) == verdict  # fmt: skip
+    assert tuple((line.text, line.basis, line.run_ids) for line in advice.reasons) == reasons
+
+
+#: What changes in the healthy case, a part of the text, and whether it stands there: at each threshold and beside it.
+EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
+    ({"concurrency": 4}, "is interactive use", True),
+    ({"concurrency": 5}, "is not interactive use", True),
+    ({"concurrency": 9}, "a strong candidate", True),
+    ({"concurrency": 10}, "a strong candidate", False),
+    ({"concurrency": 32}, "likely counterproductive", False),
+    ({"concurrency": 33}, "likely counterproductive", True),
+    ({"output_tokens": 19.9}, "marginal", True),
+    ({"output_tokens": 20.0}, "marginal", False),
+    ({"output_tokens": 50.0}, "long enough", False),
+    ({"output_tokens": 50.1}, "long enough", True),
+    ({"gamma": 1, "acceptance_length": 1.54}, "seldom worth it", True),
+    ({"gamma": 1, "acceptance_length": 1.56}, "seldom worth it", False),
+    ({"gamma": 1, "acceptance_length": 1.64}, "meaningful gains", False),
+    ({"gamma": 1, "acceptance_length": 1.66}, "meaningful gains", True),
+    ({"acceptance_rate": 0.5}, "try 4 to 5", False),
+    ({"acceptance_rate": 0.501}, "try 4 to 5", True),
+    ({"acceptance_rate": 0.501, "gamma": 4}, "try 4 to 5", False),
+    ({"acceptance_rate": 0.3}, "change the draft model", False),
+    ({"acceptance_rate": 0.299}, "drop to 2 drafted tokens or change", True),
+    ({"acceptance_rate": 0.299, "gamma": 2}, "drop to 2 drafted tokens or change", False),
+    ({"speedup": 1.9649}, "the rest went into", True),  # 0.75 of what 2.62 tokens a round allow
+    ({"speedup": 1.9651}, "the rest went into", False),
+    ({"own": Figures(gpu_memory_bytes=0.11 * 2**30), "baseline": Figures(gpu_memory_bytes=0.0)}, "0.1 GiB more", True),
+    ({"own": Figures(gpu_memory_bytes=0.0), "baseline": Figures(gpu_memory_bytes=0.11 * 2**30)}, "0.1 GiB less", True),
+    ({"own": Figures(gpu_memory_bytes=0.09 * 2**30), "baseline": Figures(gpu_memory_bytes=0.0)}, "as much", True),
+    ({"own": Figures(), "baseline": Figures(gpu_memory_bytes=1.0)}, "was not measured, because no GPU", True),
+    ({"own": Figures(tpot_ms=5.0), "baseline": Figures(tpot_ms=0.0)}, "time per token was not measured", True),
+    ({"own": Figures(), "baseline": Figures(tpot_ms=5.0)}, "time per token was not measured", True),
+    ({"low": None}, "95 % interval", False),
+    ({"high": None}, "95 % interval", False),
+    ({"outcome": "not enough data", "more_repeats": None}, "different from the baseline: 1.90 times its", True),
+    ({"outcome": "not enough data", "more_repeats": None}, "2.00); add repeats", True),
+    ({"acceptance_length": None}, "tokens a round would allow", False),
+    ({"speedup": None}, "tokens a round would allow", False),
+)
+
+
+@pytest.mark.parametrize(("changes", "part", "there"), EDGES)
+def test_a_rule_begins_and_ends_at_its_threshold(changes: dict[str, object], part: str, there: bool) -> None:  # noqa: FBT001
+    assert (part in text(only(replace(GOOD, **changes)))) is there  # type: ignore[arg-type]  # names of its fields
+
+
+def test_equal_memory_and_a_long_error_read_as_a_whole() -> None:
+    same = Figures(gpu_memory_bytes=70e9)
+    assert (
+        "draft k=3 had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up takes "
+        "the draft's part from the KV cache; 2 to 8 GB are usual for a draft"
+    ) in [line.text for line in only(replace(GOOD, own=same, baseline=same)).reasons]
+    (reason,) = only_of([], [replace(BROKEN, error="x" * 301, run_ids=("r7",))]).reasons
+    assert reason.text == f"other (eagle3, k = 3) failed in 1 run: {'x' * 300}"
+
+
+def test_places_stand_in_order_and_each_has_its_own_arms_and_failures() -> None:
+    later = replace(GOOD, workload="z")
+    swept = replace(GOOD, pattern="sweep")
+    found = advise([later, swept, GOOD], [replace(BROKEN, pattern="sweep"), replace(BROKEN, workload="only failed")])
+    assert [(each.workload, each.pattern, each.action) for each in found] == [
+        ("only failed", "c1", "do not enable"),
+        ("reference/code", "", "enable"),
+        ("reference/code", "sweep", "enable"),
+        ("z", "", "enable"),
+    ]
+    assert ["failed" in text(each) for each in found] == [True, False, True, False]
+
+
+def test_of_several_the_fastest_is_named_and_an_unknown_speed_counts_as_nothing() -> None:
+    unknown = replace(GOOD, arm="unknown", speedup=None)
+    half = replace(GOOD, arm="half", speedup=0.5)
+    assert only(unknown, half, GOOD).arm == "draft k=3"
+    assert only(unknown, half).arm == "half"
+    waiting = [replace(each, outcome="not enough data") for each in (unknown, half, GOOD)]
+    assert only_of(waiting).arm == "draft k=3"
+    slower = [replace(each, outcome="slower", concurrency=5) for each in (unknown, half, GOOD)]
+    assert "the engine ran draft_model" in text(only_of(slower))
+
+
 @given(
     st.lists(
         st.builds(
