@@ -197,8 +197,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "2.62 tokens a round would allow up to 2.62 times if drafting were free; the rest went into drafting "
-                    "and verifying, as if each drafted token cost 0.34 of a target step"
+                    "2.62 tokens a round would allow up to 2.62 times if drafting were free; the rest went "
+                    "into drafting and verifying, as if each drafted token cost 0.34 of a target step"
                 ),
                 "expected",
                 OURS,
@@ -221,8 +221,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ("acceptance of 0.72 a token, over 0.65: meaningful gains", "rule of thumb", NOBODYS),
             (
                 (
-                    "draft k=3 had 3.7 GiB more GPU memory in use than the baseline; draft k=3's KV cache was at most 90% "
-                    "full, the baseline's 60%; 2 to 8 GB are usual for a draft"
+                    "draft k=3 had 3.7 GiB more GPU memory in use than the baseline; draft k=3's KV cache was "
+                    "at most 90% full, the baseline's 60%; 2 to 8 GB are usual for a draft"
                 ),
                 "measured",
                 OURS,
@@ -246,8 +246,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "1.50 tokens a round would allow up to 1.50 times if drafting were free; the rest went into drafting "
-                    "and verifying, as if each drafted token cost 0.12 of a target step"
+                    "1.50 tokens a round would allow up to 1.50 times if drafting were free; the rest went "
+                    "into drafting and verifying, as if each drafted token cost 0.12 of a target step"
                 ),
                 "expected",
                 OURS,
@@ -262,8 +262,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
             ),
             (
                 (
-                    "concurrency 33 is not interactive use (up to 4): nobody waits for single tokens, so throughput and "
-                    "cost decide"
+                    "concurrency 33 is not interactive use (up to 4): nobody waits for single tokens, so "
+                    "throughput and cost decide"
                 ),
                 "rule of thumb",
                 NOBODYS,

@@ -1,0 +1,87 @@
+"""Latencies of one request: None where a moment is unknown, and the gaps between chunks shared by their tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab.metrics import latency
+from lab.metrics.measure import measure
+from lab.study import Slo
+from tests.warehouse.runs import failed_request, request, run_record
+
+MOMENTS: dict[str, Any] = {"intended_send_s": 1.0, "sent_s": 1.5, "first_token_s": 2.25, "end_s": 4.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "between", "expected_ms"),
+    [
+        (latency.ttft_ms, ("sent_s", "first_token_s"), 750.0),
+        (latency.ttft_from_intended_ms, ("intended_send_s", "first_token_s"), 1250.0),
+        (latency.send_delay_ms, ("intended_send_s", "sent_s"), 500.0),
+        (latency.e2e_ms, ("sent_s", "end_s"), 2500.0),
+    ],
+)
+def test_a_latency_lies_between_two_moments_and_is_unknown_without_one(
+    value: Any, between: tuple[str, str], expected_ms: float
+) -> None:
+    assert value(request(**MOMENTS)) == expected_ms
+    for name in set(between) - {"intended_send_s"}:
+        assert value(request(**MOMENTS | {name: None})) is None
+
+
+def test_time_per_token_needs_two_tokens_a_chunk_and_the_first_moment() -> None:
+    chunks: dict[str, Any] = {"first_token_s": 1.0, "chunk_s": (1.0, 1.5, 2.0)}
+    assert latency.tpot_ms(request(completion_tokens=3, **chunks)) == 500.0
+    assert latency.tpot_ms(request(completion_tokens=2, **chunks)) == 1000.0
+    for unknown in ({"completion_tokens": 1}, {"completion_tokens": None}, {"chunk_s": ()}, {"first_token_s": None}):
+        assert latency.tpot_ms(request(**{"completion_tokens": 3, **chunks, **unknown})) is None
+
+
+def test_the_gap_before_a_chunk_is_shared_by_its_tokens() -> None:
+    found = latency.itl_ms(request(chunk_s=(1.0, 1.5, 2.0, 2.6), chunk_tokens=(5, 2, 0, 3)))
+    assert found is not None
+    assert found.tolist() == pytest.approx([250.0, 250.0, 1100 / 3, 1100 / 3, 1100 / 3])
+    assert latency.itl_ms(request(chunk_s=(1.0, 1.5), chunk_tokens=(1, 1, 1))) is None
+    assert latency.itl_ms(request(chunk_s=(1.0, 1.5), chunk_tokens=None)) is None
+    assert latency.icl_ms(request(chunk_s=(1.0, 1.5, 2.25))).tolist() == [500.0, 750.0]
+
+
+def test_only_a_request_that_ended_without_an_error_is_completed() -> None:
+    assert latency.is_completed(request())
+    assert not latency.is_completed(failed_request())
+    assert not latency.is_completed(request(end_s=None))
+
+
+def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
+    some = latency.samples_ms([request(), request(completion_tokens=None, first_token_s=None)])
+    assert some["tpot"] is None
+    assert some["ttft"] is not None
+    assert (some["ttft"].dtype, some["ttft"].size) == (float, 1)
+    none = latency.samples_ms([])
+    assert {name: None if each is None else each.size for name, each in none.items()} == dict.fromkeys(none, 0)
+    assert list(none) == ["ttft", "tpot", "itl", "icl", "e2e"]
+
+
+@pytest.mark.parametrize(
+    ("slo", "changes", "good"),
+    [
+        (Slo(ttft_ms=100), {}, 1),  # as long as the bound is good
+        (Slo(ttft_ms=99.9), {}, 0),
+        (Slo(e2e_ms=500), {}, 1),
+        (Slo(e2e_ms=499.9), {}, 0),
+        (Slo(tpot_ms=100.001), {}, 1),
+        (Slo(tpot_ms=99.9), {}, 0),
+        (Slo(tpot_ms=0.001), {"completion_tokens": 1}, 1),  # one token has no time per token to exceed
+        (Slo(tpot_ms=0.001), {"completion_tokens": 2}, 0),
+        (Slo(tpot_ms=1e9), {"chunk_s": (), "chunk_tokens": None}, 0),  # it was not measured
+        (Slo(ttft_ms=1e9), {"first_token_s": None}, 0),
+        (Slo(tpot_ms=1e9), {"completion_tokens": None}, None),
+        (Slo(ttft_ms=100, e2e_ms=499), {}, 0),
+        (Slo(ttft_ms=1e9), {"completion_tokens": None}, 1),
+    ],
+)
+def test_a_request_is_good_if_it_keeps_every_bound(slo: Slo, changes: dict[str, Any], good: int | None) -> None:
+    found = measure(run_record(slo=slo), [request(**changes)])["goodput_request_per_s"]
+    assert found == (None if good is None else pytest.approx(good / 0.6))
