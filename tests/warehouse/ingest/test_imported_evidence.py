@@ -1,0 +1,197 @@
+"""What a foreign file does not say is named, so that checks that need it are skipped and none passes in silence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab.metrics.records import RequestRecord, TelemetrySample
+from lab.study import Load, Sampling, Slo
+from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
+from warehouse.importers.model import ImportedRun, Scalar
+from warehouse.ingest.imported_evidence import Evidence, as_evidence, chunk_moments_s, failure_reason
+
+
+def evidence(run: ImportedRun) -> Evidence:
+    return as_evidence(bundle(run).record, run)
+
+
+def unrecorded(run: ImportedRun) -> set[str]:
+    """Beyond what no file records."""
+    return set(evidence(run).unrecorded) - set(evidence(foreign()).unrecorded)
+
+
+def test_no_file_records_the_client_the_server_or_the_machine() -> None:
+    never = evidence(foreign()).unrecorded
+    assert {"client", "counters_before", "counters_after", "log", "circumstances", "sampling", "prompt"} <= never
+    assert {"loop_lag_ms", "gpu_throttle_reasons", "engine_running", "arm.flags", "intended_send_s"} <= never
+    assert set(TelemetrySample.__dataclass_fields__) <= never
+    assert not {"workload.dataset", "arm.speculation", "error", "sent_s", "completion_tokens", "duration_s"} & never
+
+
+@pytest.mark.parametrize(
+    ("column", "hidden"),
+    [
+        ("dataset", "workload.dataset"),
+        ("ignore_eos", "workload.ignore_eos"),
+        ("input_tokens", "workload.input_tokens"),
+        ("requested_output_tokens", "requested_output_tokens"),
+        ("concurrency", "load.max_concurrency"),
+        ("started_at", "started_at"),
+        ("endpoint", "endpoint"),
+        ("repeat", "repeat"),
+        ("num_speculative_tokens", "arm.speculation"),
+    ],
+)
+def test_an_absent_column_hides_the_field_that_it_fills(column: str, hidden: str) -> None:
+    assert unrecorded(foreign({column: None})) == {hidden}
+
+
+@pytest.mark.parametrize("name", ["duration_s", "requests_failed", "requests_completed"])
+def test_an_absent_metric_is_unrecorded(name: str) -> None:
+    assert unrecorded(foreign(metrics={name: None})) == {name}
+
+
+@pytest.mark.parametrize(
+    ("changes", "hidden"),
+    [
+        ({"sent_s": None}, "sent_s"),
+        ({"ttft_ms": None}, "first_token_s"),
+        ({"e2e_ms": None}, "end_s"),
+        ({"chunk_gaps_ms": None}, "chunk_s"),
+        ({"output_text": None}, "output_text"),
+        ({"completion_tokens": None}, "completion_tokens"),
+        ({"spec_accepted_tokens": None}, "spec_accepted_tokens"),
+    ],
+)
+def test_what_one_completed_request_lacks_is_unrecorded_of_all(changes: dict[str, Any], hidden: str) -> None:
+    assert unrecorded(foreign(requests=(REQUEST, replace(REQUEST, **changes), FAILED))) == {hidden}
+    assert unrecorded(foreign(requests=(REQUEST, FAILED))) == set()
+
+
+def test_without_a_completed_request_nothing_of_requests_is_recorded() -> None:
+    of_each = {"sent_s", "first_token_s", "end_s", "chunk_s", "output_text", "completion_tokens"}
+    assert unrecorded(foreign(requests=(FAILED,))) == of_each | {"spec_accepted_tokens"}
+    assert unrecorded(foreign(requests=None)) == of_each | {"spec_accepted_tokens", "error"}
+
+
+@pytest.mark.parametrize(
+    ("drafted", "positions", "expected"),
+    [
+        (3, None, 3),
+        (0, None, 1),
+        (64, None, 64),
+        (65, None, 64),
+        (None, None, None),
+        (None, (0.5,), 1),
+        (None, (0.5,) * 64, 64),
+        (None, (0.5,) * 65, None),
+        (2, (0.5,) * 5, 2),
+    ],
+)
+def test_drafted_tokens_are_what_the_file_says_or_its_positions(
+    drafted: int | None, positions: tuple[float, ...] | None, expected: int | None
+) -> None:
+    found = evidence(foreign({"num_speculative_tokens": drafted}, {"acceptance_per_position": positions}))
+    speculation = found.record.arm.speculation
+    assert (None if speculation is None else speculation.num_speculative_tokens) == expected
+    assert ("arm.speculation" in found.unrecorded) == (expected is None)
+
+
+def test_the_record_has_what_the_file_says() -> None:
+    run = foreign()
+    record = evidence(run).record
+    named = bundle(run).record
+    assert (record.run_id, record.cell_key, record.job_id) == (run.run_id, run.run_id, named.job_id)
+    assert (record.study_id, record.study_name) == (named.study_id, named.study_name)
+    assert (record.workload.dataset, record.workload.output_tokens, record.workload.ignore_eos) == ("prose", 16, True)
+    assert record.load == Load(max_concurrency=4, num_prompts=1_000_000, request_rate_rps=2.5)
+    assert (record.status, record.error, record.duration_s) == ("completed", None, 2.5)
+    assert record.started_at == "2026-11-21T04:00:00+02:00"
+    assert (record.repeat, record.launch_index, record.attempt, record.is_baseline) == (0, 0, 0, False)
+    assert (record.sampling, record.slo, record.endpoint) == (Sampling(), Slo(), "completions")
+    assert (record.target, record.arm.name, record.arm.engine) == ("unknown", "unknown", "unknown")
+    assert record.arm.speculation is not None
+    assert record.arm.speculation.method == "unknown"
+
+
+def test_what_the_file_does_not_say_has_a_placeholder() -> None:
+    found = evidence(silent())
+    record = found.record
+    assert found.requests == ()
+    assert (record.workload.dataset, record.workload.output_tokens, record.workload.ignore_eos) == ("unknown", 0, False)
+    assert record.load == Load(max_concurrency=1, num_prompts=1_000_000)
+    assert (record.started_at, record.duration_s, record.arm.speculation) == ("1970-01-01T00:00:00+00:00", None, None)
+    assert record.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("columns", "load"),
+    [
+        ({"concurrency": 0}, Load(max_concurrency=1, num_prompts=1_000_000, request_rate_rps=2.5)),
+        ({"concurrency": 5000}, Load(max_concurrency=4096, num_prompts=1_000_000, request_rate_rps=2.5)),
+        ({"request_rate_rps": 0}, Load(max_concurrency=4, num_prompts=1_000_000)),
+    ],
+)
+def test_a_load_out_of_range_is_the_nearest_in_it(columns: dict[str, Scalar], load: Load) -> None:
+    assert evidence(foreign(columns)).record.load == load
+
+
+def test_a_long_name_of_a_study_is_cut_and_a_run_without_completed_requests_has_failed() -> None:
+    run = foreign(metrics={"requests_completed": 0}, labels={"study": "s" * 201})
+    record = evidence(run).record
+    assert record.study_name == "s" * 200
+    assert (record.status, record.error) == ("failed", "no request completed")
+    assert failure_reason(run) == "no request completed"
+    assert failure_reason(foreign()) is None
+    assert failure_reason(foreign(metrics={"requests_completed": None})) is None
+
+
+def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
+    first, failed = evidence(foreign()).requests
+    assert first == RequestRecord(
+        index=7,
+        prompt_id="",
+        category=None,
+        prompt="",
+        requested_output_tokens=16,
+        intended_send_s=1.0,
+        sent_s=1.0,
+        first_token_s=1.5,
+        end_s=1.9,
+        chunk_s=(1.5, 1.75, 1.875),
+        chunk_tokens=None,
+        prompt_tokens=32,
+        completion_tokens=4,
+        finish_reason=None,
+        error=None,
+        output_text="text",
+        spec_drafts=2,
+        spec_draft_tokens=6,
+        spec_accepted_tokens=2,
+    )
+    assert (failed.index, failed.error, failed.output_text, failed.chunk_s) == (8, "broke", "", ())
+    assert (failed.sent_s, failed.intended_send_s, failed.first_token_s, failed.end_s) == (0.0, 0.0, None, 0.0)
+    (unasked,) = evidence(foreign({"requested_output_tokens": None}, requests=(REQUEST,))).requests
+    assert unasked.requested_output_tokens == 0
+
+
+def test_a_rounding_error_at_the_end_is_no_contradiction_and_more_is_one() -> None:
+    def moments(gap_ms: float, e2e_ms: float | None = 900.0) -> tuple[float, ...]:
+        return chunk_moments_s(replace(REQUEST, chunk_gaps_ms=(100.0, gap_ms), e2e_ms=e2e_ms), 1.0, 1.5)
+
+    assert moments(300.0005) == pytest.approx((1.5, 1.6, 1.9), abs=1e-12)
+    assert moments(300.0005)[-1] <= 1.9
+    assert moments(300.002)[-1] == pytest.approx(1.900002, abs=1e-9)
+    assert moments(299.0)[-1] == pytest.approx(1.899)
+    assert moments(5000.0, e2e_ms=None)[-1] == pytest.approx(6.6)
+    assert chunk_moments_s(replace(REQUEST, chunk_gaps_ms=None), 1.0, 1.5) == ()
+    assert chunk_moments_s(REQUEST, 1.0, None) == ()
+    assert chunk_moments_s(replace(REQUEST, chunk_gaps_ms=()), 1.0, 1.5) == (1.5,)
+
+
+def test_every_column_that_a_file_may_have_is_in_these_tests() -> None:
+    assert None not in COLUMNS.values()
+    assert set(COLUMNS) == set(foreign().columns)
