@@ -58,7 +58,7 @@ def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
     some = latency.samples_ms([request(), request(completion_tokens=None, first_token_s=None)])
     assert some["tpot"] is None
     assert some["ttft"] is not None
-    assert (some["ttft"].dtype, some["ttft"].size) == (float, 1)
+    assert (some["ttft"].dtype.name, some["ttft"].size) == ("float64", 1)
     none = latency.samples_ms([])
     assert {name: None if each is None else each.size for name, each in none.items()} == dict.fromkeys(none, 0)
     assert list(none) == ["ttft", "tpot", "itl", "icl", "e2e"]

@@ -150,3 +150,90 @@ def test_random_prompts_of_other_lengths_are_a_difference() -> None:
 def test_samples_files_and_other_spellings_are_the_same_dataset() -> None:
     for theirs, here in (("swe-bench", "swe_bench_sample"), ("summarization", "/data/summarisation.jsonl")):
         assert ours(replace(THEIRS, dataset=theirs), replace(OURS, dataset=here)) == 120.0
+
+
+def test_each_figure_has_its_arms_runs_and_differences_in_order() -> None:
+    other = replace(OURS, run_id="other", arm="again", hardware="another")
+    found = side_by_side([replace(THEIRS, metric="duration"), THEIRS], (BASE, OURS, other, OURS))
+    assert [each.figure.metric for each in found] == ["duration", "output_throughput"]
+    nothing, both = found
+    assert (nothing.ours, nothing.ratio, nothing.run_ids) == (None, None, ("drafted", "other", "drafted"))
+    assert (both.arms, both.run_ids) == (("EAGLE-3", "again"), ("drafted", "other", "drafted"))
+    assert both.differences == ("hardware: H200 there, H200, another here",)
+    (unmatched,) = side_by_side([replace(THEIRS, dataset="none of ours")], (BASE, OURS))
+    assert (unmatched.ours, unmatched.arms, unmatched.run_ids, unmatched.differences) == (None, (), (), ())
+
+
+def test_every_difference_is_spelt_out_with_both_values() -> None:
+    elsewhere = replace(OURS, engine_version="0.14", target="big-2", num_speculative_tokens=5)
+    unsaid = replace(THEIRS, engine_version=None, num_speculative_tokens=None)
+    (found,) = side_by_side([unsaid], [elsewhere])
+    assert found.differences == (
+        "engine version: not stated there, 0.14 here",
+        "target: big there, big-2 here",
+        "drafted tokens: not stated there, 5 here",
+    )
+    plain = replace(THEIRS, method="none", draft_model=None, num_speculative_tokens=None)
+    (found,) = side_by_side([plain], [replace(BASE, draft_model="odd")])
+    assert found.differences == ()
+    crowd = replace(OURS, concurrency=2)
+    (found,) = side_by_side([replace(THEIRS, load=None)], [OURS])
+    assert found.ours == 120.0
+    assert side_by_side([replace(THEIRS, load="2")], [crowd])[0].differences == ()
+
+
+def test_a_baseline_is_taken_where_there_is_one_and_else_any_run_without_a_draft() -> None:
+    plain = replace(THEIRS, method="none", draft_model=None, num_speculative_tokens=None)
+    unmarked = replace(BASE, run_id="unmarked", is_baseline=False, metrics={"output_tok_per_s": 60.0})
+    assert ours(plain, BASE, unmarked) == 80.0
+    assert ours(plain, unmarked) == 60.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "column", "factor"),
+    [
+        ("output_throughput", "output_tok_per_s", 1),
+        ("total_token_throughput", "total_tok_per_s", 1),
+        ("mean_ttft", "ttft_mean_ms", 1),
+        ("mean_tpot", "tpot_mean_ms", 1),
+        ("p95_ttft", "ttft_p95_ms", 1),
+        ("p95_itl", "itl_p95_ms", 1),
+        ("median_latency", "e2e_p50_ms", 1),
+        ("acceptance_rate", "acceptance_rate", 100),
+        ("acceptance_length", "acceptance_length", 1),
+    ],
+)
+def test_a_printed_metric_is_a_column_of_ours(metric: str, column: str, factor: float) -> None:
+    runs = [replace(OURS, metrics={column: value}) for value in (1.0, None, 2.0)]
+    assert ours(replace(THEIRS, metric=metric), *runs) == 1.5 * factor
+    assert ours(replace(THEIRS, metric=metric), replace(OURS, metrics={})) is None
+
+
+def test_ratios_need_a_baseline_of_the_same_place_with_a_number() -> None:
+    share = replace(THEIRS, scale="percent of baseline", printed="120")
+    there = replace(BASE, pattern="another")
+    assert ours(share, there, OURS) is None
+    assert ours(share, replace(BASE, metrics={}), OURS) is None
+    assert ours(share, replace(BASE, metrics={"output_tok_per_s": 0.0}), OURS) is None
+    two = [replace(BASE, metrics={"output_tok_per_s": value}) for value in (60.0, 100.0)]
+    assert ours(share, *two, OURS) == pytest.approx(150.0)
+
+
+def test_a_figure_of_nothing_has_no_ratio() -> None:
+    assert side_by_side([replace(THEIRS, printed="0")], [OURS])[0].ratio is None
+
+
+def test_per_position_rates_are_means_over_the_runs_that_have_the_position() -> None:
+    rates = [(0.7, 0.4), (0.5,), None]
+    runs = [replace(OURS, metrics={"acceptance_per_position": each}) for each in rates]
+    assert ours(replace(THEIRS, metric="acceptance_rate_pos0"), *runs) == pytest.approx(60.0)
+    assert ours(replace(THEIRS, metric="acceptance_rate_pos1"), *runs) == pytest.approx(40.0)
+    assert ours(replace(THEIRS, metric="acceptance_rate_pos2"), *runs) is None
+
+
+def test_prompts_without_a_name_are_any_and_random_ones_are_random() -> None:
+    assert ours(replace(THEIRS, dataset="unnamed"), OURS) == 120.0
+    made = replace(OURS, dataset="random", input_tokens=1024, output_tokens=128)
+    (found,) = side_by_side([replace(THEIRS, dataset="random 1024/128")], [made, OURS])
+    assert (found.ours, found.run_ids, found.differences) == (120.0, ("drafted",), ())
+    assert ours(replace(THEIRS, dataset="random"), OURS) is None
