@@ -35,98 +35,271 @@ def without(key: str) -> dict[str, Any]:
 
 
 BASELINE = {"name": "a", "baseline": True}
+#: A study, the field of its problem, and the sentence that the user reads.
 BAD: list[tuple[dict[str, Any], str, str]] = [
-    (without("name"), "name", "required"),
-    (without("target"), "target", "required"),
-    (without("arms"), "arms", "required"),
-    (without("workloads"), "workloads", "required"),
-    (without("loads"), "loads", "required"),
-    (study_dict(name=""), "name", "at least 1 character"),
-    (study_dict(name="two\nlines"), "name", "pattern"),
-    (study_dict(target=7), "target", "valid string, got 7"),
-    (study_dict(targt="x"), "targt", "did you mean target?"),
-    (study_dict(arms=[]), "arms", "at least one"),
-    (study_dict(arms="none"), "arms", "valid tuple"),
-    (study_dict(loads=[]), "loads", "at least one"),
-    (study_dict(workloads=[]), "workloads", "at least one"),
-    (study_dict(repeats=0), "repeats", "greater than or equal to 1, got 0"),
-    (study_dict(repeats="many"), "repeats", "valid integer"),
-    (study_dict(endpoint="telepathy"), "endpoint", "'completions' or 'chat'"),
-    (study_dict(price_usd_per_hour=-1), "price_usd_per_hour", "greater than or equal to 0"),
-    (study_dict(price_usd_per_hour=float("nan")), "price_usd_per_hour", "finite number"),
-    (study_dict(arms=[BASELINE, {"name": "b", "baseline": True}]), "", "only one may be the baseline"),
-    (study_dict(arms=[{"name": "a"}, {"name": "b"}]), "", "mark the one"),
-    (study_dict(arms=[BASELINE, {"name": "a"}]), "", "'a' occurs twice"),
-    (study_dict(arms=[{"name": "a", "engin": "vllm"}]), "arms[0].engin", "did you mean engine?"),
+    (without("name"), "name", "is required but missing"),
+    (without("target"), "target", "is required but missing"),
+    (without("arms"), "arms", "is required but missing"),
+    (without("workloads"), "workloads", "is required but missing"),
+    (without("loads"), "loads", "is required but missing"),
+    (study_dict(name=""), "name", "String should have at least 1 character, got ''"),
+    (study_dict(name="two\nlines"), "name", ("String should match pattern '^[^\\x00-\\x1f]+$', got 'two\\nlines'")),
+    (study_dict(target=7), "target", "should be a valid string, got 7"),
+    (
+        study_dict(targt="x"),
+        "targt",
+        (
+            "is not known here: did you mean target? The keys here are arms, endpoint, engine_flags, hardware, "
+            "loads, name, order, price_usd_per_hour, repeats, sampling, seed, slo, target, workloads"
+        ),
+    ),
+    (study_dict(arms=[]), "arms", "is empty: at least one is needed"),
+    (study_dict(arms="none"), "arms", "should be a valid tuple, got 'none'"),
+    (study_dict(loads=[]), "loads", "is empty: at least one is needed"),
+    (study_dict(workloads=[]), "workloads", "is empty: at least one is needed"),
+    (study_dict(repeats=0), "repeats", "should be greater than or equal to 1, got 0"),
+    (
+        study_dict(repeats="many"),
+        "repeats",
+        ("should be a valid integer, unable to parse string as an integer, got 'many'"),
+    ),
+    (study_dict(endpoint="telepathy"), "endpoint", "should be 'completions' or 'chat', got 'telepathy'"),
+    (study_dict(price_usd_per_hour=-1), "price_usd_per_hour", "should be greater than or equal to 0, got -1"),
+    (study_dict(price_usd_per_hour=float("nan")), "price_usd_per_hour", "should be a finite number, got nan"),
+    (
+        study_dict(arms=[BASELINE, {"name": "b", "baseline": True}]),
+        "",
+        ("arms: only one may be the baseline, but 'a' and 'b' are marked so"),
+    ),
+    (
+        study_dict(arms=[{"name": "a"}, {"name": "b"}]),
+        "",
+        ("arms: mark the one that the others are compared with as baseline = true"),
+    ),
+    (study_dict(arms=[BASELINE, {"name": "a"}]), "", "arms must differ from each other: 'a' occurs twice"),
+    (
+        study_dict(arms=[{"name": "a", "engin": "vllm"}]),
+        "arms[0].engin",
+        (
+            "is not known here: did you mean engine? The keys here are baseline, config, engine, environment, "
+            "flags, name, server, speculation"
+        ),
+    ),
     (study_dict(arms=[{"name": "a", "flags": {"x": [1]}}]), "arms[0].flags.x", "valid"),
-    (with_draft(model=None), "arms[1].speculation", "needs a draft model"),
-    (with_draft(method="ngram"), "arms[1].speculation", "remove model"),
-    (with_draft(method="Crystal Ball"), "arms[1].speculation.method", "pattern"),
-    (with_draft(method="suffix"), "arms[1].speculation", "drafts without a model: remove model = 'reference-draft'"),
-    (with_draft(options={"model": "other"}), "arms[1].speculation", "model belongs beside options"),
-    (with_draft(options={"rates": [0.5, [None]]}), "arms[1].speculation.options", "options.rates[1][0] is null"),
+    (
+        with_draft(model=None),
+        "arms[1].speculation",
+        ("method draft_model needs a draft model: set model to a hub name or a folder"),
+    ),
+    (
+        with_draft(method="ngram"),
+        "arms[1].speculation",
+        ("method ngram drafts without a model: remove model = 'reference-draft'"),
+    ),
+    (
+        with_draft(method="Crystal Ball"),
+        "arms[1].speculation.method",
+        ("String should match pattern '^[a-z][a-z0-9_]*$', got 'Crystal Ball'"),
+    ),
+    (
+        with_draft(method="suffix"),
+        "arms[1].speculation",
+        ("method suffix drafts without a model: remove model = 'reference-draft'"),
+    ),
+    (
+        with_draft(options={"model": "other"}),
+        "arms[1].speculation",
+        "options: model belongs beside options, not inside",
+    ),
+    (
+        with_draft(options={"rates": [0.5, [None]]}),
+        "arms[1].speculation.options",
+        ("options.rates[1][0] is null, which a study cannot contain: leave it out"),
+    ),
     (with_draft(options={"rate": object()}), "arms[1].speculation.options.rate", "JSON"),
-    (with_draft(options={"rate": float("inf")}), "arms[1].speculation.options.rate", "finite"),
-    (with_draft(method=None), "arms[1].speculation.method", "required"),
-    (with_draft(num_speculative_tokens=0), "arms[1].speculation.num_speculative_tokens", "equal to 1, got 0"),
-    (with_draft(num_speculative_tokens=None), "arms[1].speculation.num_speculative_tokens", "required"),
-    (with_draft(num_speculative_tokens=2.5), "arms[1].speculation.num_speculative_tokens", "got 2.5"),
-    (with_draft(prompt_lookup_max=4), "arms[1].speculation", "belong to method ngram"),
+    (
+        with_draft(options={"rate": float("inf")}),
+        "arms[1].speculation.options.rate",
+        "should be a finite number, got inf",
+    ),
+    (with_draft(method=None), "arms[1].speculation.method", "is required but missing"),
+    (
+        with_draft(num_speculative_tokens=0),
+        "arms[1].speculation.num_speculative_tokens",
+        "should be greater than or equal to 1, got 0",
+    ),
+    (with_draft(num_speculative_tokens=None), "arms[1].speculation.num_speculative_tokens", "is required but missing"),
+    (
+        with_draft(num_speculative_tokens=2.5),
+        "arms[1].speculation.num_speculative_tokens",
+        ("should be a valid integer, got a number with a fractional part, got 2.5"),
+    ),
+    (
+        with_draft(prompt_lookup_max=4),
+        "arms[1].speculation",
+        ("prompt_lookup_min and prompt_lookup_max belong to method ngram: remove them"),
+    ),
     (
         with_draft(method="ngram", model=None, prompt_lookup_min=5, prompt_lookup_max=2),
         "arms[1].speculation",
-        "must not exceed",
+        "prompt_lookup_min 5 must not exceed prompt_lookup_max 2",
     ),
-    (with_draft(k=3), "arms[1].speculation.k", "not known here"),
-    (with_arm(config={"a": {"b": None}}), "arms[0].config", "config.a.b is null"),
+    (
+        with_draft(k=3),
+        "arms[1].speculation.k",
+        (
+            "is not known here: The keys here are method, model, num_speculative_tokens, options, "
+            "prompt_lookup_max, prompt_lookup_min"
+        ),
+    ),
+    (
+        with_arm(config={"a": {"b": None}}),
+        "arms[0].config",
+        ("config.a.b is null, which a study cannot contain: leave it out"),
+    ),
     (with_arm(config={"a": object()}), "arms[0].config.a", "JSON"),
-    (with_arm(environment={"A": 1}), "arms[0].environment.A", "valid string"),
-    (with_arm(server={"base_url": "localhost:8000"}), "arms[0].server.base_url", "pattern"),
-    (with_arm(server={"base_url": "http://user:pw@host"}), "arms[0].server.base_url", "pattern"),
-    (with_arm(server={"baseurl": "http://h"}), "arms[0].server.baseurl", "did you mean base_url?"),
-    (study_dict(workloads=[{"input_tokens": 0}]), "workloads[0].input_tokens", "greater than or equal to 1"),
-    (study_dict(hardware=""), "hardware", "at least 1 character"),
-    (with_load(arrivals="constant"), "loads[0]", "constant arrivals need a request_rate_rps"),
-    (with_load(arrivals="ramp", request_rate_rps=1), "loads[0]", "a ramp needs"),
-    (with_load(ramp_to_rps=2, request_rate_rps=1), "loads[0]", "a ramp needs"),
-    (with_load(arrivals="trace", burstiness=2), "loads[0]", "burstiness needs"),
-    (with_load(arrivals="rampp"), "loads[0].arrivals", "'ramp'"),
-    (with_load(duration_s=0), "loads[0].duration_s", "greater than 0"),
-    (with_load(stop_on_error_share=1), "loads[0].stop_on_error_share", "less than 1"),
-    (with_load(patern="burstiness_mid"), "loads[0].patern", "did you mean pattern?"),
-    (with_load(pattern="burstiness_midd"), "loads[0].pattern", "did you mean burstiness_mid?"),
-    (with_load(pattern=["x"]), "loads[0].pattern", "is not a known pattern"),
-    (with_load(concurrencies=[1, 2]), "loads[0].concurrencies", "belongs to pattern concurrency_sweep"),
-    (with_load(pattern="concurrency_sweep"), "loads[0].max_concurrency", "write concurrencies"),
-    (sweep(concurrencies=[]), "loads[0].concurrencies", "whole numbers"),
-    (sweep(concurrencies=[1, True]), "loads[0].concurrencies", "whole numbers"),
-    (sweep(concurrencies=[4, 4]), "loads[0].concurrencies", "differ"),
-    (sweep(prompts_per_stream=0), "loads[0].prompts_per_stream", "whole number"),
-    (sweep(concurrencies=[5000]), "loads[0].max_concurrency", "less than or equal to 4096"),
-    (sweep(label=7), "loads[0].label", "valid string"),
-    (sweep(num_prompts=2), "loads[0]", "ask for at least 5 prompts"),
-    (study_dict(loads=[{"pattern": "throughput_low"}] * 2), "", "'throughput_low' occurs twice"),
-    (with_load(max_concurrency=9), "loads[0]", "ask for at least 9 prompts"),
-    (with_load(max_concurrency=0), "loads[0].max_concurrency", "got 0"),
-    (with_load(request_rate_rps=0), "loads[0].request_rate_rps", "greater than 0"),
-    (with_load(burstiness=0.2), "loads[0]", "burstiness needs a request_rate_rps"),
-    (with_load(request_rate_rps=2, burstiness=0), "loads[0].burstiness", "greater than 0"),
-    (study_dict(loads=[{"max_concurrency": 1, "num_prompts": 4}] * 2), "", "occurs twice"),
-    (study_dict(workloads=[{"output_tokens": 1}]), "workloads[0].output_tokens", "greater than or equal to 2"),
-    (study_dict(sampling={"temperature": -1}), "sampling.temperature", "greater than or equal to 0"),
-    (study_dict(sampling={"top_p": 0}), "sampling.top_p", "greater than 0"),
-    (study_dict(slo={"ttft_ms": 0}), "slo.ttft_ms", "greater than 0"),
-    (study_dict(slo={"ttft": 5}), "slo.ttft", "did you mean ttft_ms?"),
+    (with_arm(environment={"A": 1}), "arms[0].environment.A", "should be a valid string, got 1"),
+    (
+        with_arm(server={"base_url": "localhost:8000"}),
+        "arms[0].server.base_url",
+        ("String should match pattern '^https?://[^\\s@]+$', got 'localhost:8000'"),
+    ),
+    (
+        with_arm(server={"base_url": "http://user:pw@host"}),
+        "arms[0].server.base_url",
+        ("String should match pattern '^https?://[^\\s@]+$', got 'http://user:pw@host'"),
+    ),
+    (
+        with_arm(server={"baseurl": "http://h"}),
+        "arms[0].server.baseurl",
+        ("is not known here: did you mean base_url? The keys here are api_key, base_url, served_model"),
+    ),
+    (
+        study_dict(workloads=[{"input_tokens": 0}]),
+        "workloads[0].input_tokens",
+        "should be greater than or equal to 1, got 0",
+    ),
+    (study_dict(hardware=""), "hardware", "String should have at least 1 character, got ''"),
+    (with_load(arrivals="constant"), "loads[0]", "constant arrivals need a request_rate_rps: set a rate"),
+    (
+        with_load(arrivals="ramp", request_rate_rps=1),
+        "loads[0]",
+        ('a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither'),
+    ),
+    (
+        with_load(ramp_to_rps=2, request_rate_rps=1),
+        "loads[0]",
+        ('a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither'),
+    ),
+    (
+        with_load(arrivals="trace", burstiness=2),
+        "loads[0]",
+        ("burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"),
+    ),
+    (
+        with_load(arrivals="rampp"),
+        "loads[0].arrivals",
+        ("should be 'gamma', 'constant', 'ramp' or 'trace', got 'rampp'"),
+    ),
+    (with_load(duration_s=0), "loads[0].duration_s", "should be greater than 0, got 0"),
+    (with_load(stop_on_error_share=1), "loads[0].stop_on_error_share", "should be less than 1, got 1"),
+    (
+        with_load(patern="burstiness_mid"),
+        "loads[0].patern",
+        (
+            "is not known here: did you mean pattern? The keys here are arrivals, burstiness, concurrencies, "
+            "duration_s, label, max_concurrency, num_prompts, pattern, prompts_per_stream, ramp_to_rps, "
+            "request_rate_rps, stop_on_error_share"
+        ),
+    ),
+    (
+        with_load(pattern="burstiness_midd"),
+        "loads[0].pattern",
+        (
+            "'burstiness_midd' is not a known pattern: did you mean burstiness_mid? The patterns are "
+            "throughput_low, throughput_high, burstiness_high, burstiness_mid, burstiness_low, concurrency_sweep"
+        ),
+    ),
+    (
+        with_load(pattern=["x"]),
+        "loads[0].pattern",
+        (
+            "\"['x']\" is not a known pattern: The patterns are throughput_low, throughput_high, burstiness_high, "
+            "burstiness_mid, burstiness_low, concurrency_sweep"
+        ),
+    ),
+    (with_load(concurrencies=[1, 2]), "loads[0].concurrencies", "belongs to pattern concurrency_sweep: remove it"),
+    (
+        with_load(pattern="concurrency_sweep"),
+        "loads[0].max_concurrency",
+        "a sweep has several: write concurrencies = [1, 8, 32]",
+    ),
+    (sweep(concurrencies=[]), "loads[0].concurrencies", "should be a list of whole numbers from 1 on, got []"),
+    (
+        sweep(concurrencies=[1, True]),
+        "loads[0].concurrencies",
+        "should be a list of whole numbers from 1 on, got [1, True]",
+    ),
+    (sweep(concurrencies=[4, 4]), "loads[0].concurrencies", "should differ from each other, got [4, 4]"),
+    (sweep(prompts_per_stream=0), "loads[0].prompts_per_stream", "should be a whole number from 1 on, got 0"),
+    (sweep(concurrencies=[5000]), "loads[0].max_concurrency", "should be less than or equal to 4096, got 5000"),
+    (sweep(label=7), "loads[0].label", "should be a valid string, got 7"),
+    (
+        sweep(num_prompts=2),
+        "loads[0]",
+        ("max_concurrency 5 can never be reached with num_prompts 2: ask for at least 5 prompts"),
+    ),
+    (
+        study_dict(loads=[{"pattern": "throughput_low"}] * 2),
+        "",
+        ("loads must differ from each other: 'throughput_low' occurs twice"),
+    ),
+    (
+        with_load(max_concurrency=9),
+        "loads[0]",
+        ("max_concurrency 9 can never be reached with num_prompts 4: ask for at least 9 prompts"),
+    ),
+    (with_load(max_concurrency=0), "loads[0].max_concurrency", "should be greater than or equal to 1, got 0"),
+    (with_load(request_rate_rps=0), "loads[0].request_rate_rps", "should be greater than 0, got 0"),
+    (
+        with_load(burstiness=0.2),
+        "loads[0]",
+        ("burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"),
+    ),
+    (with_load(request_rate_rps=2, burstiness=0), "loads[0].burstiness", "should be greater than 0, got 0"),
+    (
+        study_dict(loads=[{"max_concurrency": 1, "num_prompts": 4}] * 2),
+        "",
+        "loads must differ from each other: 'c1-n4' occurs twice",
+    ),
+    (
+        study_dict(workloads=[{"output_tokens": 1}]),
+        "workloads[0].output_tokens",
+        "should be greater than or equal to 2, got 1",
+    ),
+    (study_dict(sampling={"temperature": -1}), "sampling.temperature", "should be greater than or equal to 0, got -1"),
+    (study_dict(sampling={"top_p": 0}), "sampling.top_p", "should be greater than 0, got 0"),
+    (study_dict(slo={"ttft_ms": 0}), "slo.ttft_ms", "should be greater than 0, got 0"),
+    (
+        study_dict(slo={"ttft": 5}),
+        "slo.ttft",
+        ("is not known here: did you mean ttft_ms? The keys here are e2e_ms, tpot_ms, ttft_ms"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("data", "field", "sentence"), BAD, ids=[f"{i:02d}-{bad[2]}" for i, bad in enumerate(BAD)])
+#: Sentences that differ by type of a union, or that show the address of an object, are compared in part.
+PARTS = ("valid", "JSON")
+
+
+@pytest.mark.parametrize(("data", "field", "sentence"), BAD, ids=[f"{i:02d}-{bad[1]}" for i, bad in enumerate(BAD)])
 def test_a_bad_study_is_answered_with_its_field_and_what_would_be_right(
     data: dict[str, Any], field: str, sentence: str
 ) -> None:
     with pytest.raises(StudyError) as caught:
         study_from_dict(data)
-    assert any(name == field and sentence in text for name, text in caught.value.problems), caught.value.problems
+    of_field = [text for name, text in caught.value.problems if name == field]
+    assert sentence in of_field or (sentence in PARTS and any(sentence in text for text in of_field)), of_field
 
 
 def test_every_problem_is_named_at_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from lab.errors import ForeignFileError, QueryError, UserError
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.test_store import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
+from warehouse.bundles import restore
 from warehouse.bundles.export import MANIFEST, export
 from warehouse.bundles.restore import restore_bundles
 from warehouse.bundles.run_bundle import write_bundle
@@ -107,6 +109,47 @@ def test_csv_and_parquet_have_one_row_per_run(filled: Settings, tmp_path: Path) 
     assert text["request_rate_rps"].isna().all()
 
 
+def test_the_folder_has_the_bundles_as_they_are_each_study_and_a_manifest_of_all(
+    filled: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "new.csv").mkdir()  # an empty folder is one whatever its name
+    folder = exported(filled, "job-1", tmp_path / "new.csv")
+    told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
+    digests = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+    assert told == {
+        "format": "drafthouse export",
+        "version": 1,
+        "jobs": ["job-1"],
+        "files": {name: digest for name, digest in sorted(digests.items()) if name != MANIFEST},
+    }
+    assert {name.split("/")[0] for name in files} == {"bundles", "results.parquet", MANIFEST}
+    for run in ("run-1", "run-2"):
+        for path in (filled.bundles / "job-1" / run).iterdir():
+            assert (folder / "bundles" / "job-1" / run / path.name).read_bytes() == path.read_bytes()
+    assert (folder / MANIFEST).read_text().startswith('{\n "format"')
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["home", "new.csv"]
+
+
+def test_a_file_is_replaced_and_its_folder_is_made_and_what_cannot_be_written_is_said(
+    filled: Settings, tmp_path: Path
+) -> None:
+    path = tmp_path / "deep" / "down" / "results.csv"
+    for _ in range(2):
+        with open_warehouse(filled.warehouse_file) as connection:
+            assert export(filled.bundles, connection, "job-1", path) == 2
+    assert [each.name for each in path.parent.iterdir()] == ["results.csv"]
+    with pytest.raises(UserError) as caught:
+        exported(filled, "job-1", path / "below.csv")
+    assert str(caught.value) == f"{path / 'below.csv'} cannot be written: File exists"
+
+
+def test_the_number_of_runs_is_returned_by_every_format(filled: Settings, tmp_path: Path) -> None:
+    with open_warehouse(filled.warehouse_file) as connection:
+        for name in ("folder", "a.csv", "a.parquet", "a.json", "a.jsonl"):
+            assert export(filled.bundles, connection, "job-1", tmp_path / name) == 2
+
+
 def test_vllms_json_read_again_gives_the_same_figures(filled: Settings, tmp_path: Path) -> None:
     path = exported(filled, "job-1", tmp_path / "results.json")
     first, second = (json.loads(line) for line in path.read_text().splitlines())
@@ -134,8 +177,9 @@ def test_vllms_own_files_are_exported_equal_to_what_was_imported(with_imports: S
 def test_an_existing_target_is_refused_and_left_unchanged(filled: Settings, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "note").write_text("mine")
-    with pytest.raises(UserError, match="choose a new or an empty one"):
+    with pytest.raises(UserError) as caught:
         exported(filled, "job-1", tmp_path / "mine")
+    assert str(caught.value) == f"{tmp_path / 'mine'} is a folder that is not empty: choose a new or an empty one"
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["note"]
 
 
@@ -186,6 +230,52 @@ def _no_manifest(folder: Path) -> None:
     (folder / MANIFEST).write_text("[]")
 
 
+def _of_something_else(folder: Path) -> None:
+    told = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**told, "format": "another"}))
+
+
+def _no_json(folder: Path) -> None:
+    (folder / MANIFEST).write_text("{")
+
+
+def _no_files(folder: Path) -> None:
+    told = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**told, "files": []}))
+
+
+def _no_run(folder: Path) -> None:
+    told = json.loads((folder / MANIFEST).read_text())
+    others = {name: digest for name, digest in told["files"].items() if not name.startswith("bundles/")}
+    (folder / MANIFEST).write_text(json.dumps({**told, "files": others}))
+
+
+def _moved(folder: Path, source: str, target: str) -> None:
+    _edited(folder, lambda name: name.replace(source, target))
+    (folder / target).parent.mkdir(exist_ok=True)
+    (folder / source).rename(folder / target)
+
+
+def _too_deep(folder: Path) -> None:
+    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/run-1/more/engine.log")
+
+
+def _too_shallow(folder: Path) -> None:
+    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/engine.log")
+
+
+def _unknown_file(folder: Path) -> None:
+    _moved(folder, "bundles/job-1/run-1/engine.log", "bundles/job-1/run-1/other.log")
+
+
+def _no_bundle(folder: Path) -> None:
+    name = "bundles/job-1/run-1/run.json"
+    (folder / name).write_text("{}")
+    told = json.loads((folder / MANIFEST).read_text())
+    told["files"][name] = hashlib.sha256(b"{}").hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(told))
+
+
 def _edited(folder: Path, change: Callable[[str], str]) -> None:
     told: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
     told["files"] = {change(name): digest for name, digest in told["files"].items()}
@@ -195,15 +285,23 @@ def _edited(folder: Path, change: Callable[[str], str]) -> None:
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (_another_digest, "was changed after the export"),
-        (_missing, "is missing"),
-        (_more_than_named, "does not have the files that its manifest lists"),
-        (_link, "is not a valid path in an export"),
-        (_renamed, "holds another run: job-1/run-1"),
-        (_outside, "is not a valid path in an export"),
-        (_hidden, "is not a file of a bundle"),
-        (_newer, "has version 2; this Drafthouse reads version 1"),
-        (_no_manifest, "is not the manifest of an export"),
+        (_another_digest, "bundles/job-1/run-1/engine.log was changed after the export: its digest differs"),
+        (_missing, "bundles/job-1/run-1/requests.parquet is missing or larger than a bundle's file can be"),
+        (_more_than_named, "job-1/run-1 does not have the files that its manifest lists"),
+        (_link, "bundles/job-1/run-1/engine.log is not a valid path in an export"),
+        (_renamed, "job-1/run-3 holds another run: job-1/run-1"),
+        (_outside, "bundles/../job-1/run-1/engine.log is not a valid path in an export"),
+        (_hidden, "bundles/.job-1/run-1/engine.log is not a file of a bundle"),
+        (_newer, "the export has version 2; this Drafthouse reads version 1"),
+        (_no_manifest, "drafthouse-export.json is not the manifest of an export"),
+        (_of_something_else, "drafthouse-export.json is not the manifest of an export"),
+        (_no_json, "drafthouse-export.json is not valid JSON"),
+        (_no_files, "drafthouse-export.json lists no files"),
+        (_no_run, "it contains no run"),
+        (_too_deep, "bundles/job-1/run-1/more/engine.log is not a file of a bundle"),
+        (_too_shallow, "bundles/job-1/engine.log is not a file of a bundle"),
+        (_unknown_file, "bundles/job-1/run-1/other.log is not a file of a bundle"),
+        (_no_bundle, "job-1/run-1: {folder}/bundles/job-1/run-1/run.json cannot be read: 1 validation error for"),
     ],
 )
 def test_a_manipulated_export_is_refused_completely(
@@ -211,9 +309,49 @@ def test_a_manipulated_export_is_refused_completely(
 ) -> None:
     folder = exported(filled, "job-1", tmp_path / "export")
     damage(folder)
+    with pytest.raises(ForeignFileError) as caught:
+        restore_bundles(other.bundles, folder)
+    assert str(caught.value).startswith(f"{folder}: {sentence.format(folder=folder)}")
+    assert str(caught.value).count(sentence[-20:]) == 1
+    assert list(other.bundles.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (
+            "_MAX_MANIFEST_BYTES",
+            lambda folder: (folder / MANIFEST).stat().st_size,
+            "drafthouse-export.json is too large",
+        ),
+        ("MAX_FILE_BYTES", lambda folder: max(_sizes(folder)), "is missing or larger than a bundle's file can be"),
+        (
+            "MAX_TABLE_BYTES",
+            lambda folder: max(map(_table_bytes, folder.glob("bundles/*/*/*.parquet"))),
+            "is larger, when decompressed, than a bundle's table can be",
+        ),
+    ],
+)
+def test_a_file_as_large_as_its_limit_is_restored_and_a_larger_one_is_not(
+    filled: Settings, other: Settings, monkeypatch: pytest.MonkeyPatch, case: tuple[str, Callable[[Path], int], str]
+) -> None:
+    limit, bytes_of, sentence = case
+    folder = exported(filled, "job-1", filled.home.parent / "export")
+    size = bytes_of(folder)
+    monkeypatch.setattr(restore, limit, size - 1)
     with pytest.raises(ForeignFileError, match=sentence):
         restore_bundles(other.bundles, folder)
-    assert list(other.bundles.iterdir()) == []
+    monkeypatch.setattr(restore, limit, size)
+    assert restore_bundles(other.bundles, folder) == (("run-1", "run-2"), ("run-1", "run-2"))
+
+
+def _sizes(folder: Path) -> list[int]:
+    return [path.stat().st_size for path in folder.glob("bundles/*/*/*")]
+
+
+def _table_bytes(path: Path) -> int:
+    metadata = pq.ParquetFile(path).metadata
+    return sum(metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups))
 
 
 def test_an_export_is_imported_alone_and_without_labels(filled: Settings, tmp_path: Path) -> None:
@@ -225,8 +363,11 @@ def test_an_export_is_imported_alone_and_without_labels(filled: Settings, tmp_pa
 
 def test_a_run_without_its_bundle_is_named_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
     shutil.rmtree(filled.bundles / "job-1" / "run-1")
-    with pytest.raises(UserError, match="job-1/run-1 is missing in"):
+    with pytest.raises(UserError) as caught:
         exported(filled, "job-1", tmp_path / "export")
+    assert str(caught.value) == (
+        f"the bundle of run job-1/run-1 is missing in {filled.bundles}: the study cannot be exported"
+    )
     assert [path.name for path in tmp_path.iterdir() if "export" in path.name] == []
 
 
