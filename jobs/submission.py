@@ -11,10 +11,11 @@ from jobs.datasets.resolve import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import Problem, arm_problems, flag_problems
-from jobs.engines.hardware import hardware_name
+from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.kinds import KINDS
 from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
-from jobs.worker_registry import known_engines
+from jobs.engines.side_by_side import memory_problems
+from jobs.worker_registry import known_engines, list_workers
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
 from warehouse.app_db.engine import app_engine
@@ -71,8 +72,23 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
         if arm.server is not None and not settings.allow_metadata_addresses:
             # Checked again on connecting: by then the name may resolve to another address.
             yield from _problem(f"{field}.server.base_url", functools.partial(check_host, arm.server.base_url))
+    if study.order == "side_by_side":
+        yield from memory_problems(study, has_gpu=_has_gpu(settings, study))
     if here and not settings.workers_elsewhere:  # else only the worker's own host knows what it has
         yield from _missing_here(settings, study)
+
+
+def _has_gpu(settings: Settings, study: Study) -> bool:
+    """Return whether a host that may take the study is known to have a GPU."""
+    if bool(nvidia_gpus()) and (study.hardware is None or study.hardware.lower() in hardware_name().lower()):
+        return True
+    database = app_engine(settings.app_database_url)
+    try:
+        workers = list_workers(database)
+    finally:
+        database.dispose()
+    wanted = (study.hardware or "").lower()
+    return any(worker.gpus and wanted in worker.hardware.lower() for worker in workers)
 
 
 def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> tuple[list[Problem], bool]:

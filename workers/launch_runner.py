@@ -15,6 +15,7 @@ from lab.errors import EngineError
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
+from workers.engine_runtime.room import refuse_without_room
 from workers.heartbeat import Heartbeat
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder
@@ -111,6 +112,7 @@ class LaunchRunner:
         settings, job = self.recorder.settings, self.recorder.job
         self.recorder.status.starting(engine.arm, for_runs[0].repeat)
         self.recorder.bundles.wait()  # the engine's log is about to be overwritten
+        refuse_without_room([other.process for other in self._engines.values() if other.process is not None])
 
         def started(command: Command, process: Process) -> None:
             engine.command, engine.process = command, process
@@ -121,7 +123,9 @@ class LaunchRunner:
             self.recorder.status.forecast.saw_start(engine.running.start_s)
 
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
-        seen = self._measure(running, run)
+        others = {name: other.process for name, other in self._engines.items() if other is not engine}
+        idle = {name: process for name, process in others.items() if process is not None}
+        seen = self._measure(running, run, idle)
         idle_before_s = None if engine.last_end_s is None else seen.warmup_began_s - engine.last_end_s
         self.recorder.measured(launch, run, running, seen, idle_before_s)
         engine.last_end_s = seen.ended_s
@@ -129,7 +133,7 @@ class LaunchRunner:
             engine.why_gone = seen.error or ""
             engine.stop(_STOP_GRACE_S)
 
-    def _measure(self, engine: RunningEngine, run: PlannedRun) -> Measured:
+    def _measure(self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process]) -> Measured:
         recorder, study = self.recorder, self.recorder.job.study
         recorder.status.warming_up(run)
         seen = self.heartbeat.run(
@@ -141,6 +145,7 @@ class LaunchRunner:
                 request_timeout_s=recorder.settings.request_timeout_s,
                 before_window=self._before_window,
                 on_progress=recorder.status.measuring,
+                idle=idle,
             )
         )
         if seen.error is None and seen.ended_s is not None:

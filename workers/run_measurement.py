@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -13,15 +13,16 @@ import aiohttp
 
 from jobs.datasets.prompt import Prompt, warm_up_prompts
 from lab.errors import EngineError
-from lab.metrics.records import ClientHealth, RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.records import ClientHealth, IdleEngine, RequestRecord, ServerCounters, TelemetrySample
 from lab.study import Study
 from lab.study.plan import PlannedRun
-from workers.engine_runtime.launch import RunningEngine
+from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session
 from workers.load.driver import OnProgress, drive, warm_up
 from workers.probes.engine_gpus import NO_GPUS, EngineGpus
 from workers.probes.engine_metrics import read_counters
+from workers.probes.idle_engines import IdleEngines
 from workers.probes.telemetry import probes_of
 
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
@@ -51,6 +52,7 @@ class Measured:
     requests: tuple[RequestRecord, ...] = ()
     telemetry: tuple[TelemetrySample, ...] = ()
     client: ClientHealth | None = None
+    idle_engines: tuple[IdleEngine, ...] = ()
     gpus: EngineGpus = NO_GPUS
 
 
@@ -63,9 +65,11 @@ async def measure(
     request_timeout_s: float,
     before_window: Callable[[], Awaitable[None]],
     on_progress: OnProgress,
+    idle: Mapping[str, Process],
 ) -> Measured:
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
+    `idle` are the engines of other arms that are up beside it, by the arm's name.
     `before_window` is awaited between warm-up and window: nothing of ours may run beside the measurement.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
@@ -79,7 +83,8 @@ async def measure(
             seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
             await before_window()
             await _reset_prefix_cache(session, engine)
-            probes = await probes_of(engine, session)
+            probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
+            await asyncio.to_thread(idlers.begin)
             seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
             seen = replace(seen, started_at=_now(), log_begin_bytes=_log_bytes(engine))
             async with probes.watching():
@@ -94,6 +99,7 @@ async def measure(
                     end=gone,
                 )
                 log_end_bytes = _log_bytes(engine)
+                seen = replace(seen, idle_engines=await asyncio.to_thread(idlers.end))
             seen = replace(
                 seen,
                 ended_s=time.monotonic(),

@@ -115,6 +115,7 @@ class Recorder:
                 "counters_before": seen.counters_before,
                 "counters_after": seen.counters_after,
                 "client": seen.client,
+                "idle_engines": seen.idle_engines,
                 "log_begin_bytes": seen.log_begin_bytes,
                 "log_end_bytes": seen.log_end_bytes,
             }
@@ -155,6 +156,7 @@ class Recorder:
             slo=study.slo,
             endpoint=study.endpoint,
             repeat=run.repeat,
+            order=study.order,
             launch_index=launch.index,
             attempt=job.attempt,
             status="completed" if error is None else "failed",

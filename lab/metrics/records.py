@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 #: 3 added the position of the window in the engine's log to the run, other processes on the GPUs to telemetry, and the
 #: length of the sent prompt to the request.
 #: 4 added the token ids of the output to the request.
-BUNDLE_FORMAT_VERSION = 4
-READABLE_FORMAT_VERSIONS = (1, 2, 3, 4)
+#: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
+BUNDLE_FORMAT_VERSION = 5
+READABLE_FORMAT_VERSIONS = (1, 2, 3, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,17 @@ class ClientHealth(Frozen):
     cpu_s: float
 
 
+class IdleEngine(Frozen):
+    """The engine of another arm that was up without traffic during the window; what it took from the machine.
+
+    None if unknown: a server that is not ours, or a GPU whose driver does not tell.
+    """
+
+    arm: str
+    cpu_percent: float | None = None  # of one processor
+    gpu_percent: float | None = None  # of the multiprocessors of one GPU
+
+
 class Identity(Frozen):
     """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
@@ -235,6 +247,8 @@ class RunRecord(Frozen):
     slo: Slo
     endpoint: Literal["completions", "chat"]
     repeat: int
+    order: str | None = None  # of the study's runs: `lab.study.Study.order`; unknown in formats before 5
+    until_decided: bool = False  # the study looks at its verdicts after every repeat
     launch_index: int
     attempt: int
     status: Literal["completed", "failed"]
@@ -247,6 +261,7 @@ class RunRecord(Frozen):
     counters_before: ServerCounters | None = None
     counters_after: ServerCounters | None = None
     client: ClientHealth | None = None
+    idle_engines: tuple[IdleEngine, ...] = ()
     log_begin_bytes: int | None = None  # length of the engine's log when the measured window began
     log_end_bytes: int | None = None  # and when it ended
     prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times

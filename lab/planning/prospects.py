@@ -22,6 +22,7 @@ from lab.comparison.spread import Spread, over_blocks
 from lab.comparison.verdict import verdicts
 from lab.planning.components import Components
 from lab.study import Study
+from lab.study.plan import repeats_of_a_launch
 
 #: A plan is good if it decides this share of the cells.
 WANTED_SHARE = 0.8
@@ -92,9 +93,8 @@ class Prospects:
 
 def size_of(study: Study) -> Size:
     """How often the study measures each cell."""
-    if study.order == "fewest_launches":
-        return Size(1, study.repeats)
-    return Size(math.ceil(study.repeats / study.repeats_per_launch), min(study.repeats, study.repeats_per_launch))
+    each = repeats_of_a_launch(study)
+    return Size(math.ceil(study.repeats / each), min(study.repeats, each))
 
 
 def prospects(study: Study, known: Components, seconds: Callable[[Size], float]) -> Prospects | None:

@@ -11,6 +11,8 @@ from lab.study import Arm, Load, Study, Workload
 
 #: Rough seconds until an engine answers, before a host has a history.
 ASSUMED_START_S = 35.0
+#: Repeats on one start of engines that are up side by side. Starts differ too, and only several of them show how much.
+REPEATS_SIDE_BY_SIDE = 2
 #: The fewest requests of a warm-up, and the most tokens that each of them generates.
 _WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
 #: A dataset that is read does not say here how long its prompts are.
@@ -54,26 +56,42 @@ def plan(study: Study) -> tuple[Launch, ...]:
 
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
-    launches: one per arm.
+    launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
+    `repeats_per_launch`), A B B A, before they are started anew.
     """
-    repeats = tuple(range(study.repeats))
-    if study.order == "fewest_launches":
-        blocks = [(arm, repeats) for arm in study.arms]
-    else:
-        each = study.repeats_per_launch
-        shares = [repeats[first : first + each] for first in range(0, study.repeats, each)]
-        blocks = [
-            (arm, share)
-            for place, share in enumerate(shares)
-            for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
-        ]
+    each = repeats_of_a_launch(study)
+    shares = [tuple(range(study.repeats))[first : first + each] for first in range(0, study.repeats, each)]
+    if study.order == "side_by_side":
+        return tuple(Launch(index, study.arms, _a_b_b_a(study, share)) for index, share in enumerate(shares))
+    blocks = [
+        (arm, share)
+        for place, share in enumerate(shares)
+        for arm in (study.arms if place % 2 == 0 else reversed(study.arms))
+    ]
     return tuple(Launch(index, (arm,), _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
+
+
+def repeats_of_a_launch(study: Study) -> int:
+    """The repeats that are measured on one engine start."""
+    if study.order == "fewest_launches":
+        return study.repeats
+    return max(study.repeats_per_launch, REPEATS_SIDE_BY_SIDE if study.order == "side_by_side" else 1)
 
 
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:
     """The arms whose engines these launches start, once for each start."""
     by_index = {launch.index: launch for launch in reversed(list(launches))}
     return [arm for launch in by_index.values() for arm in launch.arms]
+
+
+def _a_b_b_a(study: Study, repeats: Iterable[int]) -> tuple[PlannedRun, ...]:
+    """The runs of all arms, every second repeat with the arms in reverse."""
+    return tuple(
+        run
+        for repeat in repeats
+        for arm in (study.arms if repeat % 2 == 0 else study.arms[::-1])
+        for run in _runs(study, arm, (repeat,))
+    )
 
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:

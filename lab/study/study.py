@@ -43,8 +43,8 @@ class Study(Frozen):
     repeats: int = Field(default=1, ge=1, le=100)
     repeats_per_launch: int = Field(
         default=1, ge=1, le=100
-    )  # of an interleaved study: runs of a cell on one engine start
-    order: Literal["interleaved", "fewest_launches"] = "interleaved"
+    )  # runs of a cell on one engine start: of an interleaved study, or of one side by side
+    order: Literal["interleaved", "fewest_launches", "side_by_side"] = "interleaved"
     seed: int = Field(default=0, ge=0)
     endpoint: Literal["completions", "chat"] = "completions"
     sampling: Sampling = Sampling()

@@ -20,6 +20,7 @@ PROVOKED = (
     *(check for check, *_ in test_client.EXPECTED),
     test_client.BUSY,
     *(check for check, *_ in (*test_studies.OF_A_RUN, *test_studies.OF_A_STUDY)),
+    test_studies.OF_AN_IDLE_ENGINE,
     *(check for _, check, *_ in test_files.OF_A_RUN),
     test_files.OF_A_STUDY[0],
 )

@@ -30,6 +30,7 @@ OF_A_RUN: tuple[tuple[str, Severity, str], ...] = (
     ("prompts_without_category", "note", "4 of 4 requests have no category"),
     ("synthetic_prompts", "note", "random is random tokens"),
 )
+OF_AN_IDLE_ENGINE = "idle_engine_busy"
 OF_A_STUDY: tuple[tuple[str, Severity, str], ...] = (
     ("not_interleaved", "note", "All repeats of 'wakes_late'"),
     ("baseline_of_other_conditions", "invalid", "prompts "),
@@ -145,6 +146,22 @@ def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: S
 def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) -> None:
     told = {finding.check for one in healthy for finding in one.verdict.findings}
     assert not told & {check for check, *_ in OF_A_RUN}
+
+
+def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> None:
+    """Side by side with one that uses what it gets of a processor without a request."""
+    dataset = str(home.folder / "long.jsonl")
+    arms = [{"name": "plain", "baseline": True}, {"name": "busy", "flags": {"never_idle": True}}]
+    workloads = [{"dataset": dataset, "output_tokens": 400}]
+    job = worked(home, arms=arms, workloads=workloads, loads=LOADS[:1], order="side_by_side")
+    assert (job.state, job.error) == ("done", None)
+    told = {
+        one.bundle.run.arm.name: [each for each in one.verdict.findings if each.check == OF_AN_IDLE_ENGINE]
+        for one in judged_runs(home, job.job_id)
+    }
+    assert told["busy"] == []
+    assert [finding.severity in ("warning", "invalid") for finding in told["plain"]] == [True]
+    assert "The engine of 'busy', which should have been idle, took" in told["plain"][0].sentence
 
 
 def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:

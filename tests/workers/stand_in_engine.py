@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,6 +41,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--die-once", help="a file: die only where it is not there yet")
     parser.add_argument("--port-taken-times", type=int, default=0)
     parser.add_argument("--stubborn-child", action="store_true", help="start a process that is deaf to TERM")
+    parser.add_argument("--never-idle", action="store_true", help="use a processor without a request")
     parser.add_argument("--counter-file", help="remembers the starts of this engine, one line each")
     return parser.parse_args()
 
@@ -124,11 +126,22 @@ def _starts(options: argparse.Namespace) -> int:
         return len(file.readlines())
 
 
+def _spin() -> None:
+    """Use three quarters of a processor."""
+    while True:
+        end_s = time.monotonic() + 0.03
+        while time.monotonic() < end_s:
+            pass
+        time.sleep(0.01)
+
+
 def main() -> None:
     options = arguments()
     starts = _starts(options)
     if options.stubborn_child:
         subprocess.Popen((sys.executable, "-I", "-S", "-c", STUBBORN_CHILD), start_new_session=True)
+    if options.never_idle:
+        threading.Thread(target=_spin, daemon=True).start()
     print(f"non-default args: {{'model': '{options.model}'}}", flush=True)
     print("INFO Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, extra={'a': [1, 2]}", flush=True)
     time.sleep(options.start_s)

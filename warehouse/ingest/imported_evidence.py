@@ -18,7 +18,17 @@ from warehouse.importers.model import ImportedRequest, ImportedRun
 #: Fields that no format of another tool has.
 _NEVER_RECORDED = (
     *("client", "counters_before", "counters_after", "log", "log_begin_bytes", "log_end_bytes", "prompts_seed"),
-    *("identity", "idle_before_s", "warmup_requests", "warmup_s", "launch_index", "attempt", "is_baseline", "slo"),
+    *(
+        "identity",
+        "idle_before_s",
+        "warmup_requests",
+        "warmup_s",
+        "launch_index",
+        "attempt",
+        "idle_engines",
+        "is_baseline",
+        "slo",
+    ),
     *("circumstances", "sampling", "arm.flags", "category", "prompt", "prompt_id", "intended_send_s", "finish_reason"),
     *("sent_prompt_tokens", "chunk_tokens"),
 )

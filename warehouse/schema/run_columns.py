@@ -6,7 +6,7 @@ Columns that files of other tools may lack can be null, although every measured 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
@@ -26,6 +26,13 @@ def _json(read: Callable[[RunRecord], Any]) -> Callable[[RunRecord], str | None]
         return value.model_dump_json() if isinstance(value, BaseModel) else json.dumps(value, ensure_ascii=False)
 
     return text
+
+
+def _busiest(percents: Iterable[float | None]) -> float | None:
+    """Return the highest share, or None if there is none or one of them is unknown."""
+    every = list(percents)
+    known = [percent for percent in every if percent is not None]
+    return max(known) if known and len(known) == len(every) else None
 
 
 def _started_at(run: RunRecord) -> datetime:
@@ -129,6 +136,17 @@ _WORKLOAD = (
 )
 _HOW = (
     column("repeat", "int?", "number of the repeat, from 0"),
+    column(
+        "arm_order",
+        "text?",
+        "interleaved (A B B A), fewest_launches, or side_by_side; null for runs before it was recorded",
+        "order",
+    ),
+    column(
+        "until_decided",
+        "bool?",
+        "whether the study looked at its verdicts after every repeat, to stop when they are decided",
+    ),
     column("launch_index", "int?", "number of the engine start within the job, from 0"),
     column("attempt", "int?", "number of earlier attempts at this cell"),
     column("status", "text", "completed or failed"),
@@ -165,6 +183,24 @@ _HOW = (
         "client.late_send_max_ms",
     ),
     column("client_cpu_s", "double?", "processor time used by the measuring client, in seconds", "client.cpu_s"),
+    column(
+        "idle_engines",
+        "int?",
+        "engines of other arms that were up without traffic during the window",
+        lambda run: len(run.idle_engines),
+    ),
+    column(
+        "idle_engine_cpu_percent",
+        "double?",
+        "share of one processor that the busiest of them took; null if there was none or it is unknown",
+        lambda run: _busiest(engine.cpu_percent for engine in run.idle_engines),
+    ),
+    column(
+        "idle_engine_gpu_percent",
+        "double?",
+        "share of the multiprocessors of a GPU that the busiest of them took; null if there was none or it is unknown",
+        lambda run: _busiest(engine.gpu_percent for engine in run.idle_engines),
+    ),
     column("log_begin_bytes", "bigint?", "length of the engine's log when the measured window began"),
     column("log_end_bytes", "bigint?", "length of the engine's log when the measured window ended"),
 )

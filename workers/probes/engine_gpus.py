@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +44,7 @@ def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
         return NO_GPUS
     if used := tuple(gpu for gpu in present if ours & (processes_on(gpu) or set())):
         return EngineGpus(used, "the processes of the engine", process)
-    if _pids_are_the_drivers():
+    if pids_are_the_drivers():
         return NO_GPUS
     if (listed := environment.get("CUDA_VISIBLE_DEVICES")) is not None:
         return EngineGpus(visible(present, listed), "CUDA_VISIBLE_DEVICES")
@@ -53,8 +54,10 @@ def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
 class OtherProcesses:
     """Counts the processes on an engine's GPUs that are not the engine's."""
 
-    def __init__(self, found: EngineGpus) -> None:
+    def __init__(self, found: EngineGpus, idle: Iterable[EngineProcess | NoProcess] = ()) -> None:
+        """`idle`: engines of other arms, which are no others either."""
         self._found = found
+        self._idle = [engine for engine in idle if isinstance(engine, EngineProcess)]
         self._ours: set[int] = set()  # so that each is examined once
 
     def count(self) -> int | None:
@@ -64,7 +67,7 @@ class OtherProcesses:
         if engine is None or not known or len(known) < len(by_gpu):
             return None
         unknown = frozenset().union(*known) - self._ours
-        self._ours |= {pid for pid in unknown if _is_of(engine, pid)}
+        self._ours |= {pid for pid in unknown if any(_is_of(one, pid) for one in (engine, *self._idle))}
         return len(unknown - self._ours)
 
 
@@ -99,7 +102,7 @@ def _pids(process: EngineProcess, guard: psutil.Process) -> set[int]:
     return {other.pid for others in (guard.children(recursive=True), marks) for other in others}
 
 
-def _pids_are_the_drivers() -> bool:
+def pids_are_the_drivers() -> bool:
     """Return whether process numbers here are those of the driver, as they are outside of containers."""
     namespace = Path("/proc/self/ns/pid")
     return not namespace.exists() or namespace.stat().st_ino == _FIRST_PID_NAMESPACE

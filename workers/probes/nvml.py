@@ -91,6 +91,23 @@ def processes_on(gpu: Gpu) -> set[int] | None:
     return None if alone is None else {int(process.pid) for process in (*alone, *(through_mps or ()))}
 
 
+def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
+    """Return by pid the share of the multiprocessors' time that processes took since then, in percent.
+
+    `since_us` is in microseconds since 1970. Processes that took none are left out. None if the driver does not tell.
+    """
+    try:
+        samples = _value(lambda: list(pynvml.nvmlDeviceGetProcessUtilization(gpu.handle, since_us)))
+    except pynvml.NVMLError_NotFound:  # no process took any
+        return {}
+    if samples is None:
+        return None
+    taken: dict[int, list[float]] = {}
+    for sample in samples:
+        taken.setdefault(int(sample.pid), []).append(float(sample.smUtil))
+    return {pid: sum(shares) / len(shares) for pid, shares in taken.items()}
+
+
 def read_gpu(gpu: Gpu) -> GpuReading:
     handle = gpu.handle
     milliwatts = _value(lambda: pynvml.nvmlDeviceGetPowerUsage(handle))
@@ -155,6 +172,8 @@ def _value(read: Callable[[], T]) -> T | None:
         return read()
     except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_NoPermission):
         return None
+    except pynvml.NVMLError_NotFound:
+        raise
     except pynvml.NVMLError as error:
         _warn_once(str(error))
         return None

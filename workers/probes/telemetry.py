@@ -7,7 +7,7 @@ import bisect
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 
 from lab.metrics.records import TelemetrySample
-from workers.engine_runtime.launch import RunningEngine
+from workers.engine_runtime.launch import Process, RunningEngine
 from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.engine_metrics import GaugeReading, Gauges
 from workers.probes.nvml import combine, read_gpu
@@ -36,10 +36,10 @@ class Reading:
 class Probes:
     """The probes of one window: `watching` around it, then `beside` for its samples."""
 
-    def __init__(self, gauges: Gauges, of_engine: EngineGpus) -> None:
+    def __init__(self, gauges: Gauges, of_engine: EngineGpus, idle: Iterable[Process] = ()) -> None:
         self.of_engine = of_engine
         self._gauges = gauges
-        self._others = OtherProcesses(of_engine)
+        self._others = OtherProcesses(of_engine, idle)
         self._readings: list[Reading] = []
         self._one_at_a_time = threading.Lock()  # a cancelled read goes on in its thread
 
@@ -80,11 +80,14 @@ class Probes:
         return time.perf_counter() - self._start_s
 
 
-async def probes_of(engine: RunningEngine, session: aiohttp.ClientSession) -> Probes:
-    """Create the probes of an engine that has answered requests; finding its GPUs takes some milliseconds."""
+async def probes_of(engine: RunningEngine, session: aiohttp.ClientSession, idle: Iterable[Process] = ()) -> Probes:
+    """Create the probes of an engine that has answered requests; finding its GPUs takes some milliseconds.
+
+    `idle`: engines of other arms that are up beside it.
+    """
     command = engine.command
     found = await asyncio.to_thread(engine_gpus, engine.process)
-    return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), found)
+    return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), found, idle)
 
 
 def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) -> tuple[TelemetrySample, ...]:

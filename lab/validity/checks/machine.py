@@ -1,4 +1,4 @@
-"""Whether the GPU was throttled, slowed down or shared."""
+"""Whether the GPU was throttled, slowed down or shared, and whether idle engines were idle."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ THROTTLED_WARNING, THROTTLED_INVALID, POWER_CAPPED = 0.01, 0.2, 0.5
 CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
 #: Seconds in which this run was idle but the GPU was not.
 BUSY_IDLE_SAMPLES = 2
+#: What an engine of another arm may take of a processor or of a GPU while it has no requests.
+IDLE_WARNING_PERCENT, IDLE_INVALID_PERCENT = 5.0, 20.0
 #: Seconds in which another process was on the GPU.
 SHARED_SAMPLES = 2
 
@@ -107,6 +109,25 @@ def _nothing_to_do(sample: TelemetrySample) -> bool:
     return sample.requests_in_flight == 0 and sample.chunks_received == 0 and not sample.engine_running
 
 
+def _idle_engines(seen: Evidence) -> Answer:
+    engines = seen.run.idle_engines
+    gpu_expected = bool(engines) and _gpu_expected(seen)
+    unknown = [e.arm for e in engines if e.cpu_percent is None or (gpu_expected and e.gpu_percent is None)]
+    shares = [
+        (share, engine.arm, what)
+        for engine in engines
+        for share, what in ((engine.cpu_percent, "a processor"), (engine.gpu_percent, "a GPU"))
+        if share is not None
+    ]
+    most, arm, what = max(shares, default=(0.0, "", ""))
+    if most > IDLE_WARNING_PERCENT:
+        return Fired(
+            f"The engine of {arm!r}, which should have been idle, took {most:.3g} % of {what} during the window.",
+            "invalid" if most > IDLE_INVALID_PERCENT else "warning",
+        )
+    return Missing(f"what the idle engines of {listed(unknown)} took") if unknown else None
+
+
 CHECKS = (
     Check(
         name="gpu_throttled",
@@ -152,5 +173,18 @@ CHECKS = (
         "takes memory, and nobody can tell afterwards whether it did no more.",
         advice="Stop the other process, or give the engine a GPU of its own (CUDA_VISIBLE_DEVICES).",
         look=_shared_gpu,
+    ),
+    Check(
+        name="idle_engine_busy",
+        traps=(20,),
+        severity="invalid",
+        looks_at=("idle_engines",),
+        threshold=f"an engine of another arm that is up beside the measured one takes more than "
+        f"{IDLE_WARNING_PERCENT:g} % of a processor or of a GPU during the window, invalid above "
+        f"{IDLE_INVALID_PERCENT:g} %",
+        why='With order = "side_by_side" only one engine gets requests. One that works all the same takes time from '
+        "the measured one. An idle vLLM takes about 1 % of a processor.",
+        advice='Use order = "interleaved", in which no other engine is up.',
+        look=_idle_engines,
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,18 +23,37 @@ def test_every_cell_is_run_once_per_repeat(planned: Study) -> None:
     assert len(runs) == len(keys) == cells * planned.repeats
 
 
+def test_side_by_side_all_arms_share_a_launch_for_two_repeats_a_b_b_a() -> None:
+    planned = study(repeats=3, order="side_by_side")
+    first, second = plan(planned)
+    assert [launch.arms for launch in (first, second)] == [planned.arms] * 2
+    loads = len(planned.loads) * len(planned.workloads)
+    assert [run.arm.name for run in first.runs[::loads]] == ["no draft", "draft", "draft", "no draft"]
+    assert [run.arm.name for run in second.runs[::loads]] == ["no draft", "draft"]
+    assert len(engine_starts((first, second))) == 4
+
+
+def test_a_launch_that_continues_starts_no_engine() -> None:
+    first, second = plan(study(repeats=4, order="side_by_side"))
+    assert engine_starts((first, replace(second, index=first.index))) == list(first.arms)
+
+
 @given(studies)
 def test_an_engine_starts_once_per_arm_and_repeat_or_once_per_arm_where_that_is_asked(planned: Study) -> None:
     launches = plan(planned)
-    starts = len(planned.arms) * (1 if planned.order == "fewest_launches" else planned.repeats)
-    assert [launch.index for launch in launches] == list(range(starts))
-    assert all((run.arm,) == launch.arms for launch in launches for run in launch.runs)
+    times = {"interleaved": planned.repeats, "fewest_launches": 1, "side_by_side": math.ceil(planned.repeats / 2)}
+    assert len(engine_starts(launches)) == len(planned.arms) * times[planned.order]
+    assert [launch.index for launch in launches] == list(range(len(launches)))
+    assert all(run.arm in launch.arms for launch in launches for run in launch.runs)
 
 
 @given(studies)
 def test_all_arms_run_the_same_workloads_and_loads_in_the_same_order(planned: Study) -> None:
-    orders = {tuple((run.workload, run.load) for run in launch.runs) for launch in plan(planned)}
-    assert len(orders) == 1
+    runs: dict[str, list[tuple[int, Workload, Load]]] = {arm.name: [] for arm in planned.arms}
+    for launch in plan(planned):
+        for run in launch.runs:
+            runs[run.arm.name].append((run.repeat, run.workload, run.load))
+    assert all(places == runs[planned.arms[0].name] for places in runs.values())
 
 
 def test_repeats_take_the_arms_in_the_order_a_b_b_a() -> None:

@@ -17,7 +17,7 @@ from lab.study import Load, Workload
 from lab.validity import CHECKS, Finding, Severity, Skipped
 from lab.validity.evidence import Evidence
 from tests.lab.validity.healthy import STREAMS, Measured
-from tests.lab.validity.trapped import RATED, drafted, plain
+from tests.lab.validity.trapped import RATED, beside, drafted, plain
 
 Said = Severity | None
 CHECK = {check.name: check for check in CHECKS}
@@ -287,6 +287,12 @@ CASES: tuple[Case, ...] = (
     case("gpu_shared", None, lambda: idle(busy=9, use=49.0)),
     case("gpu_shared", None, lambda: samples((1, {"gpu_other_processes": 1}), (9, {}))),
     case("gpu_shared", "warning", lambda: samples((2, {"gpu_other_processes": 1}), (8, {}))),
+    case("idle_engine_busy", None, lambda: beside(cpu_percent=5.0, gpu_percent=5.0)),
+    case("idle_engine_busy", "warning", lambda: beside(cpu_percent=5.1, gpu_percent=5.0)),
+    case("idle_engine_busy", "warning", lambda: beside(cpu_percent=5.0, gpu_percent=20.0)),
+    case("idle_engine_busy", "invalid", lambda: beside(cpu_percent=20.1, gpu_percent=None)),
+    case("idle_engine_busy", "skipped: what the idle engines of beside took", lambda: beside(cpu_percent=1.0)),
+    case("idle_engine_busy", "skipped: what the idle engines of beside took", lambda: beside(gpu_percent=0.0)),
     case("drift_within_run", None, lambda: speeds([100.0] * 10, [84.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([100.0] * 10, [83.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([83.0] * 10, [100.0] * 10)),

@@ -13,6 +13,7 @@ from lab.validity import CHECKS, Severity
 from tests.lab.validity.healthy import Measured
 from tests.lab.validity.trapped import (
     at_once,
+    beside,
     busy_client,
     busy_while_idle,
     cached_prompts,
@@ -488,6 +489,18 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "invalid",
         "The GPU was at work in 3 of 4 seconds in which this run had no request in flight: something else uses it.",
         busy_while_idle,
+    ),
+    (
+        "idle_engine_busy",
+        "warning",
+        "The engine of 'beside', which should have been idle, took 9 % of a processor during the window.",
+        lambda: beside(cpu_percent=9.0, gpu_percent=0.0),
+    ),
+    (
+        "idle_engine_busy",
+        "invalid",
+        "The engine of 'beside', which should have been idle, took 45.5 % of a GPU during the window.",
+        lambda: beside(cpu_percent=1.2, gpu_percent=45.52),
     ),
     (
         "gpu_shared",

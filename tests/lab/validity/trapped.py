@@ -20,6 +20,11 @@ def plain() -> Measured:
     return healthy()
 
 
+def beside(**took: float | None) -> Measured:
+    """One other engine was up."""
+    return plain().with_run(idle_engines=[{"arm": "beside", **took}])
+
+
 def drafted() -> Measured:
     return healthy(drafted=True)
 

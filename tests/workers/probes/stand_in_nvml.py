@@ -12,7 +12,7 @@ from typing import Any
 
 import pynvml
 
-SUCCESS, NOT_SUPPORTED, INSUFFICIENT_SIZE = 0, 3, 7
+SUCCESS, NOT_SUPPORTED, NOT_FOUND, INSUFFICIENT_SIZE = 0, 3, 6, 7
 HANDLES = (0x1000, 0x2000)
 UUIDS = ("GPU-aaaa", "GPU-bbbb")
 
@@ -81,6 +81,19 @@ class StandInNvml:
 
     def _nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int, reasons: int) -> int:
         return _put(ctypes.c_ulonglong, reasons, 0x1)
+
+    def _nvmlDeviceGetProcessUtilization(self, handle: int, samples: int | None, count: int, since_us: int) -> int:
+        """Two samples of each process: 10 and 30 % of the multiprocessors, and none where nothing computes."""
+        found = [(pid, share) for pid in self.pids.get(HANDLES.index(handle), ()) for share in (10, 30)]
+        if not found:
+            return NOT_FOUND
+        _put(ctypes.c_uint, count, len(found))
+        if samples is None:
+            return INSUFFICIENT_SIZE
+        array = ctypes.cast(samples, ctypes.POINTER(pynvml.c_nvmlProcessUtilizationSample_t))
+        for place, (pid, share) in enumerate(found):
+            array[place].pid, array[place].smUtil = pid, share
+        return SUCCESS
 
     def _nvmlDeviceGetComputeRunningProcesses_v3(self, handle: int, count: int, processes: int | None) -> int:
         pids = self.pids.get(HANDLES.index(handle), ())

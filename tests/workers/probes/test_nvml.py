@@ -21,6 +21,7 @@ from workers.engine_runtime.process import EngineProcess, NoProcess
 from workers.probes import engine_gpus as choosing
 from workers.probes import nvml
 from workers.probes.engine_gpus import NO_GPUS, OtherProcesses, engine_gpus, visible
+from workers.probes.idle_engines import IdleEngines
 from workers.probes.nvml import GpuReading, combine, driver_version, gpus, read_gpu, reason_names
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
@@ -140,6 +141,37 @@ def test_without_a_gpu_or_whose_processes_they_are_nobody_counts_others(
     monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", 0)
     assert OtherProcesses(engine_gpus(engine)).count() is None
     assert OtherProcesses(NO_GPUS).count() is None
+
+
+def test_an_idle_engine_is_no_other_and_its_share_of_the_gpu_is_read(
+    library: Install, engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    beside = process.start(SLEEPS, {}, tmp_path / "other log", tmp_path / "marks")
+    try:
+        ours, theirs = child_of(engine).pid, child_of(beside).pid
+        library(StandInNvml(pids={0: (ours, theirs)}))
+        assert OtherProcesses(engine_gpus(engine)).count() == 1
+        assert OtherProcesses(engine_gpus(engine), [beside, NoProcess()]).count() == 0
+        watch = IdleEngines({"beside": beside, "elsewhere": NoProcess()})
+        watch.begin()
+        here, elsewhere = watch.end()
+        assert (here.arm, here.gpu_percent) == ("beside", 20.0)
+        assert here.cpu_percent is not None
+        assert (elsewhere.cpu_percent, elsewhere.gpu_percent) == (None, None)
+    finally:
+        beside.stop(0.1)
+
+
+def test_an_idle_engine_that_computes_on_no_gpu_takes_none_of_it(
+    library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    child_of(engine)
+    library(StandInNvml())
+    watch = IdleEngines({"beside": engine})
+    watch.begin()
+    assert watch.end()[0].gpu_percent == 0.0
 
 
 def test_an_engine_that_computes_on_no_gpu_has_none(

@@ -23,7 +23,11 @@ _GOALS = (
     ("slo.e2e_ms", "E2E latency bound (ms)", 500.0, "Whole request; empty: no bound"),
     ("price_usd_per_hour", "Price (USD per hour)", 0.1, "Of the whole machine; empty: the price book's price"),
 )
-ORDERS = {"interleaved": "interleaved: A B B A", "fewest_launches": "fewest engine starts"}
+ORDERS = {
+    "interleaved": "interleaved: A B B A",
+    "side_by_side": "all engines up side by side: A B B A",
+    "fewest_launches": "fewest engine starts",
+}
 ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
@@ -61,7 +65,9 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
     with order:
         help_text = (
             "Interleaving keeps a machine that is warming up from favouring one arm, at the price of one engine start "
-            "per arm and repeat."
+            "per arm and repeat. Side by side, the engines of all arms are up together and only one gets requests: "
+            "half as many starts, if the memory holds all of them. What idle engines take is recorded and judged. "
+            "Fewest engine starts measures one arm after the other; its repeats say little, as they share a start."
         )
         _choice("order", "Order of the arms", ORDERS, initial, help_text)
     with per_launch:

@@ -13,6 +13,7 @@ from jobs.order import MAX_PRIORITY
 from lab.errors import StudyError
 from lab.planning.prospects import Prospects
 from lab.study import Study
+from lab.study.plan import repeats_of_a_launch
 from webapp.pages.submit import datasets, form_state, start, text_editor, validation_messages
 from webapp.pages.submit.form_model import to_study
 from webapp.pages.submit.validation_messages import Problem
@@ -94,7 +95,7 @@ def _refusal(study: Study) -> list[Problem]:
 def show_plan(study: Study) -> None:
     forecast = published_data.forecast(study)
     prospects = published_data.verdicts_forecast(study)
-    each = study.repeats_per_launch
+    each = repeats_of_a_launch(study)
     starts = "one per arm and repeat" if each == 1 else f"one per arm and {each} repeats"
     if study.order == "fewest_launches":
         starts = "one per arm"

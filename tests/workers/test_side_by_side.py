@@ -1,0 +1,126 @@
+"""Studies whose arms' engines are up side by side, with stand-in engines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs import queue
+from jobs.table import Job
+from lab.errors import UserError
+from lab.metrics.records import RunRecord
+from tests.workers.homes import Home
+from workers.engine_runtime import process
+from workers.engine_runtime.process import EngineProcess
+from workers.engine_runtime.room import memory_bytes, refuse_without_room
+from workers.worker import Worker
+
+LOAD = [{"max_concurrency": 1, "num_prompts": 3}]
+
+
+def arms(**flags: dict[str, Any]) -> list[dict[str, Any]]:
+    """A baseline and two more, with these flags by name."""
+    every = [{"name": name, "flags": flags.get(name, {})} for name in ("plain", "second", "third")]
+    return [every[0] | {"baseline": True}, *every[1:]]
+
+
+def measured(home: Home, **study: Any) -> tuple[Job, list[RunRecord]]:
+    """Submit a study side by side and measure it; the runs in the order of time."""
+    job_id = home.submit(**({"order": "side_by_side", "loads": LOAD} | study))
+    Worker(home.settings).work()
+    return home.job(job_id), sorted(home.runs(), key=lambda run: run.started_at)
+
+
+def starts(file: Path) -> int:
+    return len(file.read_text().splitlines())
+
+
+def test_all_engines_start_once_for_two_repeats_that_run_a_b_b_a(home: Home, tmp_path: Path) -> None:
+    counters = {name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")}
+    job, runs = measured(home, arms=arms(**counters), repeats=3)
+    assert (job.state, job.error) == ("done", None)
+    first, second = ["plain", "second", "third"], ["third", "second", "plain"]
+    assert [run.arm.name for run in runs] == [*first, *second, *first]
+    assert [(run.repeat, run.launch_index) for run in runs] == [(0, 0)] * 3 + [(1, 0)] * 3 + [(2, 1)] * 3
+    assert [starts(tmp_path / name) for name in counters] == [2, 2, 2]
+    assert job.progress is not None
+    assert (job.progress.runs_done, job.progress.launches_done, job.progress.launches_total) == (9, 2, 2)
+    assert home.engine_processes() == []
+    assert list((home.settings.logs_dir / "engines").glob("*.log")) == []
+
+
+def test_a_run_records_its_order_and_what_the_idle_engines_took(home: Home) -> None:
+    _, runs = measured(home, arms=arms(third={"never_idle": True}), workloads=[{"output_tokens": 400} | home.prompts])
+    assert {run.order for run in runs} == {"side_by_side"}
+    plain = next(run for run in runs if run.arm.name == "plain")
+    took = {engine.arm: engine for engine in plain.idle_engines}
+    assert set(took) == {"second", "third"}
+    assert took["second"].cpu_percent is not None
+    assert took["second"].cpu_percent < (took["third"].cpu_percent or 0.0)
+    assert (took["third"].cpu_percent or 0.0) > 5
+    busy = next(run for run in runs if run.arm.name == "third")
+    assert {engine.arm for engine in busy.idle_engines} == {"plain", "second"}
+
+
+def test_with_one_engine_at_a_time_no_engine_is_idle(home: Home) -> None:
+    _, runs = measured(home, order="interleaved")
+    assert {(run.order, run.idle_engines) for run in runs} == {("interleaved", ())}
+
+
+def test_only_an_engine_that_died_is_started_again(home: Home, tmp_path: Path) -> None:
+    """The second arm dies at a measured request: hello 1, warm-up 4, window 3."""
+    flags: dict[str, dict[str, Any]] = {
+        name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")
+    }
+    flags["second"] |= {"die_at_request": 7, "die_once": str(tmp_path / "died")}
+    _, runs = measured(home, arms=arms(**flags), repeats=2)
+    assert Counter((run.arm.name, run.status) for run in runs) == {
+        ("plain", "completed"): 2,
+        ("third", "completed"): 2,
+        ("second", "completed"): 1,
+        ("second", "failed"): 1,
+    }
+    assert [starts(tmp_path / name) for name in flags] == [1, 2, 1]
+
+
+def test_an_arm_whose_engine_does_not_start_fails_alone(home: Home) -> None:
+    job, runs = measured(home, arms=arms(second={"fail_to_start": True}), repeats=2)
+    assert job.state == "done"
+    failed = [run for run in runs if run.status == "failed"]
+    assert [run.arm.name for run in failed] == ["second", "second"]
+    assert all("ended with exit status 1" in (run.error or "") for run in failed)
+    others = [run for run in runs if run.arm.name != "second"]
+    assert all("second" not in {engine.arm for engine in run.idle_engines} for run in others)
+
+
+def test_a_retry_starts_all_engines_for_what_is_missing(home: Home, tmp_path: Path) -> None:
+    flags: dict[str, dict[str, Any]] = {
+        name: {"counter_file": str(tmp_path / name)} for name in ("plain", "second", "third")
+    }
+    flags["third"] |= {"die_on_first_request": True, "die_once": str(tmp_path / "died")}
+    job, _ = measured(home, arms=arms(**flags))
+    queue.retry(home.database, job.job_id)
+    Worker(home.settings).work()
+    again = [run for run in home.runs() if run.attempt == 1]
+    assert [(run.arm.name, run.status) for run in again] == [("third", "completed")]
+    assert {engine.arm for engine in again[0].idle_engines} == {"plain", "second"}
+    assert [starts(tmp_path / name) for name in flags] == [2, 2, 2]
+
+
+def test_an_engine_that_the_memory_does_not_hold_is_refused_before_it_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine: EngineProcess = process.start(("sleep", "60"), {}, tmp_path / "log", tmp_path / "marks")
+    try:
+        assert memory_bytes(engine) > 0
+        refuse_without_room([engine])
+        left = psutil.virtual_memory()._replace(available=memory_bytes(engine) // 2)
+        monkeypatch.setattr(psutil, "virtual_memory", lambda: left)
+        with pytest.raises(UserError, match='use order = "interleaved"'):
+            refuse_without_room([engine])
+    finally:
+        engine.stop(0.1)
