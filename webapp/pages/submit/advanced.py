@@ -73,7 +73,7 @@ def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:
     with per_launch:
         help_text = (
             "Repeats on one engine start cost no further start and show how runs differ; how starts differ shows only "
-            "over several. For the interleaved order."
+            "over several. Side by side: at least two."
         )
         label = "Repeats per engine start"
         field("repeats_per_launch", label, initial, problems, st.number_input, step=1, help=help_text, **_PERSIST)
