@@ -1,0 +1,181 @@
+"""The answer of a study: which arm to enable where, how sure that is, and what is open. It stands on verdicts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.comparison.compare import Comparison
+from lab.comparison.effect import Interval
+from lab.comparison.verdict import Verdict
+
+Action = Literal["enable", "leave off", "undecided"]
+
+
+@dataclass(frozen=True)
+class JudgedPair:
+    """A candidate against the baseline in one cell; `strict` is its verdict on the strict reading."""
+
+    workload: str
+    load: str
+    concurrency: int
+    arm: str
+    comparison: Comparison
+    verdict: Verdict
+    strict: Verdict
+
+    @property
+    def gain(self) -> Interval | None:
+        """The ratio oriented so that above 1 the candidate is better."""
+        return self.comparison.gain
+
+    @property
+    def is_open(self) -> bool:
+        return self.verdict.word == "not enough data"
+
+    def is_decidedly_behind(self, other: JudgedPair) -> bool:
+        """Whether the two intervals of the gain do not overlap, this one being the lower."""
+        ours, theirs = self.gain, other.gain
+        if ours is None or theirs is None or ours.high is None or theirs.low is None:
+            return False
+        return ours.high < theirs.low
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the verdicts say for one workload and load.
+
+    `best` beat the baseline, and none of them is decidedly behind another: if there are several, no difference between
+    them is decided. `behind` beat it too, but decidedly less than one of the best; `rejected` are slower or no
+    different.
+    """
+
+    workload: str
+    load: str
+    concurrency: int
+    best: tuple[JudgedPair, ...]
+    behind: tuple[JudgedPair, ...]
+    rejected: tuple[JudgedPair, ...]
+    open: tuple[JudgedPair, ...]
+
+    @property
+    def action(self) -> Action:
+        """An arm that is open forbids only to say that all should be left off."""
+        if self.best:
+            return "enable"
+        return "undecided" if self.open else "leave off"
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms to enable, in the study's order."""
+        return tuple(pair.arm for pair in self.best)
+
+
+@dataclass(frozen=True)
+class OpenCells:
+    """What is not decided yet, and what would decide it.
+
+    `more_repeats` would decide most of the open cells; None if more repeats alone would not, or if most have no
+    interval yet. `takes_s` is how long so many repeats of the study take; None if unknown.
+    """
+
+    cells: int
+    without_interval: int
+    more_repeats: int | None
+    takes_s: float | None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A study's answer by one metric. `choices` are in the order of workloads, then of concurrency.
+
+    `headline` is the one claim that stands on the strict reading: of the pairs that are better there, the one with the
+    greatest lower bound. `strict` is the reading of all other claims. `of_speculation`: every candidate speculates and
+    the baseline does not, so that to keep the baseline means to leave speculation off.
+    """
+
+    metric: str
+    baseline: str
+    strict: bool
+    of_speculation: bool
+    choices: tuple[Choice, ...]
+    headline: JudgedPair | None
+    open: OpenCells | None  # None if every cell is decided
+
+    @property
+    def cells(self) -> int:
+        """How many pairs were judged."""
+        return sum(len(each.best + each.behind + each.rejected + each.open) for each in self.choices)
+
+    @property
+    def stretches(self) -> list[tuple[Choice, ...]]:
+        """The choices, with neighbouring loads of a workload together where they name the same arms."""
+        found: list[tuple[Choice, ...]] = []
+        for choice in self.choices:
+            if found and _is_same_advice(found[-1][-1], choice):
+                found[-1] = (*found[-1], choice)
+            else:
+                found.append((choice,))
+        return found
+
+
+def answer(
+    pairs: Sequence[JudgedPair],
+    *,
+    metric: str,
+    baseline: str,
+    strict: bool = False,
+    of_speculation: bool = True,
+    repeat_s: float | None = None,
+) -> Answer:
+    """Make a study's answer. `repeat_s` is the forecast of one more repeat of the whole study.
+
+    Nothing is claimed from a ratio alone: an arm is enabled only where its verdict is that it beats the baseline.
+    """
+    places = dict.fromkeys((pair.workload, pair.load, pair.concurrency) for pair in pairs)
+    workloads = list(dict.fromkeys(workload for workload, _, _ in places))
+    ordered = sorted(places, key=lambda place: (workloads.index(place[0]), place[2]))
+    choices = tuple(
+        _choice(*place, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == place])
+        for place in ordered
+    )
+    return Answer(metric, baseline, strict, of_speculation, choices, _headline(pairs), _open_cells(pairs, repeat_s))
+
+
+def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPair]) -> Choice:
+    better = [pair for pair in pairs if pair.verdict.word == "faster"]
+    best = [pair for pair in better if not any(map(pair.is_decidedly_behind, better))]
+    return Choice(
+        workload,
+        load,
+        concurrency,
+        best=tuple(best),
+        behind=tuple(pair for pair in better if pair not in best),
+        rejected=tuple(pair for pair in pairs if pair.verdict.word in ("slower", "no difference")),
+        open=tuple(pair for pair in pairs if pair.is_open),
+    )
+
+
+def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
+    sure = [(pair.gain.low, pair) for pair in pairs if pair.strict.word == "faster" and pair.gain and pair.gain.low]
+    return max(sure, key=lambda each: each[0])[1] if sure else None
+
+
+def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCells | None:
+    open_ = [pair for pair in pairs if pair.is_open]
+    if not open_:
+        return None
+    needed = sorted(pair.verdict.more_repeats for pair in open_ if pair.verdict.more_repeats is not None)
+    most = len(open_) // 2  # the place of the first number that is enough for more than half of them
+    more = needed[most] if most < len(needed) else None
+    takes_s = None if more is None or repeat_s is None else more * repeat_s
+    return OpenCells(len(open_), sum(_has_no_interval(pair) for pair in open_), more, takes_s)
+
+
+def _has_no_interval(pair: JudgedPair) -> bool:
+    return pair.gain is None or pair.gain.low is None
+
+
+def _is_same_advice(one: Choice, other: Choice) -> bool:
+    return (one.workload, one.action, set(one.arms)) == (other.workload, other.action, set(other.arms))

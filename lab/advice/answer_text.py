@@ -1,0 +1,163 @@
+"""A study's answer in sentences, for the terminal, a report and a page."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
+from lab.comparison.effect import Interval
+from lab.metrics.catalogue import BY_NAME
+
+#: What a verdict stands on, by whether it is the strict reading.
+READINGS = {
+    False: "of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)",
+    True: "with 95 % confidence no call in the whole table is false (Holm)",
+}
+#: Fewer repeats than this cannot show how much runs vary.
+_LEAST_REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
+
+    `open` says what is not decided and what would decide it; empty if nothing is open.
+    """
+
+    headline: str
+    workloads: tuple[str, ...]
+    reading: str
+    open: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for line in (self.headline, *self.workloads, self.reading, self.open) if line]
+
+
+def sentences(answer: Answer) -> Sentences:
+    """Say the answer. Without any pair there is only a headline, which says so."""
+    if not answer.choices:
+        return Sentences(f"There is no answer yet: no arm was measured beside {answer.baseline}.", (), "", "")
+    by_workload = itertools.groupby(answer.stretches, key=lambda stretch: stretch[0].workload)
+    return Sentences(
+        _headline(answer),
+        tuple(_workload(answer, workload, list(stretches)) for workload, stretches in by_workload),
+        _reading(answer),
+        "" if answer.open is None else _open(answer.open, answer.cells),
+    )
+
+
+def interval(ratio: Interval | None) -> str:
+    """`1.42x [1.31, 1.54]`; without bounds the ratio alone."""
+    if ratio is None:
+        return "no ratio"
+    bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{ratio.value:.2f}x{bounds}"
+
+
+def _headline(answer: Answer) -> str:
+    best = answer.headline
+    if best is not None:
+        what = f"{interval(best.comparison.ratio)} its {label(answer.metric)}"
+        return f"{best.arm} beats {answer.baseline} on {best.workload} at {_load(best)}: {what}."
+    actions = {choice.action for choice in answer.choices}
+    if actions == {"leave off"}:
+        return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
+    if "enable" in actions:
+        return "No single claim stands on the strict reading yet; the calls below do on theirs."
+    return f"No arm beats {answer.baseline} by {label(answer.metric)} for sure yet."
+
+
+def label(metric: str) -> str:
+    """The metric's label within a sentence: its first letter is small, unless it belongs to an abbreviation."""
+    text = BY_NAME[metric].label
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
+
+
+def _workload(answer: Answer, workload: str, stretches: Sequence[Sequence[Choice]]) -> str:
+    every = [choice for stretch in stretches for choice in stretch]
+    parts = [_stretch(answer, stretch, every) for stretch in stretches]
+    return f"On {workload}: {'; '.join(parts)}."
+
+
+def _stretch(answer: Answer, stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
+    where, first = _where(stretch, every), stretch[0]
+    if first.action == "enable":
+        undecided = ", no difference decided between them," if len(first.best) > 1 else ""
+        return f"enable {' or '.join(first.arms)}{undecided} {where}: {_gains(stretch, every)}{_still_open(stretch)}"
+    if first.action == "leave off":
+        is_end = stretch[-1] is every[-1] and first is not every[0] and _by_concurrency(every)
+        return f"{f'from concurrency {first.concurrency} on' if is_end else where} {_off(answer)}"
+    return f"undecided {where}"
+
+
+def _off(answer: Answer) -> str:
+    return "leave speculation off" if answer.of_speculation else f"keep {answer.baseline}"
+
+
+def _gains(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
+    """The ratios of the best arms, each in its own cell; several arms are in the order in which they were named."""
+    if len(stretch) == 1:
+        return _ratios(stretch[0], stretch[0].arms)
+    names = [str(choice.concurrency) if _by_concurrency(every) else choice.load for choice in stretch]
+    shown = [f"{_ratios(choice, stretch[0].arms)} at {name}" for choice, name in zip(stretch, names, strict=True)]
+    return ", ".join(shown)
+
+
+def _ratios(choice: Choice, arms: Sequence[str]) -> str:
+    by_arm = {pair.arm: interval(pair.comparison.ratio) for pair in choice.best}
+    return " and ".join(by_arm[arm] for arm in arms)
+
+
+def _still_open(stretch: Sequence[Choice]) -> str:
+    """Arms that may turn out better than the best."""
+    names = list(dict.fromkeys(pair.arm for choice in stretch for pair in choice.open))
+    return f" ({', '.join(names)} {'is' if len(names) == 1 else 'are'} still open there)" if names else ""
+
+
+def _where(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
+    if not _by_concurrency(every):
+        return f"under {' and '.join(choice.load for choice in stretch)}"
+    least, most = stretch[0].concurrency, stretch[-1].concurrency
+    if least == most:
+        return f"at concurrency {least}"
+    if len(stretch) == len(every):
+        return f"at every concurrency measured ({', '.join(str(choice.concurrency) for choice in every)})"
+    return f"up to concurrency {most}" if least == 1 else f"at concurrency {least} to {most}"
+
+
+def _by_concurrency(every: Sequence[Choice]) -> bool:
+    """Whether the loads of a workload can be told apart by their concurrency."""
+    return len({choice.concurrency for choice in every}) == len(every)
+
+
+def _load(pair: JudgedPair) -> str:
+    named = f"concurrency {pair.concurrency}"
+    return named if pair.load == f"c{pair.concurrency}" else f"{named} ({pair.load})"
+
+
+def _reading(answer: Answer) -> str:
+    calls = f"How sure: {READINGS[answer.strict]}"
+    if answer.headline is None or answer.strict:
+        return f"{calls}."
+    return f"{calls}; the first line stands on the strict reading: {READINGS[True]}."
+
+
+def _open(open_: OpenCells, cells: int) -> str:
+    """What is open, and what would decide it."""
+    is_ = "is" if open_.cells == 1 else "are"
+    begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} open"
+    if open_.more_repeats is not None:
+        minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
+        most = "it needs" if open_.cells == 1 else "most need"
+        return f"{begin}; {most} {open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}{minutes}."
+    if 2 * open_.without_interval > open_.cells:
+        return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
+    return f"{begin}: more repeats alone would not decide most of them; measure more prompts."
+
+
+def _minutes(seconds: float) -> str:
+    minutes = max(1, round(seconds / 60))
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.0f} h"

@@ -1,0 +1,120 @@
+"""A study's report in Markdown, for a pull request or a chat: answer, verdicts, one picture, link and provenance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lab.advice.answer import Answer, JudgedPair
+from lab.advice.answer_text import interval, label, sentences
+from lab.comparison.verdict import Word
+
+_MARKS: dict[Word, str] = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?"}
+#: What Markdown may take for markup within a line or a table's cell.
+_MARKUP = re.compile(r"([\\`*_<>\[\]|~#$])")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a study's numbers come from: the valid runs of its jobs.
+
+    `repeats` are the numbers of repeats that cells have, lowest first.
+    """
+
+    study: str | None
+    target: str | None
+    jobs: tuple[str, ...]
+    hardware: tuple[str, ...]
+    engines: tuple[str, ...]  # with their versions
+    began: datetime | None
+    last_began: datetime | None  # of the last run
+    runs: int
+    launches: int
+    repeats: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a report is made of. `picture` is the name of the file with the picture, or None without one."""
+
+    answer: Answer
+    provenance: Provenance
+    picture: str | None
+    link: str
+    drafthouse_version: str
+
+
+def markdown(report: Report) -> str:
+    """The report as GitHub's Markdown. Names are escaped: whoever names a study or an arm writes no markup here."""
+    answer, said = report.answer, sentences(report.answer)
+    title = _plain(report.provenance.study or ", ".join(report.provenance.jobs))
+    parts = [
+        f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
+        f"**{_plain(said.headline)}**",
+        "\n".join(f"- {_plain(line)}" for line in said.workloads),
+        "\n\n".join(_plain(line) for line in (said.reading, said.open) if line),
+        "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
+        _table(answer),
+        f"[Open this comparison]({report.link})",
+        _provenance(report),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(answer: Answer) -> str:
+    """A row for each pair, in the order of the choices."""
+    pairs = [pair for one in answer.choices for pair in (*one.best, *one.behind, *one.rejected, *one.open)]
+    if not pairs:
+        return ""
+    head = ("workload", "load", "arm", "ratio [95 %]", "verdict", "from")
+    return "\n".join([_line(head), _line(["---"] * len(head)), *(_line(_row(pair)) for pair in pairs)])
+
+
+def _row(pair: JudgedPair) -> list[str]:
+    more = pair.verdict.more_repeats
+    needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
+    verdict = f"{_MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
+    place = (pair.workload, pair.load, pair.arm, interval(pair.comparison.ratio))
+    return [*map(_plain, place), verdict, pair.comparison.basis]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _provenance(report: Report) -> str:
+    found = report.provenance
+    repeats = " to ".join(str(number) for number in dict.fromkeys((*found.repeats[:1], *found.repeats[-1:])))
+    parts = [
+        f"study {found.study}" if found.study else "",
+        f"job{'s' * (len(found.jobs) > 1)} {', '.join(found.jobs)}",
+        f"target {found.target}" if found.target else "",
+        _dates(found),
+        f"on {', '.join(found.hardware)}" if found.hardware else "",
+        ", ".join(found.engines),
+        f"{found.runs} valid runs" + (f" on {found.launches} engine starts" if found.launches else ""),
+        f"{repeats} repeat{'s' * (repeats != '1')} a cell" if repeats else "",
+        "strict reading (Holm)" if report.answer.strict else "usual reading (Benjamini-Hochberg)",
+        f"Drafthouse {report.drafthouse_version}",
+    ]
+    return f"<sub>{_plain(' · '.join(part for part in parts if part))}</sub>"
+
+
+def _dates(found: Provenance) -> str:
+    if found.began is None or found.last_began is None:
+        return ""
+    began, last = (_utc(moment) for moment in (found.began, found.last_began))
+    return f"measured {began} UTC" if began == last else f"measured {began} to {last} UTC"
+
+
+def _utc(moment: datetime) -> str:
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M}"
+
+
+def _plain(text: str) -> str:
+    """The text in one line, so that Markdown shows it letter by letter; an interval in brackets needs no escape."""
+    line = _MARKUP.sub(r"\\\1", " ".join(text.split()))
+    return re.sub(r"\\\[([\d., ]+)\\\]", r"[\1]", line)

@@ -1,0 +1,272 @@
+"""The answer of a study stands on verdicts: tables of cases, and what holds for every table."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.advice.answer import Answer, JudgedPair, OpenCells, answer
+from lab.advice.answer_text import sentences
+from lab.comparison.compare import Comparison
+from lab.comparison.effect import Interval
+from lab.comparison.verdict import UNKNOWN, Verdict, Word
+from lab.metrics.catalogue import BY_NAME, better
+
+WORDS: tuple[Word, ...] = ("faster", "slower", "no difference", "not enough data")
+
+
+def judged(
+    arm: str,
+    concurrency: int,
+    word: Word,
+    ratio: tuple[float, float, float] | None = (1.4, 1.3, 1.5),
+    *,
+    strict: Word | None = None,
+    workload: str = "code",
+    metric: str = "output_tok_per_s",
+    more: int | None = None,
+    load: str | None = None,
+) -> JudgedPair:
+    """A pair as `lab.comparison` would judge it; `more` repeats would decide it."""
+    interval = None if ratio is None else Interval(*ratio)
+    comparison = Comparison(better(metric), 3, None, interval, None, None, "3 repeats")
+    strictly = Verdict(strict or word, None, None, None)
+    return JudgedPair(
+        workload, load or f"c{concurrency}", concurrency, arm, comparison, Verdict(word, None, None, more), strictly
+    )
+
+
+def of(*pairs: JudgedPair, **changes: object) -> Answer:
+    return answer(pairs, **{"metric": "output_tok_per_s", "baseline": "no draft", **changes})  # type: ignore[arg-type]
+
+
+def said(*pairs: JudgedPair, **changes: object) -> list[str]:
+    return sentences(of(*pairs, **changes)).lines
+
+
+FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        pytest.param(
+            [
+                judged("E", 1, "faster", FAST),
+                judged("E", 4, "faster", (1.2, 1.1, 1.3)),
+                judged("E", 16, "slower", SLOW),
+            ],
+            "On code: enable E up to concurrency 4: 1.42x [1.31, 1.54] at 1, 1.20x [1.10, 1.30] at 4; from concurrency "
+            "16 on leave speculation off.",
+            id="pays up to a concurrency",
+        ),
+        pytest.param(
+            [judged("E", 4, "slower", SLOW), judged("E", 8, "faster", FAST), judged("E", 16, "faster", FAST)],
+            "On code: at concurrency 4 leave speculation off; enable E at concurrency 8 to 16: 1.42x [1.31, 1.54] at "
+            "8, 1.42x [1.31, 1.54] at 16.",
+            id="pays from a concurrency",
+        ),
+        pytest.param(
+            [judged("E", 1, "faster", FAST), judged("D", 1, "faster", (1.5, 1.4, 1.6))],
+            "On code: enable E or D, no difference decided between them, at concurrency 1: 1.42x [1.31, 1.54] and "
+            "1.50x [1.40, 1.60].",
+            id="intervals that overlap decide nothing between two arms",
+        ),
+        pytest.param(
+            [judged("E", 1, "faster", (1.2, 1.1, 1.3)), judged("D", 1, "faster", (1.5, 1.4, 1.6))],
+            "On code: enable D at concurrency 1: 1.50x [1.40, 1.60].",
+            id="an arm that is decidedly behind is not named",
+        ),
+        pytest.param(
+            [judged("E", 1, "faster", FAST), judged("D", 1, "not enough data", (2.5, 0.9, 7.0))],
+            "On code: enable E at concurrency 1: 1.42x [1.31, 1.54] (D is still open there).",
+            id="a greater ratio that is open is no claim",
+        ),
+        pytest.param(
+            [judged("E", 1, "not enough data", (2.0, None, None)), judged("D", 1, "slower", SLOW)],  # type: ignore[arg-type]
+            "On code: undecided at concurrency 1.",
+            id="open arms forbid to leave all off",
+        ),
+        pytest.param(
+            [judged("E", 1, "no difference", (1.0, 0.99, 1.01)), judged("E", 4, "slower", SLOW)],
+            "On code: at every concurrency measured (1, 4) leave speculation off.",
+            id="no gain anywhere",
+        ),
+        pytest.param(
+            [judged("E", 4, "faster", FAST, load="steady"), judged("E", 4, "slower", SLOW, load="burst")],
+            "On code: enable E under steady: 1.42x [1.31, 1.54]; under burst leave speculation off.",
+            id="loads of one concurrency are told apart by name",
+        ),
+    ],
+)
+def test_a_workload_is_told_in_one_sentence(pairs: Sequence[JudgedPair], expected: str) -> None:
+    assert expected in said(*pairs)
+
+
+def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_reading() -> None:
+    lucky = judged("lucky", 1, "faster", (3.0, 1.1, 8.0))
+    unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="not enough data")
+    found = of(lucky, judged("E", 1, "faster", FAST), unsure)
+    assert found.headline is not None
+    assert found.headline.arm == "E"
+    assert (
+        sentences(found).headline
+        == "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput."
+    )
+    assert "the first line stands on the strict reading" in sentences(found).reading
+
+
+def test_without_a_strict_claim_the_headline_claims_nothing() -> None:
+    unsure = judged("E", 1, "faster", FAST, strict="not enough data")
+    assert said(unsure)[0] == "No single claim stands on the strict reading yet; the calls below do on theirs."
+    assert said(judged("E", 1, "not enough data"))[0] == "No arm beats no draft by output throughput for sure yet."
+    assert said(judged("E", 1, "slower", SLOW))[0] == (
+        "No arm beats no draft by output throughput anywhere measured: leave speculation off."
+    )
+
+
+def test_a_study_without_pairs_has_no_answer() -> None:
+    assert said() == ["There is no answer yet: no arm was measured beside no draft."]
+
+
+def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
+    quick = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="ttft_p50_ms")
+    slower = judged("D", 1, "faster", (0.9, 0.85, 0.95), metric="ttft_p50_ms")
+    found = of(quick, slower, metric="ttft_p50_ms")
+    assert found.choices[0].arms == ("E",)
+    assert found.headline == quick
+    assert "0.70x [0.65, 0.75] its time to first token p50" in sentences(found).headline
+    cheaper = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="cost_per_million_output_tokens")
+    assert "its cost per million output tokens" in said(cheaper, metric="cost_per_million_output_tokens")[0]
+
+
+def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> None:
+    assert "keep no draft" in said(judged("other flags", 1, "slower", SLOW), of_speculation=False)[1]
+
+
+@pytest.mark.parametrize(
+    ("needed", "expected"),
+    [
+        ([2], "1 of 2 cells is open; it needs 2 more repeats, about 3 min by the forecast."),
+        ([1, 2, 40], "3 of 4 cells are open; most need 2 more repeats, about 3 min by the forecast."),
+        (
+            [2, None, None],
+            "3 of 4 cells are open: more repeats alone would not decide most of them; measure more prompts.",
+        ),
+    ],
+)
+def test_what_is_open_is_told_with_what_it_would_take(needed: list[int | None], expected: str) -> None:
+    open_ = [judged("E", 2**place, "not enough data", more=more) for place, more in enumerate(needed)]
+    decided = judged("E", 64, "faster", FAST)
+    assert said(*open_, decided, repeat_s=90.0)[-1] == expected
+    assert "by the forecast" not in said(*open_, decided)[-1]
+
+
+def test_one_repeat_is_told_to_be_too_few() -> None:
+    alone = judged("E", 1, "not enough data", None)
+    assert said(alone)[-1] == ("1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more.")
+    assert of(alone).open == OpenCells(1, 1, None, None)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[JudgedPair]:
+    """Up to three workloads, loads and arms; words, intervals and strict words as they may come together."""
+    metric = draw(st.sampled_from(["output_tok_per_s", "ttft_p50_ms"]))
+    pairs = []
+    for workload, concurrency, arm in itertools.product(("code", "chat"), (1, 4, 16), ("D", "E", "N")):
+        if draw(st.booleans()):
+            pairs.append(draw(pair_of(workload, concurrency, arm, metric)))
+    return pairs
+
+
+@st.composite
+def pair_of(draw: st.DrawFn, workload: str, concurrency: int, arm: str, metric: str) -> JudgedPair:
+    centre = draw(st.floats(0.3, 3))
+    reach = draw(st.one_of(st.none(), st.floats(1.001, 2)))
+    if reach is None:
+        found = judged(arm, concurrency, "not enough data", None, workload=workload, metric=metric)
+        return replace(found, verdict=UNKNOWN, strict=UNKNOWN)
+    ratio = (centre, centre / reach, centre * reach)
+    sides: dict[Word, bool] = {"faster": ratio[1] > 1, "slower": ratio[2] < 1}
+    if BY_NAME[metric].better == "lower":
+        sides = {"faster": ratio[2] < 1, "slower": ratio[1] > 1}
+    sides |= {"no difference": True, "not enough data": True}
+    word = draw(st.sampled_from([word for word in WORDS if sides[word]]))
+    strict = draw(st.sampled_from([word, "not enough data"]))
+    more = draw(st.one_of(st.none(), st.integers(1, 50))) if word == "not enough data" else 0
+    return judged(arm, concurrency, word, ratio, strict=strict, workload=workload, metric=metric, more=more)
+
+
+@given(tables())
+def test_every_claim_is_backed_by_a_verdict_of_its_cell(pairs: list[JudgedPair]) -> None:
+    metric = "ttft_p50_ms" if pairs and pairs[0].comparison.better == "lower" else "output_tok_per_s"
+    found = of(*pairs, metric=metric)
+    words = {(pair.workload, pair.load, pair.arm): pair.verdict.word for pair in pairs}
+    assert found.cells == len(pairs)
+    for stretch in found.stretches:
+        for choice in stretch:
+            there = {
+                arm: word
+                for (workload, load, arm), word in words.items()
+                if (workload, load) == (choice.workload, choice.load)
+            }
+            assert set(choice.arms) == set(stretch[0].arms)
+            assert all(there[arm] == "faster" for arm in choice.arms)
+            if choice.action == "leave off":
+                assert set(there.values()) <= {"slower", "no difference"}
+            if choice.action == "undecided":
+                assert "faster" not in there.values()
+    if found.headline is not None:
+        assert found.headline.strict.word == "faster"
+
+
+@given(tables())
+def test_no_arm_is_put_before_another_whose_interval_overlaps(pairs: list[JudgedPair]) -> None:
+    for choice in of(*pairs).choices:
+        for behind in choice.behind:
+            assert any(
+                behind.gain
+                and best.gain
+                and behind.gain.high is not None
+                and best.gain.low is not None
+                and behind.gain.high < best.gain.low
+                for best in choice.best
+            )
+        for one, other in itertools.permutations(choice.best, 2):
+            assert not one.is_decidedly_behind(other)
+
+
+@given(tables())
+def test_the_open_cells_are_those_without_a_verdict_and_most_of_them_need_no_more_than_told(
+    pairs: list[JudgedPair],
+) -> None:
+    open_ = [pair for pair in pairs if pair.verdict.word == "not enough data"]
+    found = of(*pairs, repeat_s=60.0).open
+    if found is None:
+        assert open_ == []
+        return
+    assert found.cells == len(open_)
+    enough = [
+        pair
+        for pair in open_
+        if found.more_repeats is not None and (pair.verdict.more_repeats or 99) <= found.more_repeats
+    ]
+    assert (found.more_repeats is None) or 2 * len(enough) > len(open_)
+    assert found.takes_s == (None if found.more_repeats is None else 60.0 * found.more_repeats)
+
+
+@given(tables())
+def test_the_sentences_name_only_arms_that_are_enabled_or_open(pairs: list[JudgedPair]) -> None:
+    """A name of one letter between spaces is an arm here."""
+    found = of(*pairs)
+    by_workload = itertools.groupby(found.choices, key=lambda choice: choice.workload)
+    for (workload, choices), line in zip(by_workload, sentences(found).workloads, strict=True):
+        named = {word for word in re.split(r"[ ,()]+", line) if word in ("D", "E", "N")}
+        assert line.startswith(f"On {workload}: ")
+        assert named <= {pair.arm for choice in choices for pair in (*choice.best, *choice.open)}

@@ -1,0 +1,58 @@
+"""A study's answer and where its numbers come from: from a comparison and the runs behind it."""
+
+from __future__ import annotations
+
+import duckdb
+
+from lab.advice.answer import Answer, JudgedPair, answer
+from lab.advice.report import Provenance
+from lab.comparison.verdict import verdicts
+from warehouse.queries.comparisons import StudyComparison
+from warehouse.queries.paired_runs import dicts
+
+_PROVENANCE = """
+    SELECT any_value(study_name) AS study, any_value(target) AS target,
+        list(DISTINCT hardware ORDER BY hardware) FILTER (hardware IS NOT NULL) AS hardware,
+        list(DISTINCT concat_ws(' ', engine, engine_version) ORDER BY concat_ws(' ', engine, engine_version))
+            FILTER (engine IS NOT NULL) AS engines,
+        min(started_at) AS began, max(started_at) AS last_began, count(*) AS runs,
+        count(DISTINCT (job_id, launch_index)) FILTER (launch_index IS NOT NULL) AS launches
+    FROM valid_latest_runs WHERE list_contains(?, job_id)
+"""
+
+
+def study_answer(found: StudyComparison, repeat_s: float | None = None) -> Answer:
+    """The answer that the comparison's verdicts give; its headline stands on the strict reading.
+
+    `repeat_s` is the forecast of one more repeat of the study.
+    """
+    strictly = verdicts([pair.comparison for pair in found.pairs], strict=True)
+    pairs = [
+        JudgedPair(
+            pair.cell.workload,
+            pair.cell.pattern,
+            pair.cell.concurrency,
+            pair.candidate.arm,
+            pair.comparison,
+            pair.verdict,
+            strict,
+        )
+        for pair, strict in zip(found.pairs, strictly, strict=True)
+    ]
+    drafting = [pair.candidate.method is not None and pair.baseline.method is None for pair in found.pairs]
+    return answer(
+        pairs,
+        metric=found.metric,
+        baseline=found.baseline,
+        strict=found.strict,
+        of_speculation=all(drafting),
+        repeat_s=repeat_s,
+    )
+
+
+def provenance(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> Provenance:
+    """Where the comparison's numbers come from: of the valid runs of its jobs."""
+    (row,) = dicts(con, _PROVENANCE, [list(found.jobs)])
+    repeats = {pair.comparison.blocks for pair in found.pairs}
+    lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
+    return Provenance(jobs=found.jobs, repeats=tuple(sorted(repeats)), **row | lists)
