@@ -27,7 +27,8 @@ class Verb(NamedTuple):
 PANELS: dict[str, dict[str, Verb]] = {
     "Measure": {
         "demo": Verb(
-            "operate.up:demo", "Start everything, run the demo study here, and print the address of its results."
+            "operate.up:demo",
+            "Start everything, run the demo study here, and print its answer and the address of its results.",
         ),
         "presets": Verb("measure.plan:presets", "List the published experiments that can be submitted by name."),
         "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
@@ -50,6 +51,10 @@ PANELS: dict[str, dict[str, Verb]] = {
         ),
         "advise": Verb(
             "analyse.advise:advise", "Recommend for each workload and load whether to enable speculation, and why."
+        ),
+        "report": Verb(
+            "analyse.report:report",
+            "Report a study's answer, verdicts and a picture in Markdown, for a pull request or a chat.",
         ),
         "cost": Verb("analyse.cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
         "prices": Verb("analyse.prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.models import local_folder
+from jobs.queue import job
+from lab.errors import UserError
 from lab.estimate import Estimate, History, PastRuns, estimate
 from lab.study import Study
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, plan
 from lab.study.reference_pair import TARGET
+from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
 
 if TYPE_CHECKING:
@@ -56,6 +59,19 @@ def _seconds_of(warehouse_file: Path, models_dir: Path, study: Study) -> Callabl
         size.starts
         * (estimate.starts_s + size.runs_per_start * size.prompts_factor * (estimate.seconds - estimate.starts_s))
     )
+
+
+def repeat_seconds(database_url: str, warehouse_file: Path, models_dir: Path, job_id: str) -> float | None:
+    """Estimate how long one more repeat of the job's study takes here; None if this host's queue does not know it."""
+    database = app_engine(database_url)
+    try:
+        study = job(database, job_id).study
+    except UserError:
+        return None
+    finally:
+        database.dispose()
+    single = study.model_copy(update={"repeats": 1, "order": "interleaved"})
+    return forecast_study(warehouse_file, models_dir, single).seconds
 
 
 def _history(warehouse_file: Path, target: str, hardware: str | None) -> History:

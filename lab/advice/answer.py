@@ -81,7 +81,8 @@ class OpenCells:
     """
 
     cells: int
-    without_interval: int
+    without_ratio: int
+    without_interval: int  # but with a ratio
     more_repeats: int | None
     takes_s: float | None
 
@@ -170,11 +171,9 @@ def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCell
     most = len(open_) // 2  # the place of the first number that is enough for more than half of them
     more = needed[most] if most < len(needed) else None
     takes_s = None if more is None or repeat_s is None else more * repeat_s
-    return OpenCells(len(open_), sum(_has_no_interval(pair) for pair in open_), more, takes_s)
-
-
-def _has_no_interval(pair: JudgedPair) -> bool:
-    return pair.gain is None or pair.gain.low is None
+    gains = [pair.gain for pair in open_]
+    without_interval = sum(gain is not None and gain.low is None for gain in gains)
+    return OpenCells(len(open_), gains.count(None), without_interval, more, takes_s)
 
 
 def _is_same_advice(one: Choice, other: Choice) -> bool:

@@ -8,13 +8,9 @@ from dataclasses import dataclass
 
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import READING_WORDS
 from lab.metrics.catalogue import BY_NAME
 
-#: What a verdict stands on, by whether it is the strict reading.
-READINGS = {
-    False: "of the calls in a table at most 5 % are false on average (Benjamini-Hochberg)",
-    True: "with 95 % confidence no call in the whole table is false (Holm)",
-}
 #: Fewer repeats than this cannot show how much runs vary.
 _LEAST_REPEATS = 3
 
@@ -139,10 +135,10 @@ def _load(pair: JudgedPair) -> str:
 
 
 def _reading(answer: Answer) -> str:
-    calls = f"How sure: {READINGS[answer.strict]}"
+    calls = f"How sure: {READING_WORDS[answer.strict]}"
     if answer.headline is None or answer.strict:
         return f"{calls}."
-    return f"{calls}; the first line stands on the strict reading: {READINGS[True]}."
+    return f"{calls}; the first line stands on the strict reading: {READING_WORDS[True]}."
 
 
 def _open(open_: OpenCells, cells: int) -> str:
@@ -153,7 +149,9 @@ def _open(open_: OpenCells, cells: int) -> str:
         minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
         most = "it needs" if open_.cells == 1 else "most need"
         return f"{begin}; {most} {open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}{minutes}."
-    if 2 * open_.without_interval > open_.cells:
+    if 2 * open_.without_ratio > open_.cells:
+        return f"{begin}: there an arm or the baseline has no valid number."
+    if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:
         return f"{begin}: too few repeats to show how much runs vary; measure {_LEAST_REPEATS} or more."
     return f"{begin}: more repeats alone would not decide most of them; measure more prompts."
 

@@ -19,8 +19,24 @@ from warehouse.settings import Settings
 def asked(home: Home, *arguments: str) -> list[dict[str, Any]]:
     answer = home.ask("advise", "small", *arguments, "--json")
     assert answer.returncode == 0, answer.stderr
-    found: list[dict[str, Any]] = json.loads(answer.stdout)
+    found: list[dict[str, Any]] = json.loads(answer.stdout)["advice"]
     return found
+
+
+def test_it_begins_with_the_answer(studied: Home) -> None:
+    lines = studied.ask("advise", "small").stdout.splitlines()
+    told = json.loads(studied.ask("advise", "small", "--json").stdout)["answer"]
+    assert lines[: len(told["sentences"]) + 1] == [*told["sentences"], ""]
+    assert told["headline"]["arm"] == "drafted well"
+    assert lines[0].startswith("drafted well beats plain on ")
+    assert {(one["action"], *(pair["arm"] for pair in one["best"])) for one in told["choices"]} == {
+        ("enable", "drafted well")
+    }
+    assert {pair["arm"] for one in told["choices"] for pair in (*one["behind"], *one["rejected"])} == {
+        "drafted",
+        "same",
+    }
+    assert told["open"] is None
 
 
 def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
@@ -66,9 +82,11 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
     write(settings, RunSpec("plain", 0))
     ingest_all(settings)
     answer = home.ask("advise", "small")
-    assert answer.stdout == ("No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).\n"), (
-        answer.stderr
-    )
+    assert answer.stdout.splitlines() == [
+        "There is no answer yet: no arm was measured beside plain.",
+        "",
+        "No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).",
+    ], answer.stderr
     assert asked(home) == []
 
 

@@ -17,6 +17,7 @@ VERBS = (
     ("compare", "--metric", "cost", "--price-per-hour", "3.5"),
     ("acceptance",),
     ("advise",),
+    ("report",),
     ("cost", "--price-per-hour", "3.5"),
 )
 

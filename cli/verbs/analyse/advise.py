@@ -1,4 +1,6 @@
-"""`drafthouse advise`: a recommendation for each cell with its evidence, and each run beside its prediction."""
+"""`drafthouse advise`: the study's answer, a recommendation for each cell with its evidence, and each run beside its
+prediction.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,20 @@ import typer
 from cli.arguments import AsJson, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from jobs.forecast import repeat_seconds
 from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
+from lab.advice.answer import Answer, JudgedPair
+from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
+from warehouse.queries.answers import study_answer
 from warehouse.queries.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
+
+#: The pairs of a `Choice`.
+_GROUPS = ("best", "behind", "rejected", "open")
 
 DraftCost = Annotated[
     float | None,
@@ -28,17 +37,23 @@ DraftCost = Annotated[
 def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = False) -> None:
     """Recommend for each workload and load whether to enable speculation, and why.
 
-    Below the recommendations each run stands beside what theory predicts for it.
+    It begins with the study's answer: what to enable where, how sure that is, and what is open. Below the
+    recommendations each run stands beside what theory predicts for it.
     """
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
-    with open_warehouse(ready_settings().warehouse_file) as con:
+    settings = ready_settings()
+    with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, study)
         advice = recommend(measured_arms(con, found), failed_arms(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)
+    repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, found.jobs[-1])
+    answer = study_answer(found, repeat_s)
     if as_json:
-        print_json([asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice])
+        cells = [asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice]
+        print_json({"answer": _answer_dict(answer), "advice": cells})
         return
+    print("\n".join(sentences(answer).lines), end="\n\n")
     for one in advice:
         which = f" {one.arm} (k = {one.gamma})" if one.arm else ""
         print(f"{one.workload}, {one.pattern} (concurrency {one.concurrency}): {one.action}{which}")
@@ -48,6 +63,36 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         _show_predictions(predicted)
     else:
         print(f"No arm of {study} speculates: measure one with {FIRST_GAMMA} drafted tokens next (rule of thumb).")
+
+
+def _answer_dict(answer: Answer) -> dict[str, object]:
+    return {
+        "sentences": sentences(answer).lines,
+        "metric": answer.metric,
+        "baseline": answer.baseline,
+        "strict": answer.strict,
+        "headline": None if answer.headline is None else _pair_dict(answer.headline),
+        "choices": [
+            {"workload": one.workload, "pattern": one.load, "concurrency": one.concurrency, "action": one.action}
+            | {name: [_pair_dict(pair) for pair in getattr(one, name)] for name in _GROUPS}
+            for one in answer.choices
+        ],
+        "open": None if answer.open is None else asdict(answer.open),
+    }
+
+
+def _pair_dict(pair: JudgedPair) -> dict[str, object]:
+    ratio = pair.comparison.ratio
+    return {
+        "workload": pair.workload,
+        "pattern": pair.load,
+        "concurrency": pair.concurrency,
+        "arm": pair.arm,
+        "ratio": None if ratio is None else asdict(ratio),
+        "verdict": asdict(pair.verdict),
+        "strict_verdict": asdict(pair.strict),
+        "basis": pair.comparison.basis,
+    }
 
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:

@@ -71,7 +71,7 @@ def compare(
     strict = strict or limit is not None
     with open_warehouse(ready_settings().warehouse_file) as con:
         found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
-        _refuse_empty_baseline(found)
+        refuse_empty_baseline(found)
         if table:
             tables = arm_tables(con, found, rows, columns)
             (_print_tables_json if as_json else _show_tables)(found, tables, (rows, columns))
@@ -90,7 +90,7 @@ def exit_status(found: StudyComparison, limit: float) -> int:
     return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
 
 
-def _refuse_empty_baseline(found: StudyComparison) -> None:
+def refuse_empty_baseline(found: StudyComparison) -> None:
     """Raises UserError if the baseline lacks a metric that candidates have, such as acceptance."""
     having = [pair.candidate.arm for pair in found.pairs if _has_values(pair.candidate)]
     if having and not any(_has_values(pair.baseline) for pair in found.pairs):

@@ -12,10 +12,12 @@ import typer
 
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
+from jobs.forecast import repeat_seconds
 from jobs.presets import load_preset
 from jobs.queue import submit
 from services import supervisor
 from services.supervisor import stopped_by_signal
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings, load_settings
 
 _TEND_EVERY_S = 0.25
@@ -33,7 +35,7 @@ def demo(
     *,
     leave: Annotated[bool, typer.Option("--exit", help="Stop when the study is done instead of staying up.")] = False,
 ) -> None:
-    """Start everything, run the demo study here, and print the address of its results."""
+    """Start everything, run the demo study here, and print its answer and the address of its results."""
     settings = load_settings()
     published = False
     with stopped_by_signal(), supervisor.running(settings) as services:
@@ -68,11 +70,24 @@ def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     ended = follow(settings.app_database_url, job_id, tend)
     published = all_runs_published(settings.warehouse_file, ended)
     if published:
+        print("\n".join(_answer(settings, job_id)), flush=True)
         print(f"Done. Results: {results_url(settings.page_url, job_id)}", flush=True)
     else:
         print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
         print(f"See `drafthouse logs {job_id}` and {settings.page_url}/jobs", flush=True)
     return published
+
+
+def _answer(settings: Settings, job_id: str) -> list[str]:
+    """What the study says, in sentences."""
+    from lab.advice.answer_text import sentences  # noqa: PLC0415 - loads SciPy, which `up` does not need
+    from warehouse.queries.answers import study_answer  # noqa: PLC0415 - likewise
+    from warehouse.queries.comparisons import compare_study  # noqa: PLC0415 - likewise
+
+    with open_warehouse(settings.warehouse_file) as con:
+        found = compare_study(con, job_id)
+    repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, job_id)
+    return sentences(study_answer(found, repeat_s)).lines
 
 
 def _tend_until_stopped(services: supervisor.Services) -> None:

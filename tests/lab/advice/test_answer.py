@@ -168,10 +168,12 @@ def test_what_is_open_is_told_with_what_it_would_take(needed: list[int | None], 
     assert "by the forecast" not in said(*open_, decided)[-1]
 
 
-def test_one_repeat_is_told_to_be_too_few() -> None:
-    alone = judged("E", 1, "not enough data", None)
-    assert said(alone)[-1] == ("1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more.")
-    assert of(alone).open == OpenCells(1, 1, None, None)
+def test_why_cells_have_no_interval_is_told() -> None:
+    alone = judged("E", 1, "not enough data", (1.5, None, None))  # type: ignore[arg-type]
+    assert said(alone)[-1] == "1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more."
+    assert of(alone).open == OpenCells(1, 0, 1, None, None)
+    unknown = judged("E", 1, "not enough data", None)
+    assert said(unknown)[-1] == "1 of 1 cell is open: there an arm or the baseline has no valid number."
 
 
 @st.composite

@@ -8,6 +8,7 @@ import pandas as pd
 
 from lab.comparison.breakeven import BreakEven
 from warehouse.queries.comparisons import break_evens
+from warehouse.queries.ratio_tables import ArmTable
 from webapp.charts import compare
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
@@ -65,12 +66,12 @@ def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
 
 
 def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    """A heat map per chosen candidate, all on one colour scale."""
-    own = [
-        each
-        for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)
-        if each.arm in choice.candidates
-    ]
+    return heat(choice, compare_data.tables(choice.job_id, choice.found, choice.heat_rows), mode)
+
+
+def heat(choice: Choice, every: Sequence[ArmTable], mode: Mode) -> Figure | None:
+    """A heat map per chosen candidate, all on one colour scale; `every` has the tables of all candidates."""
+    own = [each for each in every if each.arm in choice.candidates]
     rows = tables.heat(sorted(own, key=lambda each: choice.candidates.index(each.arm)))
     if rows["ratio"].isna().all():
         return None
@@ -93,7 +94,7 @@ def _in_order(rows: pd.DataFrame, side: str) -> tuple[str, ...]:
     return tuple(sorted(values, key=lambda value: value == tables.MEAN))
 
 
-def _crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
+def crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     """A panel per workload that was measured at several concurrencies, with one load at each."""
     rows = tables.gains(choice.pairs)
     lines = rows.groupby("workload")["concurrency"]
@@ -164,7 +165,7 @@ def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ..
 
 _FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {
     "heat": _heat,
-    "break-even": _crossing,
+    "break-even": crossing,
     "positions": _positions,
     "ecdf": _ecdf,
 }

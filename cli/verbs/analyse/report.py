@@ -1,0 +1,77 @@
+"""`drafthouse report`: a study's answer as Markdown for a pull request or a chat, with a picture beside it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.arguments import PricePerHour, StudyId
+from cli.home import ready_settings
+from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
+from jobs.forecast import repeat_seconds
+from jobs.queue import job
+from lab.errors import UserError
+from warehouse.app_db.engine import app_engine
+from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
+from webapp.pages.compare import report as compare_report
+
+To = Annotated[
+    Path | None,
+    typer.Option(help="A file that ends in .md; the picture is written beside it as PNG. By default: no picture."),
+]
+
+
+def report(
+    study: StudyId,
+    *,
+    metric: Metric = "output_tok_per_s",
+    baseline: Baseline = None,
+    price_per_hour: PricePerHour = None,
+    strict: Strict = False,
+    to: To = None,
+) -> None:
+    """Report a study's answer, verdicts and a picture in Markdown, for a pull request or a chat."""
+    settings = ready_settings()
+    if to is not None and to.suffix != ".md":
+        raise UserError(f"--to {to} does not end in .md: the report is Markdown, with a PNG beside it")
+    with open_warehouse(settings.warehouse_file) as con:
+        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
+        refuse_empty_baseline(found)
+        made = compare_report.Made(
+            _arms(settings.app_database_url, found.jobs[-1]),
+            settings.page_url,
+            datetime.fromtimestamp(settings.warehouse_file.stat().st_mtime, UTC),
+            repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, found.jobs[-1]),
+        )
+        if to is None:
+            print(compare_report.markdown(con, found, made), end="")
+            return
+        drawn = compare_report.picture(con, found, made)
+        picture = to.with_suffix(".png")
+        text = compare_report.markdown(con, found, made, None if drawn is None else picture.name)
+    _write(to, text.encode())
+    if drawn is not None:
+        _write(picture, drawn)
+    print(f"{to}" if drawn is None else f"{to} and {picture}")
+
+
+def _arms(database_url: str, job_id: str) -> list[str]:
+    """The arms in the study's order, so that they have the page's colours; empty if the queue does not know the job."""
+    database = app_engine(database_url)
+    try:
+        return [arm.name for arm in job(database, job_id).study.arms]
+    except UserError:
+        return []
+    finally:
+        database.dispose()
+
+
+def _write(file: Path, content: bytes) -> None:
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        raise UserError(f"{file} cannot be written: {error.strerror}") from None

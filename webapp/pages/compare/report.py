@@ -1,0 +1,106 @@
+"""The report of a comparison as files: Markdown, and one picture that it refers to."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version
+from urllib.parse import quote
+
+import duckdb
+
+from lab.advice import report
+from lab.metrics.catalogue import BY_NAME
+from warehouse.queries.answers import provenance, study_answer
+from warehouse.queries.comparisons import StudyComparison
+from warehouse.queries.ratio_tables import arm_tables
+from webapp.charts.panels import Figure
+from webapp.charts.theme import arm_styles
+from webapp.pages.compare import figures, selection
+from webapp.pages.compare.selection import Choice
+from webapp.shared import downloads, url_params
+from webapp.shared.downloads import SOURCE, About
+from webapp.shared.url_params import View
+
+#: Of the files in the archive that the page offers.
+_NAME = "report"
+
+
+@dataclass(frozen=True)
+class Made:
+    """When and from what a report is made. `arms`: in the study's order; `page`: the page's own address.
+
+    `repeat_s` is the forecast of one more repeat of the study, None if unknown.
+    """
+
+    arms: Sequence[str]
+    page: str
+    as_of: datetime | None
+    repeat_s: float | None
+
+
+def view(found: StudyComparison) -> View:
+    """The comparison on its page."""
+    reading = next(words for words, strict in selection.READINGS.items() if strict == found.strict)
+    parameters = {
+        url_params.JOB: found.jobs[-1],
+        url_params.BASELINE: found.baseline,
+        url_params.METRIC: BY_NAME[found.metric].label,
+        url_params.READING: reading,
+    }
+    return View("compare", {param.key: (value,) for param, value in parameters.items()})
+
+
+def markdown(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made, picture: str | None = None) -> str:
+    """The report's text; `picture` is the name of the picture's file beside it."""
+    return report.markdown(
+        report.Report(
+            study_answer(found, made.repeat_s),
+            provenance(con, found),
+            None if picture is None else quote(picture),
+            f"{made.page.rstrip('/')}/{view(found).link}",
+            version("drafthouse"),
+        )
+    )
+
+
+def picture(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made) -> bytes | None:
+    """A PNG of the ratios by concurrency with their intervals, or else of the map of ratios; None without a ratio."""
+    choice = _whole(found, made.arms)
+    figure = _figure(con, choice, made.arms)
+    if figure is None:
+        return None
+    link = f"{made.page.rstrip('/')}/{view(found).link}"
+    return downloads.png(figure, About(figure.title, figure.note, SOURCE, made.as_of, link), "light")
+
+
+def archive(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made) -> bytes:
+    """A ZIP file with both."""
+    drawn = picture(con, found, made)
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
+        files.writestr(f"{_NAME}.md", markdown(con, found, made, None if drawn is None else f"{_NAME}.png"))
+        if drawn is not None:
+            files.writestr(f"{_NAME}.png", drawn)
+    return packed.getvalue()
+
+
+def _figure(con: duckdb.DuckDBPyConnection, choice: Choice, arms: Sequence[str]) -> Figure | None:
+    styles = arm_styles(
+        list(dict.fromkeys([*arms, *choice.candidates, choice.found.baseline])), choice.found.baseline, "light"
+    )
+    if len({pair.cell.workload for pair in choice.pairs}) <= figures.MAX_WORKLOADS:
+        drawn = figures.crossing(choice, styles, "light")
+        if drawn is not None:
+            return drawn
+    return figures.heat(choice, arm_tables(con, choice.found), "light") if choice.pairs else None
+
+
+def _whole(found: StudyComparison, arms: Sequence[str]) -> Choice:
+    """All candidates in the study's order."""
+    there = {pair.candidate.arm for pair in found.pairs}
+    ordered = tuple(arm for arm in dict.fromkeys([*arms, *sorted(there)]) if arm in there)
+    return Choice(found.jobs[-1], BY_NAME[found.metric], found, ordered, "workload", "", "")
