@@ -57,7 +57,7 @@ def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
         what = f"{interval(best.comparison.ratio)} its {label(answer.metric)}"
-        return f"{best.arm} beats {answer.baseline} on {best.workload} at {_load(best)}: {what}."
+        return f"{best.arm} beats {answer.baseline} on {best.workload} {_at(best, answer)}: {what}."
     actions = {choice.action for choice in answer.choices}
     if actions == {"leave off"}:
         return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
@@ -129,9 +129,10 @@ def _by_concurrency(every: Sequence[Choice]) -> bool:
     return len({choice.concurrency for choice in every}) == len(every)
 
 
-def _load(pair: JudgedPair) -> str:
-    named = f"concurrency {pair.concurrency}"
-    return named if pair.load == f"c{pair.concurrency}" else f"{named} ({pair.load})"
+def _at(pair: JudgedPair, answer: Answer) -> str:
+    """Where one pair was measured, as the sentence on its workload says it."""
+    every = [choice for choice in answer.choices if choice.workload == pair.workload]
+    return _where([choice for choice in every if choice.load == pair.load], every)
 
 
 def _reading(answer: Answer) -> str:

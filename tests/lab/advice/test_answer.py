@@ -119,6 +119,10 @@ def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_r
         sentences(found).headline
         == "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput."
     )
+    burst = judged("E", 4, "faster", FAST, load="burst")
+    assert said(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
+        "E beats no draft on code under burst: "
+    )
     assert "the first line stands on the strict reading" in sentences(found).reading
 
 

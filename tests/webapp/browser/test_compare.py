@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import zipfile
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -14,6 +16,7 @@ from tests.webapp.measured import measure_study
 from tests.webapp.pages.test_compare import OTHERWISE, THREE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
+_PNG = b"\x89PNG\r\n\x1a\n"
 _CHARTS = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg"
 
 
@@ -50,3 +53,21 @@ def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(se
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("linked")
     expect(page.get_by_role("spinbutton", name="Repeats")).to_have_value("3")
     assert complaints == []
+
+
+def test_the_report_downloads_as_markdown_with_its_picture(server: Server, page: Page, tmp_path: Path) -> None:
+    job_id = measure_study(server.settings, study(name="to report", arms=THREE, repeats=3))
+    page.goto(f"{server.url}/compare?job={job_id}&reading=no+false+call+in+the+table")
+    heading(page, "Compare")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Report (Markdown)").click()
+    assert download.value.suggested_filename == f"report-{job_id}-output_tok_per_s.zip"
+    download.value.save_as(tmp_path / "report.zip")
+    with zipfile.ZipFile(tmp_path / "report.zip") as files:
+        assert files.namelist() == ["report.md", "report.png"]
+        assert files.read("report.png").startswith(_PNG)
+        text = files.read("report.md").decode()
+    assert text.startswith("## to report: output throughput against no draft\n")
+    assert "](report.png)" in text
+    assert f"]({server.url}/compare?job={job_id}&" in text
+    assert "strict reading (Holm)" in text.splitlines()[-1]

@@ -21,6 +21,7 @@ with show_user_errors():
     sections.show_caveats(choice)
     sections.show_gaps(choice)
     sections.show_summary(choice)
+    sections.show_report_button(choice)
     of_all, of_cell = st.container(), st.container()
     with of_cell:
         parameters |= sections.choose_cell(choice)

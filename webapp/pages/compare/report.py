@@ -88,6 +88,11 @@ def archive(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made) 
     return packed.getvalue()
 
 
+def file_name(found: StudyComparison) -> str:
+    """Of the archive: it tells reports of several studies and metrics apart."""
+    return About(f"report {found.jobs[-1]} {found.metric}", "", SOURCE, None, "").file_name("zip")
+
+
 def _figure(con: duckdb.DuckDBPyConnection, choice: Choice, arms: Sequence[str]) -> Figure | None:
     styles = arm_styles(
         list(dict.fromkeys([*arms, *choice.candidates, choice.found.baseline])), choice.found.baseline, "light"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urljoin
 
 import streamlit as st
 
+from jobs.forecast import repeat_seconds
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
 from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
-from webapp.pages.compare import figures, selection, tables
+from webapp.pages.compare import figures, report, selection, tables
 from webapp.pages.compare.selection import Choice
 from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import Card, show_cards
@@ -99,6 +101,27 @@ def _tally(choice: Choice, arm: str) -> str:
     words = [pair.verdict.word for pair in choice.pairs if pair.candidate.arm == arm]
     counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"
+
+
+def show_report_button(choice: Choice) -> None:
+    """A button that downloads the report of the whole comparison, whichever candidates are chosen."""
+    job_id, found, page = choice.job_id, choice.found, urljoin(st.context.url or "", ".")
+
+    def make() -> bytes:
+        ours = published_data.settings()
+        repeat_s = repeat_seconds(ours.app_database_url, ours.warehouse_file, ours.models_dir, job_id)
+        made = report.Made(published_data.arms(job_id), page, published_data.published_at(), repeat_s)
+        return published_data.with_warehouse(report.archive)(found, made)
+
+    st.download_button(
+        "Report (Markdown)",
+        make,
+        report.file_name(found),
+        "application/zip",
+        icon=":material/download:",
+        on_click="ignore",
+        help="A ZIP file for a pull request or a chat: the answer and all verdicts as Markdown, and a picture as PNG",
+    )
 
 
 def show_caveats(choice: Choice) -> None:
