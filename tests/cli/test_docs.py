@@ -47,9 +47,10 @@ def test_every_file_the_readme_links_to_exists() -> None:
 
 def test_the_demo_study_shows_several_methods_categories_and_concurrencies() -> None:
     study = load_preset("demo")
-    assert {arm.speculation.method for arm in study.arms if arm.speculation} >= {"draft_model", "ngram"}
+    assert {arm.speculation.method for arm in study.arms if arm.speculation} >= {"draft_model", "eagle3"}
     assert len({workload.category for workload in study.workloads}) >= 2
-    assert [load.max_concurrency for load in study.loads] == [1, 4, 16]
+    assert study.repeats >= 2  # one repeat decides nothing
+    assert [load.max_concurrency for load in study.loads] == [1, 2, 16]
 
 
 def test_all_versions_are_pinned() -> None:

@@ -23,7 +23,7 @@ SIZES = {
     "assisted-generation": (3, 6),
     "moe-cost": (2, 36),
     "draft-tokens": (4, 24),
-    "demo": (4, 24),
+    "demo": (3, 18),
 }
 REFERENCE_MODELS = {"reference", "reference-draft", "reference-eagle3"}
 

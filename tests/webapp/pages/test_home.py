@@ -35,7 +35,7 @@ def test_an_empty_warehouse_says_how_to_begin_and_one_click_queues_the_demo_once
     shown = words(app)
     assert "Start here: nothing has been measured yet" in shown
     assert "No worker is running: the study will wait" in shown
-    assert re.search(r"24 runs, about \d+ min", shown)
+    assert re.search(r"36 runs, about \d+ min", shown)
     click(app, DEMO)
     (job,) = queued(settings)
     assert (job.name, job.state) == ("demo", "queued")
