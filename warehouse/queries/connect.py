@@ -1,34 +1,19 @@
-"""The connection to the published warehouse, for reading: as it is now, or as of a point in time.
-
-As of a point in time it has only the runs that had ended by then, with everything that belongs to them. Each such run
-is shown as it is today: its verdict, its figures and the state of its job are the current ones. A run whose start is
-unknown (an imported file may not record it) is left out. An imported run counts from when it ran, not from when it was
-imported. Published figures are visible at any time.
-"""
+"""The connection to the published warehouse, for reading."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 
 from lab.errors import UserError
 from warehouse.migrate import MIGRATE_COMMAND
+from warehouse.queries.point_in_time import attaching
 from warehouse.schema import revisions
-
-_SEEN: ContextVar[datetime | None] = ContextVar("warehouse_as_of", default=None)
-#: The file's name in DuckDB if queries go to views on it.
-_FILE = "published_file"
-#: These tables have a column run_id too, but their runs are not in `runs`.
-_AT_ALL_TIMES = "published_"
 
 
 def open_warehouse(file: Path) -> duckdb.DuckDBPyConnection:
-    """Open the published warehouse read-only: as it is now, or at a point in time (`as_of`).
+    """Open the published warehouse read-only: as it is now, or at a point in time (`queries.point_in_time`).
 
     Raises UserError if nothing has been published yet, RevisionError for a file of another revision.
 
@@ -56,62 +41,3 @@ def duckdb_revision(connection: duckdb.DuckDBPyConnection) -> str | None:
     except duckdb.CatalogException:
         return None
     return None if row is None else str(row[0])
-
-
-@contextmanager
-def as_of(moment: datetime | None) -> Iterator[None]:
-    """Within this context, `open_warehouse` and `run_sql` see the warehouse as of `moment`; None means now.
-
-    Raises UserError for a moment without a time zone. Threads started within see the warehouse as it is now.
-    """
-    if moment is not None and moment.tzinfo is None:
-        raise UserError(f"{moment.isoformat()} has no time zone")
-    token = _SEEN.set(None if moment is None else moment.astimezone(UTC))
-    try:
-        yield
-    finally:
-        _SEEN.reset(token)
-
-
-def seen_as_of() -> datetime | None:
-    """The point in time of the current context, in UTC; None means now."""
-    return _SEEN.get()
-
-
-def attaching(file: str) -> list[str]:
-    """The statements that attach this file read-only as the connection's warehouse, as of the context's point in time.
-
-    As of a point in time, the database named `warehouse` consists of views, so that no name in a query (`runs`,
-    `main.runs`, `warehouse.main.runs`) reaches a run that had not ended by then.
-    """
-    moment, quoted = seen_as_of(), file.replace("'", "''")
-    if moment is None:
-        return [f"ATTACH '{quoted}' AS warehouse (READ_ONLY)", "USE warehouse"]
-    return [
-        f"ATTACH '{quoted}' AS {_FILE} (READ_ONLY)",
-        "ATTACH ':memory:' AS warehouse",
-        "USE warehouse",
-        *_views(moment),
-    ]
-
-
-def _views(moment: datetime) -> list[str]:
-    """Views on all tables; the one on `runs` first, because the others read it."""
-    from warehouse.schema.tables import WAREHOUSE  # noqa: PLC0415 - SQLAlchemy, which the warehouse of now does without
-    from warehouse.schema.views import VIEWS  # noqa: PLC0415 - likewise
-
-    def is_of_runs(table: str) -> bool:
-        return "run_id" in WAREHOUSE.tables[table].columns and not table.startswith(_AT_ALL_TIMES)
-
-    tables = [name for name in WAREHOUSE.tables if name != "runs"]
-    ended = f"epoch(started_at) + coalesce(window_s, 0) <= {moment.timestamp()!r}"
-    return [
-        _view("runs", f"WHERE {ended}"),
-        _view("alembic_version", ""),
-        *(_view(name, "WHERE run_id IN (SELECT run_id FROM runs)" if is_of_runs(name) else "") for name in tables),
-        *(view.sql for view in VIEWS),
-    ]
-
-
-def _view(table: str, condition: str) -> str:
-    return f'CREATE VIEW "{table}" AS SELECT * FROM {_FILE}.main."{table}" {condition}'  # noqa: S608 - names of ours

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lab.errors import QueryError, UserError
 from warehouse.migrate import MIGRATE_COMMAND
-from warehouse.queries.connect import attaching
+from warehouse.queries.point_in_time import attaching
 from warehouse.settings import Settings
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
 
     The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
-    `queries.connect.as_of` it sees the warehouse as of that moment.
+    `queries.point_in_time.as_of` it sees the warehouse as of that moment.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():

@@ -30,7 +30,8 @@ from warehouse.app_db.engine import app_engine
 from warehouse.queries import comparisons
 from warehouse.queries import results as queries
 from warehouse.queries.comparisons import StudyComparison, compare_study
-from warehouse.queries.connect import as_of, open_warehouse, seen_as_of
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.settings import Settings, load_settings
 from webapp.charts.theme import Mode
 

@@ -13,7 +13,7 @@ import pytest
 from lab.errors import BundleError, ForeignFileError
 from lab.validity import CHECKS
 from tests.warehouse.asking import ask, contents
-from tests.warehouse.queries.test_comparisons import write
+from tests.warehouse.queries.test_comparisons import write_arm
 from tests.warehouse.runs import old_bundle, second_bundle, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.importers.store import Import, import_paths
@@ -267,8 +267,8 @@ def shown(compared: StudyComparison) -> list[object]:
 
 def test_measured_comparisons_do_not_change_by_imported_runs(settings: Settings) -> None:
     for repeat in range(2):
-        write(settings, "plain", repeat, 1.0 + repeat / 100)
-        write(settings, "drafted", repeat, 0.5)
+        write_arm(settings, "plain", repeat, 1.0 + repeat / 100)
+        write_arm(settings, "drafted", repeat, 0.5)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
         (job_id,) = connection.execute("select distinct job_id from runs").fetchone() or ("",)

@@ -9,11 +9,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from cli.verbs.analyse.compare import exit_status
+from cli.verbs.analyse.compare import _same, exit_status
 from lab.advice import advise
+from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
 from lab.metrics.records import Identity, RequestRecord
+from lab.study import Sampling
 from tests.lab.validity.healthy import healthy
+from tests.warehouse.studies import REQUESTS, TOKENS, RunSpec, write
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -34,7 +37,7 @@ def stretched(request: RequestRecord, factor: float) -> RequestRecord:
     return replace(request, **moved, chunk_s=tuple(at * factor for at in request.chunk_s))
 
 
-def write(settings: Settings, arm: str, repeat: int, factor: float, **changes: Any) -> None:
+def write_arm(settings: Settings, arm: str, repeat: int, factor: float, **changes: Any) -> None:
     base = healthy(drafted=arm == "drafted")
     requests = [stretched(request, factor) for request in base.requests]
     values = {
@@ -55,7 +58,7 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Three repeats of a baseline, an arm twice as fast and an arm that is the same."""
     for arm, factors in SLOWER.items():
         for repeat, factor in enumerate(factors):
-            write(shared, arm, repeat, factor)
+            write_arm(shared, arm, repeat, factor)
     ingest_all(shared)
     with open_warehouse(shared.warehouse_file) as connection:
         yield connection
@@ -90,8 +93,8 @@ def test_another_baseline_turns_the_verdict_and_the_exit_status(con: duckdb.Duck
 
 
 def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
-    write(settings, "plain", 0, 1.0)
-    write(settings, "drafted", 0, 0.5)
+    write_arm(settings, "plain", 0, 1.0)
+    write_arm(settings, "drafted", 0, 0.5)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, "job-1")
@@ -103,7 +106,7 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
 def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_measured_before(settings: Settings) -> None:
     for repeat in range(3):
         for arm, place in (("plain", 0), ("drafted", 1)):
-            write(settings, arm, repeat, SLOWER[arm][repeat], launch_index=place)
+            write_arm(settings, arm, repeat, SLOWER[arm][repeat], launch_index=place)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         (pair,) = compare_study(con, "job-1").pairs
@@ -112,7 +115,7 @@ def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_meas
     for earlier in range(3):
         for repeat, factor in enumerate(SLOWER["plain"]):
             run, cell = f"earlier-{earlier}-{repeat}", Identity(cell_id="0" * 64, arm_id="", workload_id="", load_id="")
-            write(settings, "plain", repeat, factor, run_id=run, cell_key=run, job_id=run[:-2], identity=cell)
+            write_arm(settings, "plain", repeat, factor, run_id=run, cell_key=run, job_id=run[:-2], identity=cell)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         (pair,) = compare_study(con, "job-1").pairs
@@ -122,11 +125,11 @@ def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_meas
 
 
 def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: Settings) -> None:
-    write(settings, "plain", 0, 1.0)
+    write_arm(settings, "plain", 0, 1.0)
     after = healthy().run.counters_after
     assert after is not None
     wrong = after.model_copy(update={"generation_tokens": 10.0 * (after.generation_tokens or 0)})
-    write(settings, "same", 0, 1.0, counters_after=wrong)
+    write_arm(settings, "same", 0, 1.0, counters_after=wrong)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         runs = queries.results(con, "job-1").set_index("run_id")
@@ -175,10 +178,10 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
 
 
 def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
-    write(settings, "plain", 0, 1.0)
+    write_arm(settings, "plain", 0, 1.0)
     for attempt, error in enumerate(("out of memory", "ValueError: no kernel for this GPU")):
         about = {"run_id": f"drafted-0-{attempt}", "attempt": attempt, "status": "failed", "error": error}
-        write(settings, "drafted", 0, 1.0, **about)
+        write_arm(settings, "drafted", 0, 1.0, **about)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, "job-1")
@@ -195,12 +198,12 @@ def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBP
 
 
 def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_are_more(settings: Settings) -> None:
-    write(settings, "plain", 0, 1.0)
-    write(settings, "drafted", 0, 0.5)
+    write_arm(settings, "plain", 0, 1.0)
+    write_arm(settings, "drafted", 0, 0.5)
     ingest_all(settings)
     assert "measured only once" in sentences(settings)
     for arm in ("plain", "drafted"):
-        write(settings, arm, 1, 0.99)
+        write_arm(settings, arm, 1, 0.99)
     ingest_all(settings)
     assert "measured only once" not in sentences(settings)
     ingested = sentences(settings)
@@ -231,3 +234,53 @@ def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_
     assert run.requests is not None
     assert run.requests.prompts == tuple(f"p{place}" for place in range(500))
     assert dict(zip(run.requests.prompts, run.requests.numbers, strict=True)) == pytest.approx(expected)
+
+
+CHARACTERS = 4 * TOKENS
+
+
+def agreed(
+    settings: Settings, ending: str, every: int = 1, telling: tuple[bool, bool] = (False, False), **changes: Any
+) -> Agreement:
+    """Of an arm of whose outputs every so-manieth ends so, and a baseline of which none does."""
+    write(settings, RunSpec("plain", 0, reports_token_ids=telling[0]), **changes)
+    write(settings, RunSpec("other", 0, ending=ending, ending_every=every, reports_token_ids=telling[1]), **changes)
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        ((_, found),) = agreements(con, compare_study(con, "small"))
+    return found
+
+
+def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
+    found = agreed(settings, "." * 32)
+    assert (found.same, len(found.pairs)) == (0, REQUESTS)
+    assert found.median_first_differing_character == CHARACTERS - 32
+    assert found.median_first_differing_token is None  # no server told the tokens themselves
+    assert found.median_estimated_first_differing_token == TOKENS - 8
+    assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 0.0)
+
+
+def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(settings: Settings) -> None:
+    found = agreed(settings, "!" * 12, every=4, telling=(True, True))
+    assert (found.same, len(found.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
+    assert found.median_first_differing_character == CHARACTERS - 12
+    assert found.median_first_differing_token == found.median_estimated_first_differing_token == TOKENS - 3
+    assert _same(found) == f"75%, else from token {TOKENS - 2}"
+
+
+def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings) -> None:
+    found = agreed(settings, "!" * 12, every=4, telling=(True, False))
+    assert (found.median_first_differing_token, found.median_estimated_first_differing_token) == (None, TOKENS - 3)
+    assert _same(found) == f"75%, else from about token {TOKENS - 2}"
+
+
+def test_an_arm_that_goes_round_in_a_loop_is_told_from_its_baseline(settings: Settings) -> None:
+    found = agreed(settings, "and so on " * 20, every=24)  # more of them would make the run invalid
+    assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 2 / REQUESTS)
+    assert found.same == REQUESTS - 2
+
+
+def test_sampled_outputs_are_not_held_against_each_other(settings: Settings) -> None:
+    found = agreed(settings, "." * 32, sampling=Sampling(temperature=0.7))
+    assert (found.same_share, found.pairs) == (None, ())
+    assert found.candidate_degenerate_share == pytest.approx(0.0)

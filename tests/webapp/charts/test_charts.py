@@ -7,15 +7,17 @@ import altair as alt
 import pandas as pd
 import pytest
 import vl_convert
+from altair.utils import sanitize_pandas_dataframe
 
 from tests.webapp import frames
-from webapp.charts import axes, results, theme
+from webapp.charts import axes, results, theme, vega_spec
 from webapp.charts import panels as figures
 from webapp.charts.measures import BY_LABEL, MEASURES
 from webapp.charts.theme import Mode
 
 OUTPUT = BY_LABEL["Output throughput"]
 TTFT = BY_LABEL["Time to first token p50"]
+ROWS = pd.DataFrame({"x": [1, 2], "y": [0.5, None], "at": pd.to_datetime(["2026-11-21", "2026-11-22"])})
 
 
 def styles(mode: Mode = "light") -> tuple[theme.ArmStyle, ...]:
@@ -165,3 +167,13 @@ def test_an_exported_chart_has_the_look_of_the_page(mode: Mode) -> None:
 def test_a_chart_on_the_page_lets_the_page_shine_through() -> None:
     _, panel = figures.speedup_figure(frames.speedup(), OUTPUT, styles(), "light").panels[0]
     assert theme.themed(panel, "light").to_dict()["config"]["background"] == "transparent"
+
+
+def test_a_specification_has_the_rows_and_the_rest_that_altair_writes() -> None:
+    line = alt.Chart(ROWS).mark_line().encode(x="x:Q", y="y:Q")
+    mean = alt.Chart(ROWS[["x"]]).mark_rule().encode(x="mean(x):Q")
+    spec = vega_spec.plain(line + mean)
+    rows = [sanitize_pandas_dataframe(each).to_dict(orient="records") for each in (ROWS, ROWS[["x"]])]
+    assert [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]] == rows
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "rule"]
+    alt.Chart.from_dict(spec, validate=True)

@@ -13,7 +13,7 @@ from lab.cost import Price
 from lab.errors import UserError
 from tests.lab.studies import study
 from tests.warehouse.importers.test_store import SAMPLES
-from tests.warehouse.queries.test_slo_costs import COST
+from tests.warehouse.queries.test_costs import COST
 from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study

@@ -18,7 +18,7 @@ from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
-from warehouse.queries.connect import as_of
+from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import pin_dialog, render_pins

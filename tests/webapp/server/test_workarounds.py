@@ -137,3 +137,13 @@ def test_the_former_address_of_external_results_leads_to_the_page_with_its_param
     assert (answer.status_code, answer.headers["location"]) == (308, "external_results?source=vllm-blog&x=1")
     followed = TestClient(Starlette(routes=asgi.routes())).get("/others")
     assert (followed.status_code, followed.url.path) == (200, "/external_results")
+
+
+def test_every_page_begins_with_streamlits_own_html_and_where_the_server_is() -> None:
+    pages = TestClient(Starlette(routes=asgi.page_routes()))
+    for path in ("/", "/results", "/results", "/compare"):
+        answer = pages.get(path)
+        assert answer.headers["cache-control"] == "no-cache"
+        assert int(answer.headers["content-length"]) == len(answer.content)
+        assert answer.text.index("BACKEND_BASE_URL") < answer.text.index("</head>")
+        assert '<div id="root">' in answer.text

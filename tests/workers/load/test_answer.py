@@ -1,14 +1,15 @@
-"""Whatever a server puts into its events, the answer can be stored, and nothing in it is invented."""
+"""Whatever a server puts into its events, and wherever TCP cuts them, the answer can be stored; nothing is invented."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.workers.load.openai_server import usage
-from workers.load.answer import DONE, Answer
+from workers.load.answer import DONE, Answer, EventReader
 
 KEYS = (
     "choices", "text", "delta", "content", "reasoning", "finish_reason", "usage", "prompt_tokens", "completion_tokens",
@@ -19,6 +20,15 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
     max_leaves=20,
 )
+# What a JSON text on one line can be: any bytes without line ends, and no spaces at the rim (they carry nothing).
+payloads = st.lists(
+    st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), min_size=1).map(
+        lambda text: ("{" + text + "}").encode()
+    ),
+    max_size=8,
+)
+line_ends = st.sampled_from([b"\n", b"\r\n"])
+noise = st.sampled_from([b"", b": ping\n", b": ping\n\n", b"event: chunk\n", b"id: 7\r\n", b"\n", b"retry: 1\n\n"])
 
 
 def answered(*events: object) -> Answer:
@@ -111,3 +121,43 @@ def test_the_tokens_of_the_prompt_are_not_read_and_a_text_that_speaks_of_them_is
         answer = answered(event(prompt, speaks))
         assert (answer.error, answer.text, answer.token_ids) == (None, speaks, (9,))
     assert answered(b'{"choices":[{"prompt_token_ids":[1').error is not None
+
+
+def read(pieces: list[bytes]) -> list[bytes]:
+    reader = EventReader()
+    return [event for piece in pieces for event in reader.feed(piece)] + reader.close()
+
+
+def cut(stream: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
+    return [stream[start:end] for start, end in pairwise(edges)]
+
+
+@given(st.data(), payloads, st.lists(st.integers(min_value=0), max_size=20))
+def test_the_cuts_between_reads_do_not_matter(data: st.DataObject, events: list[bytes], places: list[int]) -> None:
+    stream = b""
+    for event in events:
+        end = data.draw(line_ends)
+        stream += data.draw(noise) + data.draw(st.sampled_from([b"data: ", b"data:"])) + event + end + end
+    assert read(cut(stream, places)) == events
+
+
+@given(payloads)
+def test_byte_by_byte_gives_the_same_events(events: list[bytes]) -> None:
+    stream = b"".join(b"data: " + event + b"\n\n" for event in events)
+    assert read([bytes([byte]) for byte in stream]) == events
+
+
+def test_an_event_is_given_as_soon_as_its_blank_line_is_there() -> None:
+    reader = EventReader()
+    assert reader.feed(b"data: a\n\ndata: b\n") == [b"a"]
+    assert reader.feed(b"\n") == [b"b"]
+    assert reader.close() == []
+
+
+def test_several_data_lines_are_one_event() -> None:
+    assert read([b"data: {\ndata: }\n\n"]) == [b"{\n}"]
+
+
+def test_a_last_event_without_its_blank_line_is_not_lost() -> None:
+    assert read([b"data: [DONE]"]) == [b"[DONE]"]

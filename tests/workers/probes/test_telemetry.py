@@ -1,10 +1,12 @@
-"""Readings are matched to the client's samples, and never invented."""
+"""Readings of the host and the engine are matched to the client's samples, and never invented."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from typing import NamedTuple
 
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +15,11 @@ from jobs.engines.metric_names import VLLM
 from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
-from tests.workers.probes.test_engine_gauges import EXPECTED, PAGE
+from tests.workers.probes.test_engine_metrics import EXPECTED, PAGE
 from workers.load.client import open_session
 from workers.probes.engine_gpus import NO_GPUS
 from workers.probes.engine_metrics import Gauges
-from workers.probes.telemetry import Probes, Reading, merged
+from workers.probes.telemetry import Host, Probes, Reading, busy_and_all_s, merged
 
 
 def sample(t_s: float) -> TelemetrySample:
@@ -87,3 +89,43 @@ async def test_what_a_probe_raises_is_a_bug_and_not_swallowed() -> None:
 def server_tasks() -> set[asyncio.Task[object]]:
     """Those of the server in this test's own loop."""
     return {task for task in asyncio.all_tasks() if "connection" in repr(task.get_coro())}
+
+
+class MacTimes(NamedTuple):
+    user: float
+    nice: float
+    system: float
+    idle: float
+
+
+class LinuxTimes(NamedTuple):
+    user: float
+    nice: float
+    system: float
+    idle: float
+    iowait: float
+    irq: float
+    softirq: float
+    steal: float
+    guest: float
+    guest_nice: float
+
+
+def test_a_guests_time_counts_once_and_waiting_for_a_disk_is_no_work() -> None:
+    assert busy_and_all_s(LinuxTimes(10, 1, 5, 100, 20, 1, 1, 2, 3, 1)) == (20.0, 140.0)
+    assert busy_and_all_s(MacTimes(10, 1, 5, 100)) == (16.0, 116.0)
+
+
+def test_a_busy_processor_is_seen() -> None:
+    host, end_s = Host(), time.perf_counter() + 0.3
+    while time.perf_counter() < end_s:
+        pass
+    reading = host.read()
+    assert reading.cpu_percent is not None
+    assert 90 / (psutil.cpu_count() or 1) < reading.cpu_percent <= 100
+    assert 0 < reading.memory_used_bytes < psutil.virtual_memory().total
+
+
+def test_without_any_time_between_two_readings_the_use_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "cpu_times", lambda: MacTimes(10, 1, 5, 100))
+    assert Host().read().cpu_percent is None

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from lab.errors import UserError
 from warehouse.app_db.pins import Pin, PinnedFigure
-from warehouse.queries.connect import as_of
+from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
 from webapp.pages.advice import figures as advice_figures

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.advice import Advice, Failed, Figures, Measured, Outcome, advise
+from lab.advice.advise import MOST_REPEATS, next_study
+from tests.lab.studies import study
 
 GOOD = Measured(
     workload="reference/code",
@@ -25,6 +27,25 @@ GOOD = Measured(
     run_ids=("r1", "r2"),
 )
 OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "no difference", "not enough data")
+OPEN = Measured(
+    workload="reference/code/16",
+    concurrency=4,
+    arm="draft",
+    method="draft_model",
+    gamma=3,
+    speedup=1.01,
+    low=0.9,
+    high=1.13,
+    outcome="not enough data",
+    acceptance_rate=0.6,
+    acceptance_length=2.5,
+    output_tokens=60,
+    more_repeats=4,
+    pattern="c4-n8",
+)
+DECIDED = replace(
+    OPEN, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", more_repeats=0
+)
 
 
 def only(*measured: Measured) -> Advice:
@@ -426,3 +447,29 @@ def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: li
         ]
         assert (advice.action == "enable") == ("faster" in there)
         assert advice.reasons
+
+
+def test_only_what_is_open_is_measured_again_with_the_repeats_that_it_needs() -> None:
+    measured = [OPEN, DECIDED]
+    proposed = next_study(study(repeats=3), advise(measured), measured)
+    assert proposed is not None
+    assert [arm.name for arm in proposed.arms] == ["no draft", "draft"]
+    assert [load.name for load in proposed.loads] == ["c4-n8"]
+    assert proposed.repeats == 7
+
+
+def test_repeats_are_three_at_least_and_never_hundreds() -> None:
+    for more, repeats in ((None, 3), (1, 3), (700, MOST_REPEATS)):
+        measured = [replace(OPEN, more_repeats=more)]
+        proposed = next_study(study(), advise(measured), measured)
+        assert proposed is not None
+        assert proposed.repeats == repeats
+
+
+def test_where_nothing_is_open_there_is_no_next_study() -> None:
+    assert next_study(study(), advise([DECIDED]), [DECIDED]) is None
+
+
+def test_what_the_study_does_not_know_is_not_made_up() -> None:
+    measured = [replace(OPEN, workload="imported")]
+    assert next_study(study(), advise(measured), measured) is None

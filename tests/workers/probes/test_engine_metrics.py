@@ -1,4 +1,4 @@
-"""An engine's gauges, read from a running server with one request."""
+"""An engine's counters and gauges, read from a running server; one that is not printed is None, never 0."""
 
 from __future__ import annotations
 
@@ -6,11 +6,28 @@ import aiohttp
 import pytest
 
 from jobs.engines.metric_names import SGLANG, VLLM, Metrics
+from lab.errors import EngineError
+from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from workers.load.client import open_session
-from workers.probes.engine_metrics import GaugeReading, Gauges, parse_gauges
+from workers.probes.engine_metrics import GaugeReading, Gauges, parse_counters, parse_gauges, read_counters
 
+METRICS = """\
+# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
+# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{engine="0",model_name="a } \\"b\\" {"} 120.0
+vllm:prompt_tokens_total{engine="1",model_name="a"} 1.5e+06
+vllm:generation_tokens_total{engine="0",model_name="a"} 64.0 1763697000000
+vllm:generation_tokens_created{engine="0"} 1.7e+09
+vllm:spec_decode_num_drafts_total{engine="0"} 10
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="1"} 3.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="0"} 7.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",position="10"} 1.0
+vllm:num_preemptions_total NaN
+vllm:spec_decode_num_draft_tokens_total{engine=0} no number
+vllm:time_to_first_token_seconds_bucket{le="+Inf"} 5.0
+"""
 PAGE = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -22,6 +39,39 @@ vllm:kv_cache_usage_perc{engine="1",model_name="a"} 0.25
 vllm:generation_tokens_total{engine="0",model_name="a"} 64.0
 """
 EXPECTED = GaugeReading(engine_running=4, engine_waiting=7, kv_cache_usage=0.375)
+
+
+def test_counters_are_summed_over_their_labels() -> None:
+    counters = parse_counters(METRICS)
+    assert counters.prompt_tokens == 1_500_120.0
+    assert counters.generation_tokens == 64.0
+    assert counters.num_drafts == 10.0
+
+
+def test_positions_are_in_the_order_of_their_numbers() -> None:
+    assert parse_counters(METRICS).num_accepted_tokens_per_position == (7.0, 3.0, 1.0)
+
+
+def test_what_is_absent_or_not_a_number_is_unknown() -> None:
+    counters = parse_counters(METRICS)
+    assert (counters.num_draft_tokens, counters.prefix_cache_hits, counters.num_preemptions) == (None, None, None)
+    assert parse_counters("") == ServerCounters()
+
+
+async def test_counters_are_read_from_a_running_server() -> None:
+    async with serve(BEHAVIOURS, METRICS) as server, open_session() as session:
+        assert await read_counters(session, server.base_url) == parse_counters(METRICS)
+
+
+async def test_a_server_without_metrics_has_unknown_counters() -> None:
+    async with serve(BEHAVIOURS) as server, open_session() as session:
+        assert await read_counters(session, server.base_url) == ServerCounters()
+
+
+async def test_a_server_that_is_gone_is_an_error_and_not_zeros(unused_tcp_port: int) -> None:
+    async with open_session() as session:
+        with pytest.raises(EngineError, match=r"/metrics cannot be read: ClientConnectorError"):
+            await read_counters(session, f"http://127.0.0.1:{unused_tcp_port}")
 
 
 def test_requests_are_summed_and_the_caches_share_is_averaged_over_engines() -> None:

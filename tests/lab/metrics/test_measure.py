@@ -1,0 +1,368 @@
+"""Each number of a run, computed by hand beside the code; unknown stays unknown."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.metrics.catalogue import LATENCIES, METRICS
+from lab.metrics.measure import (
+    Value,
+    energy_j,
+    histograms,
+    integral,
+    measure,
+    steady_window,
+    telemetry_metrics,
+    throttled_share,
+    time_mean,
+)
+from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
+from lab.study import Load, Slo
+from tests.warehouse.generated import request_records
+from tests.warehouse.runs import counters, failed_request, request, run_record
+
+TWO = Load(max_concurrency=2, num_prompts=2)
+FOUR = Load(max_concurrency=4, num_prompts=4)
+
+
+def measured(*requests: RequestRecord, **run: Any) -> dict[str, Value]:
+    return measure(run_record(**run), requests)
+
+
+def test_every_metric_is_declared_once_and_needs_fields_that_exist() -> None:
+    names = [metric.name for metric in METRICS]
+    known = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
+    known |= set(RunRecord.model_fields)
+    assert len(names) == len(set(names))
+    assert all(set(metric.needs) <= known for metric in METRICS)
+    assert list(measured(request())) == names
+
+
+def test_throughput_is_tokens_of_completed_requests_until_the_last_of_them_ended() -> None:
+    values = measured(request(), request(end_s=2.0, completion_tokens=6), failed_request(end_s=9.0))
+    assert values["duration_s"] == 2.0
+    assert (values["requests_completed"], values["requests_failed"]) == (2, 1)
+    assert (values["completion_tokens"], values["output_tok_per_s"]) == (10, 5.0)
+    assert (values["prompt_tokens"], values["total_tok_per_s"]) == (20, 15.0)
+    assert values["request_per_s"] == 1.0
+
+
+def test_latencies_of_one_request_follow_their_formulas() -> None:
+    values = measured(request())
+    assert values["ttft_mean_ms"] == pytest.approx(100)
+    assert values["tpot_mean_ms"] == pytest.approx(100)  # 0.3 s for 3 tokens after the first
+    assert values["icl_mean_ms"] == pytest.approx(150)  # gaps of 0.2 and 0.1 s
+    assert values["itl_mean_ms"] == pytest.approx(100)  # 0.1, 0.1 (one chunk of two) and 0.1 s
+    assert values["e2e_mean_ms"] == pytest.approx(500)
+
+
+def test_percentiles_are_linear_between_neighbours_as_numpys_are() -> None:
+    values = measured(*(request(first_token_s=0.1 + ttft_s) for ttft_s in (0.1, 0.2, 0.3)))
+    assert values["ttft_p50_ms"] == pytest.approx(200)
+    assert values["ttft_p90_ms"] == pytest.approx(280)
+
+
+def test_a_failed_request_is_in_no_percentile() -> None:
+    assert measured(request(), failed_request(first_token_s=60.0))["ttft_p99_ms"] == pytest.approx(100)
+
+
+def test_an_unknown_token_count_makes_throughput_unknown_instead_of_too_low() -> None:
+    values = measured(request(), request(completion_tokens=None))
+    unknown = ("completion_tokens", "output_tok_per_s", "total_tok_per_s", "tpot_mean_ms")
+    assert [values[name] for name in unknown] == [None] * 4
+    assert values["request_per_s"] is not None
+
+
+def test_inter_token_latency_needs_the_tokens_of_every_chunk() -> None:
+    values = measured(request(), request(chunk_tokens=None))
+    assert values["itl_mean_ms"] is None
+    assert values["icl_mean_ms"] == pytest.approx(150)
+
+
+def test_a_chunk_without_tokens_leaves_its_gap_to_the_next_chunk() -> None:
+    assert measured(request(chunk_tokens=(1, 0, 1)))["itl_mean_ms"] == pytest.approx(300)
+
+
+def test_a_request_of_one_token_has_no_tpot() -> None:
+    values = measured(request(completion_tokens=1, chunk_s=(0.2,), chunk_tokens=(1,)))
+    assert (values["tpot_mean_ms"], values["icl_mean_ms"], values["itl_mean_ms"]) == (None, None, None)
+
+
+def test_acceptance_is_the_difference_of_the_servers_counters() -> None:
+    before = counters(num_drafts=10, num_draft_tokens=30, num_accepted_tokens=5)
+    after = counters(
+        num_drafts=20, num_draft_tokens=60, num_accepted_tokens=20, num_accepted_tokens_per_position=(9, 5, 1)
+    )
+    values = measured(request(), counters_before=before, counters_after=after)
+    assert (values["num_drafts"], values["num_draft_tokens"], values["num_accepted_tokens"]) == (10, 30, 15)
+    assert values["acceptance_rate"] == 0.5
+    assert values["acceptance_length"] == 2.5
+    assert values["acceptance_per_position"] == (0.9, 0.5, 0.1)
+
+
+def test_a_counter_that_shrank_makes_all_counters_unknown() -> None:
+    before, after = counters(generation_tokens=50, num_drafts=1), counters(generation_tokens=3, num_drafts=9)
+    values = measured(request(), counters_before=before, counters_after=after)
+    assert values["num_drafts"] is None
+    assert values["acceptance_length"] is None
+    assert values["acceptance_per_position"] is None
+    assert values["server_generation_tokens"] is None
+
+
+@pytest.mark.parametrize("seen", [{}, {"counters_before": counters()}, {"counters_after": counters()}])
+def test_a_missing_reading_of_the_counters_leaves_acceptance_unknown(seen: dict[str, Any]) -> None:
+    assert measured(request(), **seen)["acceptance_rate"] is None
+
+
+def test_a_window_without_drafts_has_no_acceptance() -> None:
+    values = measured(request(), counters_before=counters(), counters_after=counters())
+    assert (values["num_drafts"], values["acceptance_rate"], values["acceptance_length"]) == (0, None, None)
+
+
+def test_the_prefix_cache_hit_rate_is_that_of_the_window() -> None:
+    before = counters(prefix_cache_queries=100, prefix_cache_hits=100)
+    after = counters(prefix_cache_queries=200, prefix_cache_hits=125)
+    assert measured(request(), counters_before=before, counters_after=after)["prefix_cache_hit_rate"] == 0.25
+
+
+def test_goodput_counts_the_requests_that_keep_every_bound() -> None:
+    requests = (request(), request(first_token_s=0.5), failed_request())
+    slo = Slo(ttft_ms=150, e2e_ms=600)
+    assert measured(*requests, slo=slo)["goodput_request_per_s"] == pytest.approx(1 / 0.6)
+    assert measured(*requests)["goodput_request_per_s"] is None
+
+
+def test_goodput_is_unknown_where_a_bound_cannot_be_checked() -> None:
+    assert measured(request(completion_tokens=None), slo=Slo(tpot_ms=1000))["goodput_request_per_s"] is None
+
+
+def test_a_failed_run_has_no_numbers() -> None:
+    assert set(measured(status="failed", error="the engine died").values()) == {None}
+
+
+def test_a_failed_run_counts_its_requests_but_measures_nothing_by_them() -> None:
+    values = measured(request(), failed_request(), status="failed", error="the engine died")
+    assert {name for name, value in values.items() if value is not None} == {"requests_completed", "requests_failed"}
+    assert histograms(run_record(status="failed"), (request(),)) == {}
+
+
+def test_a_run_whose_requests_all_failed_has_no_throughput() -> None:
+    values = measured(failed_request())
+    assert (values["requests_completed"], values["requests_failed"]) == (0, 1)
+    assert {name for name, value in values.items() if value is not None} == {"requests_completed", "requests_failed"}
+
+
+def test_each_latency_that_is_known_has_a_histogram() -> None:
+    assert set(histograms(run_record(), (request(),))) == set(LATENCIES)
+    assert set(histograms(run_record(), (request(chunk_tokens=None),))) == set(LATENCIES) - {"itl"}
+
+
+def answered(sent_s: float, end_s: float, chunks: int = 4, **changes: Any) -> RequestRecord:
+    """One token a chunk, the last of them as it ends."""
+    chunk_s = tuple(sent_s + (end_s - sent_s) * (place + 1) / chunks for place in range(chunks))
+    return request(
+        **{
+            "sent_s": sent_s,
+            "first_token_s": chunk_s[0],
+            "chunk_s": chunk_s,
+            "chunk_tokens": (1,) * chunks,
+            "completion_tokens": chunks,
+            "end_s": end_s,
+            **changes,
+        }
+    )
+
+
+def steady(*requests: RequestRecord, load: Load = TWO) -> tuple[object, object]:
+    values = measure(run_record(load=load), requests)
+    return values["steady_window_s"], values["steady_output_tok_per_s"]
+
+
+def test_a_run_without_a_tail_has_the_same_throughput_twice() -> None:
+    requests = (answered(0.0, 2.0), answered(0.0, 2.0))
+    assert steady(*requests) == (2.0, 4.0)
+    assert measure(run_record(load=TWO), requests)["output_tok_per_s"] == 4.0
+
+
+def test_the_tail_is_left_out_with_the_tokens_that_came_in_it() -> None:
+    """Three of four streams end after 1 s, the last one goes on to 4 s: of its 4 tokens one came until then."""
+    requests = (*(answered(0.0, 1.0) for _ in range(3)), answered(0.0, 4.0))
+    assert steady(*requests, load=FOUR) == (1.0, 13.0)
+    assert measure(run_record(load=FOUR), requests)["output_tok_per_s"] == 4.0
+
+
+def test_half_of_the_streams_are_enough() -> None:
+    requests = (answered(0.0, 1.0), answered(0.0, 1.0), answered(0.0, 2.0), answered(0.0, 2.0))
+    assert steady(*requests, load=FOUR) == (2.0, 8.0)
+
+
+def test_the_ramp_up_is_left_out_too() -> None:
+    assert steady(answered(1.0, 3.0), answered(2.0, 3.0), load=Load(max_concurrency=3, num_prompts=3)) == (1.0, 6.0)
+
+
+def test_a_pause_between_two_requests_of_a_stream_is_a_part_of_the_window() -> None:
+    assert steady(answered(0.0, 1.0), answered(1.5, 2.0), load=Load(max_concurrency=1, num_prompts=2)) == (2.0, 4.0)
+
+
+def test_a_failed_request_keeps_its_stream_busy_but_gives_no_tokens() -> None:
+    failed = failed_request(sent_s=0.0, end_s=2.0)
+    never_ended = failed_request(sent_s=0.0, end_s=None)
+    never_left = failed_request(sent_s=None, end_s=None)
+    for other in (failed, never_ended):
+        assert steady(answered(0.0, 1.0), answered(1.0, 2.0), other, never_left, load=FOUR) == (2.0, 4.0)
+
+
+def test_after_the_last_answer_nothing_counts() -> None:
+    assert steady(answered(0.0, 1.0), failed_request(sent_s=0.0, end_s=60.0)) == (1.0, 4.0)
+
+
+def test_where_chunks_are_not_counted_a_request_inside_counts_whole_and_one_across_the_border_is_unknown() -> None:
+    inside = answered(0.0, 2.0, chunk_tokens=None, completion_tokens=40)
+    assert steady(inside, inside) == (2.0, 40.0)
+    assert steady(*(answered(0.0, 1.0) for _ in range(3)), answered(0.0, 4.0, chunk_tokens=None), load=FOUR) == (
+        1,
+        None,
+    )
+    late = answered(0.0, 4.0, chunk_tokens=None, chunk_s=(3.0, 4.0), first_token_s=3.0)
+    assert steady(*(answered(0.0, 1.0) for _ in range(3)), late, load=FOUR) == (1.0, 12.0)
+
+
+def test_counts_of_chunks_that_are_not_the_sum_tell_nothing() -> None:
+    wrong = answered(0.0, 4.0, completion_tokens=9)
+    assert steady(*(answered(0.0, 1.0) for _ in range(3)), wrong, load=FOUR) == (1.0, None)
+
+
+def test_an_unknown_count_makes_the_throughput_unknown() -> None:
+    assert steady(answered(0.0, 2.0), answered(0.0, 2.0, completion_tokens=None)) == (2.0, None)
+
+
+@pytest.mark.parametrize("changes", [{"request_rate_rps": 3.0}, {"arrivals": "trace"}])
+def test_only_a_closed_loop_has_a_steady_window(changes: dict[str, Any]) -> None:
+    assert steady(answered(0.0, 1.0), answered(0.0, 1.0), load=Load(**(TWO.model_dump() | changes))) == (None, None)
+
+
+def test_streams_that_were_never_half_busy_have_no_steady_window() -> None:
+    assert steady(answered(0.0, 1.0), load=FOUR) == (None, None)
+    assert steady(failed_request(), load=FOUR) == (None, None)
+    assert steady_window((), 1) is None
+
+
+@st.composite
+def closed_loops(draw: st.DrawFn, *, tail: bool) -> tuple[Load, list[RequestRecord]]:
+    """Streams that send one request after the other from 0 s on; without a tail all of them end at 100 s."""
+    requests: list[RequestRecord] = []
+    streams = draw(st.integers(1, 6))
+    for _ in range(streams):
+        inner = draw(st.lists(st.integers(1, 99), max_size=4, unique=True).map(sorted))
+        moments = [0, *inner, *([] if tail and inner else [100])]
+        for sent_s, end_s in pairwise(moments):
+            requests.append(answered(float(sent_s), float(end_s), draw(st.integers(1, 9))))
+    return Load(max_concurrency=streams, num_prompts=max(streams, len(requests))), requests
+
+
+@given(closed_loops(tail=False))
+def test_without_a_tail_both_throughputs_are_the_same(loop: tuple[Load, list[RequestRecord]]) -> None:
+    values = measure(run_record(load=loop[0]), loop[1])
+    assert values["steady_output_tok_per_s"] == pytest.approx(values["output_tok_per_s"])
+
+
+@given(closed_loops(tail=True))
+def test_the_steady_window_lies_within_the_run_and_has_no_more_tokens(loop: tuple[Load, list[RequestRecord]]) -> None:
+    values = measure(run_record(load=loop[0]), loop[1])
+    whole_s, tokens = values["duration_s"], values["completion_tokens"]
+    length_s, speed = values["steady_window_s"], values["steady_output_tok_per_s"]
+    assert isinstance(length_s, float)
+    assert isinstance(speed, float)
+    assert 0 < length_s <= whole_s  # type: ignore[operator]  # known of requests that all were answered
+    assert 0 <= speed * length_s <= tokens + 1e-6  # type: ignore[operator]  # likewise
+
+
+@given(st.lists(request_records(), max_size=8), st.integers(1, 4))
+def test_a_window_of_any_requests_is_longer_than_nothing(requests: list[RequestRecord], streams: int) -> None:
+    found = steady_window(requests, streams)
+    assert found is None or 0 <= found[0] < found[1]
+
+
+def sample(t_s: float, **probed: Any) -> TelemetrySample:
+    return TelemetrySample(t_s, loop_lag_ms=0.1, requests_in_flight=1, requests_done=0, chunks_received=0, **probed)
+
+
+def powers(*points: tuple[float, float | None]) -> list[TelemetrySample]:
+    return [sample(t_s, gpu_power_w=power_w) for t_s, power_w in points]
+
+
+def test_energy_is_power_integrated_by_the_trapezoidal_rule_from_the_windows_start() -> None:
+    """100 W for the first second, then rising to 300 W within two, then 300 W for half a second."""
+    assert energy_j(powers((1.0, 100.0), (3.0, 300.0), (3.5, 300.0))) == pytest.approx(100 + 400 + 150)
+
+
+def test_a_window_shorter_than_a_second_has_the_energy_of_its_one_sample() -> None:
+    assert energy_j(powers((0.5, 200.0))) == pytest.approx(100.0)
+
+
+def test_energy_is_unknown_without_power_or_with_a_gap_in_it() -> None:
+    assert energy_j([]) is None
+    assert energy_j(powers((1.0, None))) is None
+    assert energy_j(powers((1.0, 100.0), (2.0, None), (3.0, 100.0))) is None
+
+
+@given(st.floats(0, 1000), st.lists(st.floats(0.01, 1e4), min_size=1, max_size=50, unique=True).map(sorted))
+def test_constant_power_has_the_energy_of_power_times_time(power_w: float, ends_s: list[float]) -> None:
+    assert energy_j(powers(*((t_s, power_w) for t_s in ends_s))) == pytest.approx(power_w * ends_s[-1])
+
+
+@given(
+    st.lists(st.floats(0, 100), min_size=2, max_size=30, unique=True).map(sorted), st.floats(-5, 5), st.floats(-5, 5)
+)
+def test_the_integral_of_a_straight_line_is_exact(times_s: list[float], slope: float, start: float) -> None:
+    first, last = times_s[0], times_s[-1]
+    exact = slope * (last**2 - first**2) / 2 + start * (last - first)
+    assert integral((t, slope * t + start) for t in times_s) == pytest.approx(exact, abs=1e-6)
+
+
+def test_a_mean_weighs_each_sample_by_its_time() -> None:
+    assert time_mean([(1.0, 10.0), (2.0, 10.0), (2.5, 60.0)]) == pytest.approx(20.0)
+    assert time_mean([]) is None
+
+
+@given(
+    st.lists(st.tuples(st.floats(0.01, 1e4), st.floats(-1e6, 1e6)), min_size=1, unique_by=lambda p: p[0]).map(sorted)
+)
+def test_a_mean_lies_between_the_least_and_the_most(points: list[tuple[float, float]]) -> None:
+    mean, values = time_mean(points), [value for _, value in points]
+    assert mean is not None
+    assert min(values) - 1e-6 <= mean <= max(values) + 1e-6
+
+
+def test_only_what_holds_clocks_back_counts_as_throttling() -> None:
+    reasons = ("", "gpu_idle", "applications_clocks_setting,gpu_idle", "gpu_idle,sw_power_cap", "hw_thermal_slowdown")
+    assert throttled_share([sample(t, gpu_throttle_reasons=text) for t, text in enumerate(reasons, 1)]) == 2 / 5
+    assert throttled_share([sample(1.0)]) is None
+
+
+def test_a_host_without_a_gpu_has_null_figures_of_gpus_and_figures_of_its_own() -> None:
+    found = telemetry_metrics([sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)])
+    assert {name for name, value in found.items() if value is not None} == {
+        "host_cpu_mean_percent",
+        "host_memory_used_max_bytes",
+    }
+
+
+def test_a_run_has_the_figures_of_its_samples() -> None:
+    gpu = {"gpu_power_w": 100.0, "gpu_memory_used_bytes": 5, "gpu_temperature_c": 60.0, "gpu_utilisation_percent": 90.0}
+    engine = {"kv_cache_usage": 0.5, "engine_running": 3, "engine_waiting": 2}
+    values = measure(run_record(), (request(),), (sample(1.0, **gpu, **engine), sample(2.0, **gpu, **engine)))
+    assert (values["energy_j"], values["energy_j_per_output_token"], values["gpu_power_mean_w"]) == (200.0, 50.0, 100.0)
+    assert (values["kv_cache_usage_max"], values["engine_waiting_max"], values["engine_running_mean"]) == (0.5, 2, 3.0)
+    assert (values["gpu_temperature_max_c"], values["gpu_utilisation_mean_percent"]) == (60.0, 90.0)
+
+
+def test_a_failed_run_has_no_energy_either() -> None:
+    values = measure(run_record(status="failed", error="x"), (), (sample(1.0, gpu_power_w=100.0),))
+    assert values["energy_j"] is None
