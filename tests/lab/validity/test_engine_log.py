@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,36 @@ def test_a_window_over_new_year_keeps_its_lines() -> None:
 @pytest.mark.parametrize("log", ["", "no time anywhere", log_line("of another day", -90_000), "INFO 02-31 00:00:00 [a"])
 def test_a_log_of_another_time_is_not_read(log: str) -> None:
     assert window_lines(log, START, 30.0) is None
+
+
+@pytest.mark.parametrize(
+    ("last_at_s", "is_read"),
+    [(-120, True), (-121, False), (0, True), (330, True), (332, False)],
+)
+def test_the_last_line_lies_near_the_window(last_at_s: float, is_read: bool) -> None:  # noqa: FBT001
+    """At most two minutes before it began, and five after it ended: its end is half a minute after its begin."""
+    log = log_line("last", last_at_s)
+    assert (window_lines(log, STARTED.replace(microsecond=0).isoformat(), 30.0) is not None) is is_read
+
+
+@pytest.mark.parametrize(("hours", "is_read"), [(15, True), (-15, True), (15.25, False), (-15.25, False)])
+def test_no_zone_is_further_than_fifteen_hours_away(hours: float, is_read: bool) -> None:  # noqa: FBT001
+    line = log_line("inside", 5 + 3600 * hours, 0)
+    assert (window_lines(line, START, 10.0) == (line,)) is is_read
+
+
+@pytest.mark.parametrize(("reset_at_s", "counts"), [(0.0, True), (-5.0, True), (-6.0, False)])
+def test_the_cache_is_emptied_within_five_seconds_before_the_window(reset_at_s: float, counts: bool) -> None:  # noqa: FBT001
+    reset, first, late = log_line("flush_cache", reset_at_s), log_line("first", 0.5), log_line("late", 9)
+    expected = (first, late) if counts else (late,)
+    assert window_lines(f"{reset}\n{first}\n{late}", START, 10.0) == expected
+
+
+def test_a_start_without_a_zone_is_utc_and_one_that_is_no_time_has_no_window() -> None:
+    line = log_line("inside", 5)
+    assert window_lines(line, STARTED.replace(tzinfo=None).isoformat(), 10.0) == (line,)
+    assert window_lines(line, STARTED.astimezone(timezone(timedelta(hours=7))).isoformat(), 10.0) == (line,)
+    assert window_lines(line, "yesterday", 10.0) is None
 
 
 @given(st.text(), st.floats(0, 1e6))
