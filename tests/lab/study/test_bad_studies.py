@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from lab.errors import StudyError
+from lab.study import Arm, Load, Server, Slo, Speculation, Study
+from lab.study.load import PATTERN_KEYS
 from lab.study.parsing import study_from_dict, study_from_json, study_from_toml
 from tests.lab.studies import DRAFT, study_dict
 
@@ -35,6 +37,13 @@ def without(key: str) -> dict[str, Any]:
 
 
 BASELINE = {"name": "a", "baseline": True}
+
+
+def keys(*names: str) -> str:
+    """The keys that are known somewhere, as they are listed."""
+    return ", ".join(sorted(names))
+
+
 #: A study, the field of its problem, and the sentence that the user reads.
 BAD: list[tuple[dict[str, Any], str, str]] = [
     (without("name"), "name", "is required but missing"),
@@ -48,10 +57,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         study_dict(targt="x"),
         "targt",
-        (
-            "is not known here: did you mean target? The keys here are arms, endpoint, engine_flags, hardware, "
-            "loads, name, order, price_usd_per_hour, repeats, sampling, seed, slo, target, workloads"
-        ),
+        f"is not known here: did you mean target? The keys here are {keys(*Study.model_fields)}",
     ),
     (study_dict(arms=[]), "arms", "is empty: at least one is needed"),
     (study_dict(arms="none"), "arms", "should be a valid tuple, got 'none'"),
@@ -80,10 +86,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         study_dict(arms=[{"name": "a", "engin": "vllm"}]),
         "arms[0].engin",
-        (
-            "is not known here: did you mean engine? The keys here are baseline, config, engine, environment, "
-            "flags, name, server, speculation"
-        ),
+        f"is not known here: did you mean engine? The keys here are {keys(*Arm.model_fields)}",
     ),
     (study_dict(arms=[{"name": "a", "flags": {"x": [1]}}]), "arms[0].flags.x", "valid"),
     (
@@ -147,10 +150,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         with_draft(k=3),
         "arms[1].speculation.k",
-        (
-            "is not known here: The keys here are method, model, num_speculative_tokens, options, "
-            "prompt_lookup_max, prompt_lookup_min"
-        ),
+        f"is not known here: The keys here are {keys(*Speculation.model_fields)}",
     ),
     (
         with_arm(config={"a": {"b": None}}),
@@ -172,7 +172,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         with_arm(server={"baseurl": "http://h"}),
         "arms[0].server.baseurl",
-        ("is not known here: did you mean base_url? The keys here are api_key, base_url, served_model"),
+        f"is not known here: did you mean base_url? The keys here are {keys(*Server.model_fields)}",
     ),
     (
         study_dict(workloads=[{"input_tokens": 0}]),
@@ -206,11 +206,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         with_load(patern="burstiness_mid"),
         "loads[0].patern",
-        (
-            "is not known here: did you mean pattern? The keys here are arrivals, burstiness, concurrencies, "
-            "duration_s, label, max_concurrency, num_prompts, pattern, prompts_per_stream, ramp_to_rps, "
-            "request_rate_rps, stop_on_error_share"
-        ),
+        f"is not known here: did you mean pattern? The keys here are {keys(*Load.model_fields, *PATTERN_KEYS)}",
     ),
     (
         with_load(pattern="burstiness_midd"),
@@ -283,7 +279,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         study_dict(slo={"ttft": 5}),
         "slo.ttft",
-        ("is not known here: did you mean ttft_ms? The keys here are e2e_ms, tpot_ms, ttft_ms"),
+        f"is not known here: did you mean ttft_ms? The keys here are {keys(*Slo.model_fields)}",
     ),
 ]
 
