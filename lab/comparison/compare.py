@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios
 from lab.comparison.influence import Influence, mean
 from lab.comparison.moderation import Scatter, moderated
-from lab.comparison.samples import Pairs, RunSample, pair
+from lab.comparison.samples import Array, Pairs, RunSample, pair
 from lab.metrics.definition import Better
 
 CONFIDENCE = 0.95
@@ -20,6 +20,7 @@ CONFIDENCE = 0.95
 class Comparison:
     """`ratio` is candidate / baseline whichever direction is better; None without pairs or with a number <= 0.
 
+    `control` says that both arms are identical: their ratio is 1, and what is seen instead is noise. It claims nothing.
     `blocks` counts what was observed apart: repeats, or where several share an engine start, these starts.
     `effect` is its natural logarithm with its variance; verdicts are based on it. `basis` says in words what the
     interval was computed from.
@@ -32,6 +33,7 @@ class Comparison:
     difference: Interval | None
     effect: Effect | None
     basis: str
+    control: bool = False
 
     @property
     def gain(self) -> Interval | None:
@@ -44,11 +46,15 @@ class Comparison:
 
 @dataclass(frozen=True)
 class CellRuns:
-    """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median."""
+    """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
+
+    `control`: the two arms are identical.
+    """
 
     baseline: Sequence[RunSample]
     candidate: Sequence[RunSample]
     influence: Influence = mean
+    control: bool = False
 
 
 def compare(
@@ -73,32 +79,54 @@ def compare_cells(
 ) -> list[Comparison]:
     """Compare both arms in each cell; the cells' variances moderate each other (`lab.comparison.moderation`).
 
+    Of a control the true mean of the log ratios is known: 0. So for the other cells its variance is taken about 0, with
+    one more degree of freedom, and it counts also with a single repeat.
     All cells are of one metric on one machine. `history` holds the metric's values in the repeats of each cell measured
     earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
-    logs = [log_ratios(each) for each in pairs]
-    sharing = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
-    scatters = moderated(
-        [0.0 if ratios is None or ratios.size < 2 else float(ratios.var(ddof=1)) for ratios in logs],
-        [0.0 if ratios is None else ratios.size - 1.0 for ratios in logs],
-        [sharing[tuple(run.run_id for run in cell.baseline)] for cell in cells],
-        history,
-    )
+    scatters = _scatters(cells, [log_ratios(each) for each in pairs], history)
     return [
-        _comparison(each, better, cell.influence, scatter, confidence)
+        _comparison(each, better, cell, scatter, confidence)
         for cell, each, scatter in zip(cells, pairs, scatters, strict=True)
     ]
 
 
-def _comparison(
-    pairs: Pairs, better: Better, influence: Influence, scatter: Scatter | None, confidence: float
-) -> Comparison:
+def _scatters(
+    cells: Sequence[CellRuns], logs: Sequence[Array | None], history: Sequence[Sequence[float]]
+) -> list[Scatter | None]:
+    """The moderated scatter of each cell; a control's own is about its mean, as its interval is."""
+    shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
+    sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
+    controls = [cell.control for cell in cells]
+    own = [_variance(ratios) for ratios in logs]
+
+    def found(known: Sequence[tuple[float, float]]) -> list[Scatter | None]:
+        return moderated([each[0] for each in known], [each[1] for each in known], sharing, history, controls)
+
+    if not any(controls):
+        return found(own)
+    about_zero = [
+        (float((ratios**2).mean()), float(ratios.size)) if control and ratios is not None else alone
+        for control, ratios, alone in zip(controls, logs, own, strict=True)
+    ]
+    both = zip(controls, found(own), found(about_zero), strict=True)
+    return [itself if control else other for control, itself, other in both]
+
+
+def _variance(ratios: Array | None) -> tuple[float, float]:
+    """The variance of a cell's log ratios, with its degrees of freedom; two zeros if it is unknown."""
+    return (0.0, 0.0) if ratios is None or ratios.size < 2 else (float(ratios.var(ddof=1)), ratios.size - 1.0)
+
+
+def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:
+    influence = cell.influence
     effect = log_ratio(pairs, influence, scatter)
     ratio = None if effect is None else _exponential(effect.interval(confidence))
     changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
-    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, _basis(pairs, prompts, scatter))
+    basis = _basis(pairs, prompts, scatter)
+    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control)
 
 
 def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:

@@ -23,8 +23,9 @@ def gate(table: Sequence[Comparison], limit: float, confidence: float = CONFIDEN
     `slower`: in some cell the gain is certainly below 1 - limit. One false cell would be enough to stop a change, so
     the p values are corrected for the table (Holm). `not slower`: in each cell the whole interval lies at 1 - limit or
     above. That needs no correction, since the answer is false only if the very cell that is slower passes (an
-    intersection-union test, Berger 1982).
+    intersection-union test, Berger 1982). Controls have no say.
     """
+    table = [cell for cell in table if not cell.control]
     claims = [(effect, cell.better == "higher") for cell in table if (effect := cell.effect) and effect.spread]
     if any(p <= 1 - confidence for p in holm(_p_slower(claims, math.log1p(-limit)))):
         return "slower"

@@ -46,13 +46,18 @@ class Scatter:
 
 
 def moderated(
-    variances: Sequence[float], dfs: Sequence[float], sharing: Sequence[int], history: Sequence[Sequence[float]] = ()
+    variances: Sequence[float],
+    dfs: Sequence[float],
+    sharing: Sequence[int],
+    history: Sequence[Sequence[float]] = (),
+    controls: Sequence[bool] = (),
 ) -> list[Scatter | None]:
     """For each cell its moderated scatter; None where its own (if any) is all there is.
 
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
-    of an earlier cell. A cell whose repeats are all the same keeps its variance of 0.
+    of an earlier cell; `controls` says which cells are controls, for the words. A cell whose repeats are all the same
+    keeps its variance of 0.
     """
     earlier, earlier_dfs = _of_history(history)
     own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
@@ -67,8 +72,13 @@ def moderated(
     if known.sum() < LEAST_CELLS or every_dfs[known].sum() < LEAST_DF:
         return [None] * own.size
     found, found_dfs = _posterior(every, every_dfs, known, weights * _CAUTION)
-    cells, before = int(known[: own.size].sum()), int(known[own.size :].sum())
-    sources = [_source(cells - int(itself), before) for itself in known[: own.size]]
+    control = np.array(controls, dtype=np.bool_) if len(controls) else np.zeros(own.size, dtype=np.bool_)
+    there, before = known[: own.size], int(known[own.size :].sum())
+    counts = int((there & ~control).sum()), int((there & control).sum())
+    sources = [
+        _source(counts[0] - int(itself and not alike), counts[1] - int(itself and alike), before)
+        for itself, alike in zip(there, control, strict=True)
+    ]
     certain = (own_dfs > 0) & (own <= 0)
     return [
         None if alone else Scatter(float(variance), float(df), source)
@@ -76,10 +86,11 @@ def moderated(
     ]
 
 
-def _source(cells: int, earlier: int) -> str:
-    parts = [f"{cells} like cell{'s' * (cells != 1)}"] * (cells > 0)
-    parts += [f"{earlier} cell{'s' * (earlier != 1)} measured before"] * (earlier > 0)
-    return f"the scatter of {' and '.join(parts)}"
+def _source(cells: int, controls: int, earlier: int) -> str:
+    """For example `the scatter of 15 like cells, 8 controls and 40 cells measured before`."""
+    counted = ((cells, "like cell", ""), (controls, "control", ""), (earlier, "cell", " measured before"))
+    parts = [f"{number} {noun}{'s' * (number != 1)}{more}" for number, noun, more in counted if number]
+    return f"the scatter of {' and '.join([', '.join(parts[:-1])] * (len(parts) > 1) + parts[-1:])}"
 
 
 def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
@@ -102,15 +113,18 @@ def _posterior(variances: Array, dfs: Array, known: NDArray[np.bool_], weights: 
     scaled = variances[known, None] * np.exp(-centre - _LOG_VARIANCES)
     logs = -(dfs[known, None] / 2) * (_LOG_VARIANCES + scaled)
     likelihood[known] = np.exp(logs - logs.max(axis=1, keepdims=True))
-    explained = likelihood @ prior.T + np.finfo(np.float64).tiny  # (cells, centres and widths)
+    # einsum because these matrices are small: the threads of BLAS spend many times the work on waiting for each other.
+    explained = np.einsum("cv,gv->cg", likelihood, prior) + np.finfo(np.float64).tiny  # (cells, centres and widths)
     weighed = (np.log(explained[known]) * weights[known, None]).sum(axis=0) + log_prior
     share = np.exp(weighed - weighed.max())
     share /= share.sum()
-    cells = likelihood * ((share / explained) @ prior)
-    cells[dfs <= 0] = share @ usual  # nothing hints at a wild cell; allowing for one anyway would forbid any claim
+    cells = likelihood * np.einsum("cg,gv->cv", share / explained, prior)
+    cells[dfs <= 0] = np.einsum(
+        "g,gv->v", share, usual
+    )  # nothing hints at a wild cell; allowing for one anyway would forbid any claim
     cells /= cells.sum(axis=1, keepdims=True)
-    mean = cells @ _LOG_VARIANCES
-    half = _inverse_trigamma(np.maximum(cells @ _LOG_VARIANCES**2 - mean**2, 1e-6))
+    mean = (cells * _LOG_VARIANCES).sum(axis=1)
+    half = _inverse_trigamma(np.maximum((cells * _LOG_VARIANCES**2).sum(axis=1) - mean**2, 1e-6))
     return np.exp(centre + mean + special.digamma(half) - np.log(half)), 2 * half
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from lab.comparison.compare import CONFIDENCE, Comparison, compare
+from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.metrics.definition import Better
@@ -76,15 +76,17 @@ def gmean(comparisons: Sequence[Comparison]) -> float | None:
     return float(stats.gmean(known)) if known and len(known) == len(ratios) else None
 
 
-def sweep(cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE) -> Comparison:
+def sweep(
+    cells: Sequence[Arms], better: Better, confidence: float = CONFIDENCE, *, control: bool = False
+) -> Comparison:
     """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
     What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
-    independent. Only blocks in which every cell has both arms count.
+    independent. Only blocks in which every cell has both arms count. `control`: both arms are identical.
     """
     baseline = _one_per_block([runs for runs, _ in cells])
     candidate = _one_per_block([runs for _, runs in cells])
-    return compare(baseline, candidate, better, confidence=confidence)
+    return compare_cells([CellRuns(baseline, candidate, control=control)], better, confidence=confidence)[0]
 
 
 def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:

@@ -1,11 +1,11 @@
-"""Verdicts: faster, slower, no difference, or not enough data, for a table of comparisons together."""
+"""Verdicts: faster, slower, no difference, or not enough data, for a table of comparisons together; or a control."""
 
 from __future__ import annotations
 
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -17,7 +17,7 @@ from lab.comparison.effect import Effect
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
 
-Word = Literal["faster", "slower", "no difference", "not enough data"]
+Word = Literal["faster", "slower", "no difference", "not enough data", "control"]
 
 #: Ratios between 1 / 1.02 and 1.02 make no practical difference.
 MARGIN = 0.02
@@ -35,7 +35,8 @@ MOST_REPEATS = 1000
 class Verdict:
     """`more_repeats` would decide if ratio and scatter stayed as they are; None if unknown.
 
-    The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin.
+    The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
+    only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words).
     """
 
     word: Word
@@ -45,6 +46,7 @@ class Verdict:
 
 
 UNKNOWN = Verdict("not enough data", None, None, None)
+_CONTROL = Verdict("control", None, None, None)
 
 
 def verdicts(
@@ -53,14 +55,18 @@ def verdicts(
     """Judge all cells of a table: of its calls, at most a share of 1 - confidence is false on average.
 
     `strict` is for a single headline or a CI gate: with the given confidence no call of the table is false. Cells
-    without an interval make no claim, so they do not count in the correction.
+    without an interval, and controls, make no claim, so they do not count in the correction.
     """
     rule = _Rule(math.log1p(margin), 1 - confidence, holm if strict else benjamini_hochberg)
-    claims = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
+    known = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
+    claims = [(place, effect) for place, effect in known if not table[place].control]
     differs, same = (rule.adjust(p_values) for p_values in _p_values([effect for _, effect in claims], rule.bound))
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
     alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
-    found = [UNKNOWN] * len(table)
+    found = [_CONTROL if cell.control else UNKNOWN for cell in table]
+    controls = [(place, effect) for place, effect in known if table[place].control]
+    for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
+        found[place] = replace(_CONTROL, p_differs=p)
     for (place, effect), differing, equal in zip(claims, differs, same, strict=True):
         found[place] = rule.judge(table[place], effect, differing, equal, alpha)
     return tuple(found)

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from lab.metrics.records import Identity
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
-from tests.warehouse.studies import RunSpec, write
+from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
@@ -160,6 +161,25 @@ def test_a_verdict_says_which_reading_it_stands_on_and_a_gate_is_strict(studied:
     for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
         assert line in studied.ask("compare", "small", *arguments).stdout.splitlines()
     assert (asked(studied)["strict"], asked(studied, "--strict")["strict"]) == (False, True)
+
+
+def test_an_arm_that_is_the_baseline_again_is_shown_as_a_control(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    settings = Settings(home=home.folder)
+    copy_migrated(settings.home)
+    for repeat in range(3):
+        for arm, pace in (("plain", 1.0), ("plain again", 1.01 + 0.01 * repeat), ("drafted", 0.5)):
+            identity = Identity(cell_id=arm, arm_id=arm.removesuffix(" again"), workload_id="w", load_id="l")
+            spec = RunSpec(arm, repeat, pace, ROUNDS if arm == "drafted" else None)
+            write(settings, spec, identity=identity)
+    ingest_all(settings)
+    words = "identical to the baseline: differs by 2.0 %, as runs of this study do"
+    for table in ((), ("--table",)):
+        assert f"plain again is a control, {words}" in home.ask("compare", "small", *table).stdout.splitlines()
+    assert "? not enough data, * control" in home.ask("compare", "small", "--table").stdout
+    found = asked(home)
+    assert found["controls"] == {"plain again": words}
+    assert [pair["verdict"]["word"] for pair in found["pairs"] if pair["arm"] == "plain again"] == ["control"]
 
 
 def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:

@@ -36,8 +36,11 @@ _FAILED = """
 
 
 def measured_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
-    """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs."""
-    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
+    """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs.
+
+    Without controls: there is nothing to decide between identical arms.
+    """
+    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens and not pair.comparison.control]
     return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 
 
@@ -65,7 +68,9 @@ def _figures(row: Row) -> Figures:
 
 
 def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
-    candidate, ratio = pair.candidate, pair.comparison.ratio
+    candidate, ratio, word = pair.candidate, pair.comparison.ratio, pair.verdict.word
+    if word == "control":
+        raise ValueError(f"{candidate.arm} is a control: advice is about arms that differ from the baseline")
     ids = tuple(run.run_id for run in candidate.runs)
     ours, theirs = pooled
     return Measured(
@@ -77,7 +82,7 @@ def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
         speedup=None if ratio is None else ratio.value,
         low=None if ratio is None else ratio.low,
         high=None if ratio is None else ratio.high,
-        outcome=pair.verdict.word,
+        outcome=word,
         acceptance_rate=ours["rate"],
         acceptance_length=ours["length"],
         output_tokens=ours["output_tokens"],

@@ -12,6 +12,7 @@ import duckdb
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.controls import control_sentence
 from lab.comparison.influence import follows, mean
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
@@ -25,7 +26,10 @@ _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND tempe
 
 @dataclass(frozen=True)
 class Pair:
-    """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study."""
+    """A candidate against the baseline in one cell; the verdict is adjusted for all pairs of the study.
+
+    A candidate that is identical to the baseline is a control: `comparison.control`.
+    """
 
     cell: CellKey
     baseline: ArmRuns
@@ -95,11 +99,13 @@ def _arms(
 
 
 def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
-    """By candidate and workload: where the gain crosses 1. Left out are those with two loads at one concurrency."""
+    """By candidate and workload: where the gain crosses 1. Left out are controls, whose gain is 1, and those with two
+    loads at one concurrency.
+    """
     lines: dict[tuple[str, str], list[Point]] = {}
     for pair in found.pairs:
         gain = pair.comparison.gain
-        if gain is not None:
+        if gain is not None and not pair.comparison.control:
             points = lines.setdefault((pair.candidate.arm, pair.cell.workload), [])
             points.append(Point(pair.cell.concurrency, gain))
     return {
@@ -107,6 +113,20 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
         for line, points in lines.items()
         if len({point.concurrency for point in points}) == len(points) and all(p.gain.value > 0 for p in points)
     }
+
+
+def control_words(found: StudyComparison, arm: str) -> str:
+    """Say how far a control differs from the baseline over its cells; empty for an arm that is none."""
+    pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
+    if not pairs or not all(pair.comparison.control for pair in pairs):
+        return ""
+    return control_sentence([(pair.comparison, pair.verdict) for pair in pairs])
+
+
+def controls(found: StudyComparison) -> dict[str, str]:
+    """The controls of a study, each with its sentence."""
+    arms = dict.fromkeys(pair.candidate.arm for pair in found.pairs)
+    return {arm: words for arm in arms if (words := control_words(found, arm))}
 
 
 def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
@@ -131,7 +151,8 @@ def _agreements(
 
 def _cell(baseline: ArmRuns, candidate: ArmRuns, metric: str) -> CellRuns:
     how = follows(metric, closed_loop=baseline.closed_loop and candidate.closed_loop)
-    return CellRuns(baseline.runs, candidate.runs, mean if how is None else how.influence)
+    identical = baseline.arm_id is not None and baseline.arm_id == candidate.arm_id
+    return CellRuns(baseline.runs, candidate.runs, mean if how is None else how.influence, identical)
 
 
 def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:

@@ -92,7 +92,7 @@ def _price(row: Row, known: Prices | None) -> Price | None:
 
 _BEST = """
     WITH cell AS (
-        SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm,
+        SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm, arm_id,
             coalesce(is_baseline, false) AS is_baseline, repeat, started_at, output_tok_per_s AS number,
             workload_label AS workload, pattern, concurrency
         FROM valid_latest_runs
@@ -101,7 +101,7 @@ _BEST = """
         SELECT c.*, b.number AS base_number
         FROM cell AS c JOIN cell AS b ON b.is_baseline AND NOT c.is_baseline AND b.job_id = c.job_id
             AND b.workload = c.workload AND b.pattern = c.pattern AND b.concurrency = c.concurrency
-            AND b.repeat = c.repeat
+            AND b.repeat = c.repeat AND (b.arm_id = c.arm_id) IS NOT TRUE -- an identical arm is a control
     ), place AS (
         SELECT target, job_id, arm, workload, pattern, concurrency, count(*) AS repeats,
             exp(avg(ln(number / base_number))) AS ratio, max(started_at) AS measured_at

@@ -23,7 +23,7 @@ from warehouse.queries.results import COMPARABLE
 from warehouse.schema import request_columns
 
 Row = dict[str, Any]
-_ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop")
+_ABOUT = ("arm", "is_baseline", "method", "num_speculative_tokens", "category", "closed_loop", "arm_id")
 
 
 @dataclass(frozen=True, order=True)
@@ -46,6 +46,7 @@ class ArmRuns:
     num_speculative_tokens: int | None
     category: str | None
     closed_loop: bool  # no request rate was set: the next request is sent when one ends
+    arm_id: str | None  # equal for identical arms, whatever their names; None if unknown
     runs: tuple[RunSample, ...]
 
 
@@ -161,7 +162,7 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop, launch_index
+        closed_loop, arm_id, launch_index
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """

@@ -77,7 +77,8 @@ def _one(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
 
 
 def _sweep(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
-    return sweep([(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(found.metric))
+    control = all(pair.comparison.control for pair in pairs)
+    return sweep([(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(found.metric), control=control)
 
 
 def _by_row(cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, found: StudyComparison) -> dict[str, Comparison]:

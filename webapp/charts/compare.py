@@ -14,7 +14,7 @@ from webapp.charts import results
 from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
-MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?"}
+MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?", "control": "≡"}
 #: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
 _ENDS: dict[Mode, tuple[str, str, str]] = {
     "light": ("#d55e00", "#f2f4f7", "#0072b2"),

@@ -19,6 +19,7 @@ SIGNS = {
     "slower": "▼ slower",
     "no difference": "= no difference",
     "not enough data": "? not enough data",
+    "control": "≡ control",
 }
 _HELP = {
     False: "Of all calls in a table at most 5 % are false; no difference: within 2 %",

@@ -22,13 +22,13 @@ from lab.comparison.verdict import READING_WORDS
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from warehouse.queries import results
-from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study, controls
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.paired_runs import ArmRuns
 from warehouse.queries.ratio_tables import ArmTable, arm_tables
 
 _SLOWER, _UNDECIDED = 1, 3
-_MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?"}
+_MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
 
 Baseline = Annotated[str | None, typer.Option(help="An arm; by default the study's own baseline.")]
 Metric = Annotated[
@@ -123,13 +123,20 @@ def _show(found: StudyComparison, agreed: Sequence[Agreement], findings: Sequenc
     print(f"{found.metric}, each arm against {found.baseline!r} ({', '.join(found.jobs)})\n")
     columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
     print_table(columns, [_row(pair, each) for pair, each in zip(found.pairs, agreed, strict=True)])
-    print(f"verdicts: {READING_WORDS[found.strict]}")
+    _show_reading(found)
     for (arm, workload), even in break_evens(found).items():
         at = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
         where = f"crosses 1 at concurrency {at}" if at else even.answer
         print(f"{arm} on {workload}: {where}{'' if even.sure else ' (not sure)'}")
     for finding in findings:
         print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
+
+
+def _show_reading(found: StudyComparison) -> None:
+    """What the verdicts stand on, and what the controls say of the noise."""
+    print(f"verdicts: {READING_WORDS[found.strict]}")
+    for arm, words in controls(found).items():
+        print(f"{arm} is a control, {words}")
 
 
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
@@ -168,6 +175,7 @@ def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, o
         "unit": found.unit,
         "baseline": found.baseline,
         "strict": found.strict,
+        "controls": controls(found),
         "pairs": [
             {
                 "workload": pair.cell.workload,
@@ -202,8 +210,9 @@ def _outputs_dict(agreed: Agreement) -> dict[str, object]:
 def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
     rows, columns = sides
     print(f"{found.metric}, ratio to {found.baseline!r} ({', '.join(found.jobs)})")
-    print(f"{', '.join(f'{mark} {word}' for word, mark in _MARKS.items())}; in brackets 95 % intervals")
-    print(f"verdicts: {READING_WORDS[found.strict]}")
+    marks = (f"{mark} {word}" for word, mark in _MARKS.items() if word != "control" or controls(found))
+    print(f"{', '.join(marks)}; in brackets 95 % intervals")
+    _show_reading(found)
     for each in tables:
         table = each.table
         print(f"\n{each.arm}: {rows} by {columns}")
@@ -213,7 +222,13 @@ def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tupl
 
 
 def _print_tables_json(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
-    about = {"jobs": found.jobs, "metric": found.metric, "baseline": found.baseline, "strict": found.strict}
+    about = {
+        "jobs": found.jobs,
+        "metric": found.metric,
+        "baseline": found.baseline,
+        "strict": found.strict,
+        "controls": controls(found),
+    }
     print_json(about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(each) for each in tables]})
 
 

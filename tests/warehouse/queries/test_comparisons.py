@@ -23,8 +23,9 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries import paired_runs
 from warehouse.queries import results as queries
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
-from warehouse.queries.comparisons import agreements, break_evens, compare_study
+from warehouse.queries.comparisons import agreements, break_evens, compare_study, controls
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.ratio_tables import arm_tables
 from warehouse.settings import Settings
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.
@@ -122,6 +123,28 @@ def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_meas
     assert pair.verdict.word == "faster"
     assert "3 repeats on 1 engine start" in pair.comparison.basis
     assert pair.comparison.basis.endswith("with the scatter of 3 cells measured before")
+
+
+def identity(arm: str) -> Identity:
+    return Identity(cell_id=f"cell of {arm}", arm_id=f"arm {arm}", workload_id="w", load_id="l")
+
+
+def test_an_arm_that_is_the_baseline_again_is_a_control_whatever_its_name(settings: Settings) -> None:
+    for arm, factors in SLOWER.items():
+        for repeat, factor in enumerate(factors):
+            write_arm(settings, arm, repeat, factor, identity=identity("plain" if arm == "same" else arm))
+    ingest_all(settings)
+    with open_warehouse(settings.warehouse_file) as con:
+        found, other = compare_study(con, "job-1"), compare_study(con, "job-1", baseline="drafted")
+        tables = {each.arm: each for each in arm_tables(con, found)}
+        advice = advise(measured_arms(con, compare_study(con, "job-1", baseline="same")))
+    assert {pair.candidate.arm: pair.verdict.word for pair in found.pairs} == {"drafted": "faster", "same": "control"}
+    assert controls(found) == {"same": "identical to the baseline: differs by 0.0 %, as runs of this study do"}
+    assert controls(other) == {}
+    assert (tables["same"].sweep.verdict.word, tables["drafted"].sweep.verdict.word) == ("control", "faster")
+    assert {arm for arm, _ in break_evens(found)} == {"drafted"}
+    assert [each.arm for each in advice] == ["drafted"]
+    assert exit_status(found, 0.05) == 0
 
 
 def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: Settings) -> None:

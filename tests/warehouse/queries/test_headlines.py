@@ -5,6 +5,7 @@ from datetime import date
 import pytest
 
 from lab.cost import Price
+from lab.metrics.records import Identity
 from tests.warehouse.asking import ask
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
@@ -59,6 +60,18 @@ def test_a_cell_with_repeats_goes_before_a_better_one_without(settings: Settings
         pair_of_runs(settings, repeat)
     (found,) = headlines_of(settings)
     assert (found.cell.pattern, found.repeats) == ("c4", 2)
+
+
+def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) -> None:
+    def identity(arm: str) -> Identity:
+        return Identity(cell_id=arm, arm_id=arm, workload_id="w", load_id="l")
+
+    for repeat in range(2):
+        write(settings, RunSpec("plain", repeat), identity=identity("plain"))
+        write(settings, RunSpec("plain again", repeat, 0.3), identity=identity("plain"))
+        write(settings, RunSpec("drafted", repeat, 0.9, ROUNDS), identity=identity("drafted"))
+    (found,) = headlines_of(settings)
+    assert (found.arm, found.cells) == ("drafted", 1)
 
 
 def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: Settings) -> None:

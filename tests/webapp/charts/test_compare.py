@@ -28,7 +28,7 @@ ROWS, COLUMNS = Side("workload", ("code", "prose")), Side("load", ("c1", "c16"))
 
 def cells(*ratios: float | None) -> pd.DataFrame:
     """Rows of `tables.heat`, two to a workload."""
-    verdicts = list(get_args(Word))
+    verdicts = list(get_args(Word))[:4]
     return pd.DataFrame(
         {
             "arm": "draft",
@@ -64,6 +64,11 @@ def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_e
     figures = [row["figure"] for row in drawn[1]["rows"]]
     assert figures == ["2.00× ▲", "0.50× ▼", "1.00× =", "1.50× ?"]
     assert [row["interval"] for row in drawn[1]["rows"]] == ["0.90 – 1.10", "", "0.90 – 1.10", "0.90 – 1.10"]
+
+
+def test_every_verdict_has_a_mark_of_its_own() -> None:
+    assert set(compare.MARKS) == set(get_args(Word))
+    assert len(set(compare.MARKS.values())) == len(compare.MARKS)
 
 
 def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:

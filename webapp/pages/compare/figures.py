@@ -32,7 +32,8 @@ _IGNORED: Mapping[str, tuple[Param, ...]] = {
     "ecdf": (url_params.HEAT_ROWS, url_params.READING),
 }
 _MAX_FIGURES = 256
-_MARKS = ", ".join(f"{mark} {word}" for word, mark in compare.MARKS.items())
+#: Verdicts that the heat map's note explains in any case.
+_USUAL = ("faster", "slower", "no difference", "not enough data")
 
 
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
@@ -83,7 +84,9 @@ def heat(choice: Choice, every: Sequence[ArmTable], mode: Mode) -> Figure | None
         (str(arm), compare.heat_panel(part, sides[0], sides[1], reach, mode, higher=higher))
         for arm, part in rows.groupby("arm", sort=False)
     )
-    note = f"over {choice.found.baseline}; blue is better; {_MARKS}"
+    shown = {*_USUAL, *rows["verdict"].dropna()}
+    marks = ", ".join(f"{mark} {word}" for word, mark in compare.MARKS.items() if word in shown)
+    note = f"over {choice.found.baseline}; blue is better; {marks}"
     title = f"{choice.measure.ratio_label} by {choice.heat_rows} and load"
     return Figure("heat", title, note, (), panels, rows, compare.heat_width(*sides))
 

@@ -10,6 +10,7 @@ import streamlit as st
 from jobs.forecast import repeat_seconds
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
+from warehouse.queries.comparisons import control_words
 from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables
@@ -86,7 +87,9 @@ def show_summary(choice: Choice) -> None:
         mean = by_arm[arm].table.gmean if arm in by_arm else None
         bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
         word = by_arm[arm].sweep.verdict.word if arm in by_arm else "not enough data"
-        cards.append(Card(arm, times(mean), f"{MARKS[word]} {word} over all cells{bounds}. {_tally(choice, arm)}"))
+        told = control_words(choice.found, arm)
+        of_all = f"{MARKS[word]} {word} over all cells{bounds}. {_tally(choice, arm)}"
+        cards.append(Card(arm, times(mean), f"{MARKS['control']} control, {told}" if told else of_all))
     show_cards(cards[:_MOST_CARDS])
     more = len(cards) - _MOST_CARDS
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
