@@ -39,13 +39,13 @@ def study_answer(found: StudyComparison, repeat_s: float | None = None) -> Answe
         )
         for pair, strict in zip(found.pairs, strictly, strict=True)
     ]
-    drafting = [pair.candidate.method is not None and pair.baseline.method is None for pair in found.pairs]
+    drafted = [(pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in found.pairs]
     return answer(
         pairs,
         metric=found.metric,
         baseline=found.baseline,
         strict=found.strict,
-        of_speculation=all(drafting),
+        of_speculation=all(candidate and not baseline for baseline, candidate in drafted),
         repeat_s=repeat_s,
     )
 

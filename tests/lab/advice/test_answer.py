@@ -157,8 +157,9 @@ def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> N
 @pytest.mark.parametrize(
     ("needed", "expected"),
     [
-        ([2], "1 of 2 cells is open; it needs 2 more repeats, about 3 min by the forecast."),
-        ([1, 2, 40], "3 of 4 cells are open; most need 2 more repeats, about 3 min by the forecast."),
+        ([2], "1 of 2 cells is open; 2 more repeats would decide it, about 3 min by the forecast."),
+        ([5, 20], "2 of 3 cells are open; 20 more repeats would decide both, about 30 min by the forecast."),
+        ([1, 2, 40], "3 of 4 cells are open; 2 more repeats would decide most of them, about 3 min by the forecast."),
         (
             [2, None, None],
             "3 of 4 cells are open: more repeats alone would not decide most of them; measure more prompts.",
