@@ -103,15 +103,16 @@ def _provenance(report: Report) -> str:
 
 
 def _dates(found: Provenance) -> str:
+    """`measured 2026-11-22 14:17 to 14:21 UTC`; the second day is named if it is another."""
     if found.began is None or found.last_began is None:
         return ""
     began, last = (_utc(moment) for moment in (found.began, found.last_began))
-    return f"measured {began} UTC" if began == last else f"measured {began} to {last} UTC"
+    until = f"{last:%H:%M}" if last.date() == began.date() else f"{last:%Y-%m-%d %H:%M}"
+    return f"measured {began:%Y-%m-%d %H:%M} to {until} UTC"
 
 
-def _utc(moment: datetime) -> str:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return f"{aware.astimezone(UTC):%Y-%m-%d %H:%M}"
+def _utc(moment: datetime) -> datetime:
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _plain(text: str) -> str:

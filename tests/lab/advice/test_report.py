@@ -1,0 +1,49 @@
+"""The report in Markdown: its dates, its repeats, and names that look like markup."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from lab.advice.answer import answer
+from lab.advice.report import Provenance, Report, markdown
+from tests.lab.advice.test_answer import judged
+
+MORNING, NOON = datetime(2026, 11, 22, 9, 5, tzinfo=UTC), datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+FROM = Provenance("demo", "reference", ("job-1",), ("AMD EPYC",), ("vllm 0.32.0",), MORNING, NOON, 36, 6, (2,))
+
+
+def told(provenance: Provenance = FROM, arm: str = "draft", picture: str | None = None) -> str:
+    found = answer([judged(arm, 1, "faster")], metric="output_tok_per_s", baseline="no draft")
+    return markdown(Report(found, provenance, picture, "http://127.0.0.1:8501/compare?job=job-1", "0.1.0"))
+
+
+@pytest.mark.parametrize(
+    ("provenance", "expected"),
+    [
+        (FROM, "measured 2026-11-22 09:05 to 12:00 UTC · on AMD EPYC · vllm 0.32.0 · 36 valid runs on 6 engine starts"),
+        (replace(FROM, last_began=datetime(2026, 11, 23, 1, 0, tzinfo=UTC)), "09:05 to 2026-11-23 01:00 UTC"),
+        (replace(FROM, repeats=(1,)), " · 1 repeat a cell · "),
+        (replace(FROM, repeats=(2, 3, 5)), " · 2 to 5 repeats a cell · "),
+        (replace(FROM, jobs=("a", "b")), " · jobs a, b · "),
+        (
+            replace(FROM, began=None, last_began=None, hardware=(), target=None),
+            "job job-1 · vllm 0.32.0 · 36 valid runs",
+        ),
+    ],
+)
+def test_the_last_line_says_where_the_numbers_come_from(provenance: Provenance, expected: str) -> None:
+    assert expected in told(provenance).splitlines()[-1]
+
+
+def test_names_write_no_markup_and_intervals_stay_readable() -> None:
+    text = told(replace(FROM, study="a *b* [c](d)\n# e"), arm="x|y <b>")
+    assert text.startswith(r"## a \*b\* \[c\](d) \# e: output throughput against no draft")
+    assert r"| code | c1 | x\|y \<b\> | 1.40x [1.30, 1.50] | ▲ faster | 3 repeats |" in text.splitlines()
+
+
+def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
+    assert "![Ratio to no draft](report.png)" in told(picture="report.png")
+    assert "![" not in told()
