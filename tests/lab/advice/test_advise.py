@@ -27,7 +27,7 @@ GOOD = Measured(
     run_ids=("r1", "r2"),
 )
 OUTCOMES: tuple[Outcome, ...] = ("faster", "slower", "no difference", "not enough data")
-OPEN = Measured(
+UNDECIDED = Measured(
     workload="reference/code/16",
     concurrency=4,
     arm="draft",
@@ -44,7 +44,7 @@ OPEN = Measured(
     pattern="c4-n8",
 )
 DECIDED = replace(
-    OPEN, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", more_repeats=0
+    UNDECIDED, concurrency=1, pattern="c1-n4", speedup=1.4, low=1.3, high=1.5, outcome="faster", more_repeats=0
 )
 
 
@@ -450,7 +450,7 @@ def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: li
 
 
 def test_only_what_is_open_is_measured_again_with_the_repeats_that_it_needs() -> None:
-    measured = [OPEN, DECIDED]
+    measured = [UNDECIDED, DECIDED]
     proposed = next_study(study(repeats=3), advise(measured), measured)
     assert proposed is not None
     assert [arm.name for arm in proposed.arms] == ["no draft", "draft"]
@@ -460,7 +460,7 @@ def test_only_what_is_open_is_measured_again_with_the_repeats_that_it_needs() ->
 
 def test_repeats_are_three_at_least_and_never_hundreds() -> None:
     for more, repeats in ((None, 3), (1, 3), (700, MOST_REPEATS)):
-        measured = [replace(OPEN, more_repeats=more)]
+        measured = [replace(UNDECIDED, more_repeats=more)]
         proposed = next_study(study(), advise(measured), measured)
         assert proposed is not None
         assert proposed.repeats == repeats
@@ -471,5 +471,5 @@ def test_where_nothing_is_open_there_is_no_next_study() -> None:
 
 
 def test_what_the_study_does_not_know_is_not_made_up() -> None:
-    measured = [replace(OPEN, workload="imported")]
+    measured = [replace(UNDECIDED, workload="imported")]
     assert next_study(study(), advise(measured), measured) is None
