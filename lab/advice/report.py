@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import interval, label, sentences
@@ -94,7 +94,7 @@ def _provenance(report: Report) -> str:
         _dates(found),
         f"on {', '.join(found.hardware)}" if found.hardware else "",
         ", ".join(found.engines),
-        f"{found.runs} valid runs" + (f" on {found.launches} engine starts" if found.launches else ""),
+        f"{found.runs} valid run{'s' * (found.runs != 1)}{_starts(found.launches)}",
         f"{repeats} repeat{'s' * (repeats != '1')} a cell" if repeats else "",
         "strict reading (Holm)" if report.answer.strict else "usual reading (Benjamini-Hochberg)",
         f"Drafthouse {report.drafthouse_version}",
@@ -102,13 +102,18 @@ def _provenance(report: Report) -> str:
     return f"<sub>{_plain(' · '.join(part for part in parts if part))}</sub>"
 
 
+def _starts(launches: int) -> str:
+    """Empty where none is known, as of imported runs."""
+    return f" on {launches} engine start{'s' * (launches != 1)}" if launches else ""
+
+
 def _dates(found: Provenance) -> str:
     """`measured 2026-11-22 14:17 to 14:21 UTC`; the second day is named if it is another."""
     if found.began is None or found.last_began is None:
         return ""
     began, last = (_utc(moment) for moment in (found.began, found.last_began))
-    until = f"{last:%H:%M}" if last.date() == began.date() else f"{last:%Y-%m-%d %H:%M}"
-    return f"measured {began:%Y-%m-%d %H:%M} to {until} UTC"
+    until = f" to {last:%H:%M}" if last.date() == began.date() else f" to {last:%Y-%m-%d %H:%M}"
+    return f"measured {began:%Y-%m-%d %H:%M}{until if last - began >= timedelta(minutes=1) else ''} UTC"
 
 
 def _utc(moment: datetime) -> datetime:

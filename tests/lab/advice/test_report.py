@@ -25,6 +25,11 @@ def told(provenance: Provenance = FROM, arm: str = "draft", picture: str | None 
     [
         (FROM, "measured 2026-11-22 09:05 to 12:00 UTC · on AMD EPYC · vllm 0.32.0 · 36 valid runs on 6 engine starts"),
         (replace(FROM, last_began=datetime(2026, 11, 23, 1, 0, tzinfo=UTC)), "09:05 to 2026-11-23 01:00 UTC"),
+        (
+            replace(FROM, last_began=MORNING, launches=1),
+            "09:05 UTC · on AMD EPYC · vllm 0.32.0 · 36 valid runs on 1 engine start ·",
+        ),
+        (replace(FROM, launches=0, runs=1), " · 1 valid run · "),
         (replace(FROM, repeats=(1,)), " · 1 repeat a cell · "),
         (replace(FROM, repeats=(2, 3, 5)), " · 2 to 5 repeats a cell · "),
         (replace(FROM, jobs=("a", "b")), " · jobs a, b · "),
