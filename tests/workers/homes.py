@@ -124,7 +124,7 @@ def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE
     began_s = time.monotonic()
     while not condition():
         assert time.monotonic() - began_s < within_s, f"not within {within_s} s: {what}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return time.monotonic() - began_s
 
 

@@ -42,5 +42,5 @@ def until(true: Callable[[], bool], within_s: float = 180.0) -> float:
     started = time.monotonic()
     while not true():
         assert time.monotonic() - started < within_s, "did not happen in time"
-        time.sleep(0.02)
+        time.sleep(0.1)  # most conditions open a database, which takes as long as 0.02 s of a processor
     return time.monotonic() - started
