@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -124,3 +125,59 @@ def test_a_schedule_of_draft_tokens_is_part_of_the_cell_in_the_order_of_its_rang
     )
     assert one == same
     assert one != other
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+ARM = (
+    '{"config":{"x":1},"engine":"sglang","environment":{"Ä":"1"},"flags":{"a-b":1,"max-model-len":512},'
+    '"speculation":{"method":"draft_model","model":"dd","num_speculative_tokens":3}}'
+)
+SERVED = '{"engine":"endpoint","server":{"base_url":"http://a","served_model":"m"}}'
+WORKLOAD = '{"category":"code","dataset":"cc","output_tokens":16}'
+LOAD = '{"max_concurrency":2,"num_prompts":4,"request_rate_rps":3.0}'
+
+
+def test_digests_are_those_of_bundles_on_disk() -> None:
+    """A changed key, spelling or order would make every run measured so far another cell."""
+    arm = {
+        "name": "draft",
+        "engine": "sglang",
+        "flags": {"max_model_len": 512},
+        "config": {"x": 1},
+        "environment": {"Ä": "1"},
+        "speculation": DRAFT,
+    }
+    server = {"base_url": "http://a", "served_model": "m", "api_key": "k"}
+    asked = study(
+        arms=[arm, {"name": "served", "engine": "endpoint", "server": server, "baseline": True}],
+        workloads=[{"dataset": "prose", "category": "code", "output_tokens": 16}],
+        loads=[{"label": "l", "max_concurrency": 2, "num_prompts": 4, "request_rate_rps": 3}],
+        engine_flags={"a_b": 1},
+        seed=5,
+        sampling={"temperature": 0.5},
+        endpoint="chat",
+    )
+    contents = Contents({"reference": "tt", "reference-draft": "dd"}, {asked.workloads[0].name: "cc"})
+    parts = f'"endpoint":"chat","load":{LOAD},"sampling":{{"temperature":0.5}},"seed":5,"target":"tt"'
+    assert identities(asked, contents, arm=0) == Identity(
+        cell_id=sha256(f'{{"arm":{ARM},{parts},"workload":{WORKLOAD}}}'),
+        arm_id=sha256(ARM),
+        workload_id=sha256(f"[{WORKLOAD},5]"),
+        load_id=sha256(LOAD),
+        dataset_digest="cc",
+    )
+    with_flags = SERVED.replace('"server"', '"flags":{"a-b":1},"server"')
+    assert identities(asked, contents).arm_id == sha256(with_flags)
+
+
+def test_what_was_not_read_counts_by_its_name() -> None:
+    asked = study(workloads=[{"dataset": "prose"}], arms=[{"name": "plain"}])
+    found = identities(asked, Contents(), arm=0)
+    assert (found.arm_id, found.dataset_digest) == (sha256('{"engine":"vllm"}'), None)
+    assert found.workload_id == sha256('[{"dataset":"prose","output_tokens":64},0]')
+    assert Contents({"a": None}).model("a") == "a"
+    with pytest.raises(ValueError, match="Out of range float"):
+        digest({"a": float("nan")})
