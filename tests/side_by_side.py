@@ -15,9 +15,9 @@ from operator import itemgetter
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+_MEASURING = "measuring"
 #: Which files share a process, in the order in which the groups begin. Engines never measure two at once, because they
 #: are bound to the same processor; other files share servers that take seconds to start, or homes filled once.
-_MEASURING = "measuring"
 _TOGETHER = {
     "tests/e2e/": _MEASURING,
     "tests/validity_for_real/": _MEASURING,
@@ -113,6 +113,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The groups first, the longest of them at the very beginning; the files follow in their order beside them."""
-    places = {group: place for place, group in enumerate(_BEGIN_WITH)}
-    items.sort(key=lambda item: places.get(group_of(item.nodeid), len(places)))
+    """The groups first, the longest of them at the very beginning. The other files follow from the last room to the
+    first: so those that wait for processes are shared out early, and those that only compute fill the gaps at the end.
+    """
+    others = [group for group in dict.fromkeys(group_of(item.nodeid) for item in items) if group not in _BEGIN_WITH]
+    places = {group: place for place, group in enumerate((*_BEGIN_WITH, *reversed(others)))}
+    items.sort(key=lambda item: places[group_of(item.nodeid)])
