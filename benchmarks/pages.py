@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import aiohttp
 import psutil
+from playwright.sync_api import Page, sync_playwright
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from benchmarks import visitors
-from benchmarks.browsing import from_link, from_page_list
 from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
 from benchmarks.table import Row, show
@@ -46,6 +50,38 @@ _BARE_OPTIONS = {
 }
 #: What a link asks for beyond its page: costs need a price. And the page a reader comes from, which draws nothing.
 _QUERIES, _BEFORE = {"cost": "?price=2"}, "dashboards"
+CHROMIUM = "/usr/bin/chromium"
+_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--no-first-run",
+)
+_PATIENCE_MS = 300_000.0
+#: After a page's script has ended its charts may still be drawing.
+_DRAWING_MS = 3_000.0
+#: A drawn chart; else a table; else the heading that every page has.
+_SHOWN = {
+    "chart": '[data-testid="stVegaLiteChart"] :is(canvas, svg)',
+    "table": '[data-testid="stDataFrame"] canvas',
+    "heading": "h1",
+}
+#: Injected before the page's own scripts: records the first frame, in ms, in which the selector matches.
+_LOOKING = """(selector) => {
+    const heading = document.querySelector("h1")?.innerText;
+    window.seen = new Promise((found) => {
+        const look = () => {
+            const there = document.querySelector(selector);
+            const fresh = selector !== "h1" || there?.innerText !== heading;
+            if (there && fresh) found(performance.now()); else requestAnimationFrame(look);
+        };
+        look();
+    });
+}"""
+_CLICKING = """(link) => { window.began = performance.now(); link.click(); }"""
+#: Timeout of one page.
+_PATIENCE_S = 300.0
 
 
 def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
@@ -90,22 +126,22 @@ def _show(title: str, unit: str, aim: float, measured: Mapping[str, Sequence[flo
 
 async def _warmed(url: str) -> tuple[str, ...]:
     """Open every page that the app lists once, and return their paths."""
-    async with visitors.new_session() as session, visitors.visitor(session, url) as websocket:
-        first = await visitors.open_page(websocket, "")
+    async with new_session() as session, visitor(session, url) as websocket:
+        first = await open_page(websocket, "")
         for page in first.pages:
-            await visitors.open_page(websocket, page)
+            await open_page(websocket, page)
     return first.pages
 
 
 def _at_once(url: str, page: str, repeats: int) -> list[float]:
-    return [statistics.median(asyncio.run(visitors.all_at_once(url, page, AT_ONCE))) for _ in range(repeats)]
+    return [statistics.median(asyncio.run(all_at_once(url, page, AT_ONCE))) for _ in range(repeats)]
 
 
 async def _megabytes_a_visitor(url: str, pages: Sequence[str], server: psutil.Process) -> float:
     """The first visitors fill pools that the server keeps, so only the growth after them counts."""
-    async with visitors.staying(url, pages, AT_ONCE):
+    async with staying(url, pages, AT_ONCE):
         before = server.memory_info().rss
-        async with visitors.staying(url, pages, STAYING):
+        async with staying(url, pages, STAYING):
             return (server.memory_info().rss - before) / STAYING / 1e6
 
 
@@ -146,3 +182,157 @@ def _wait_until_healthy(port: int, process: subprocess.Popen[bytes]) -> None:
             return
         finally:
             connection.close()
+
+
+def from_link(url: str, links: Mapping[str, str], repeats: int) -> dict[str, list[float]]:
+    """Time a navigation to each page by its link, with a warm browser cache, up to its first chart; in seconds.
+
+    `links`: by page. The keys of the result name what was waited for on a page without a chart.
+    """
+    times = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        for name, link in links.items():
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.set_default_timeout(_PATIENCE_MS)
+            page.goto(f"{url}/{link}")
+            what = _shown_on(page)
+            page.add_init_script(f"({_LOOKING})({json.dumps(_SHOWN[what])})")
+            times[f"{name}, {what}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
+            page.context.close()
+        browser.close()
+    return times
+
+
+def _opened_s(page: Page, link: str) -> float:
+    page.goto(link)
+    seen_ms: float = page.evaluate("window.seen")
+    _settle(page)
+    return seen_ms / 1000
+
+
+def from_page_list(url: str, pages: Mapping[str, str], repeats: int, start: str) -> dict[str, list[float]]:
+    """Time a click on each page in the list of pages, with `start` open, up to its first chart; in seconds, keys as
+    above.
+    """
+    times = {}
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(_FLAGS))
+        page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+        page.set_default_timeout(_PATIENCE_MS)
+        page.goto(f"{url}/{start}")
+        _settle(page)
+        for name, path in pages.items():
+            _click(page, url, path, "heading")
+            what = _shown_on(page)
+            times[f"{name}, {what}"] = [_clicked_s(page, url, path, what, start) for _ in range(repeats)]
+        browser.close()
+    return times
+
+
+def _clicked_s(page: Page, url: str, path: str, what: str, start: str) -> float:
+    _click(page, url, start, "heading")
+    _settle(page)
+    return _click(page, url, path, what)
+
+
+def _click(page: Page, url: str, path: str, what: str) -> float:
+    link = page.locator(f'[data-testid="stSidebarNav"] a[href="{url}/{path}"]')
+    page.evaluate(_LOOKING, _SHOWN[what])
+    link.evaluate(_CLICKING)
+    seen_ms, began_ms = page.evaluate("window.seen"), page.evaluate("window.began")
+    return float(seen_ms - began_ms) / 1000
+
+
+def _settle(page: Page) -> None:
+    page.locator('[data-testid="stApp"][data-test-script-state="notRunning"]').wait_for()
+    page.locator("h1").first.wait_for()
+    page.wait_for_timeout(_DRAWING_MS)
+
+
+def _shown_on(page: Page) -> str:
+    """Return what can be waited for on this page."""
+    _settle(page)
+    return next(name for name, selector in _SHOWN.items() if page.locator(selector).first.is_visible())
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One page, from the request to the end of its script; `pages` are the paths of all pages of the app."""
+
+    seconds: float
+    kilobytes: float
+    pages: tuple[str, ...]
+    charts: int
+
+
+def new_session() -> aiohttp.ClientSession:
+    """Open a session without a limit of websockets."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+
+
+@asynccontextmanager
+async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open a websocket as a browser does for a new visitor."""
+    address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
+    async with session.ws_connect(address, protocols=("streamlit",), max_msg_size=0) as websocket:
+        yield websocket
+
+
+async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Opened:
+    """Request a page and read until its script has ended. Raises EngineError if it ends otherwise."""
+    start_s = time.perf_counter()
+    await websocket.send_bytes(_asking_for(page).SerializeToString())
+    size, charts, pages = 0, 0, ()
+    async with asyncio.timeout(_PATIENCE_S):
+        async for message in websocket:
+            size += len(message.data)
+            forwarded = ForwardMsg.FromString(message.data)
+            kind = forwarded.WhichOneof("type")
+            if kind == "navigation":
+                pages = tuple(each.url_pathname for each in forwarded.navigation.app_pages)
+            elif kind == "delta":
+                _refuse_exception(forwarded, page)
+                charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"
+            elif kind == "script_finished":
+                return Opened(time.perf_counter() - start_s, size / 1000, pages, charts)
+    raise EngineError(f"the connection closed before the end of page {page!r}")
+
+
+async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
+    """Return the seconds until each of so many new visitors has the page, including opening the websocket."""
+
+    async def one(session: aiohttp.ClientSession) -> float:
+        start_s = time.perf_counter()
+        async with visitor(session, url) as websocket:
+            await open_page(websocket, page)
+            return time.perf_counter() - start_s
+
+    async with new_session() as session:
+        return list(await asyncio.gather(*(one(session) for _ in range(visitors))))
+
+
+@asynccontextmanager
+async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterator[None]:
+    """So many visitors, one after the other, each of whom has seen all these pages and keeps the last one open."""
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(new_session())
+        for _ in range(visitors):
+            websocket = await stack.enter_async_context(visitor(session, url))
+            for page in pages:
+                await open_page(websocket, page)
+        yield
+
+
+def _asking_for(page: str) -> BackMsg:
+    asking = BackMsg()
+    asking.rerun_script.page_name = page
+    asking.rerun_script.context_info.timezone = "UTC"
+    asking.rerun_script.context_info.locale = "en-US"
+    return asking
+
+
+def _refuse_exception(forwarded: ForwardMsg, page: str) -> None:
+    element = forwarded.delta.new_element
+    if element.WhichOneof("type") == "exception":
+        raise EngineError(f"the page {page!r} shows {element.exception.type}: {element.exception.message}")

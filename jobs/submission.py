@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jobs.datasets.loader import check_workload
-from jobs.datasets.resolve import dataset_path, resolve
+from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import Problem, arm_problems, flag_problems

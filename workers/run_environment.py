@@ -18,8 +18,7 @@ from lab.study import Arm, Study
 from lab.study.cell_ids import Contents
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
-from workers.probes.engine_gpus import EngineGpus
-from workers.probes.nvml import driver_version
+from workers.probes.nvml import EngineGpus, driver_version
 
 #: Addresses with passwords in them.
 _NOT_STORED = {"database_url", "broker_url"}

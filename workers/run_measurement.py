@@ -20,9 +20,9 @@ from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session
 from workers.load.driver import OnProgress, drive, warm_up
-from workers.probes.engine_gpus import NO_GPUS, EngineGpus
 from workers.probes.engine_metrics import read_counters
 from workers.probes.idle_engines import IdleEngines
+from workers.probes.nvml import NO_GPUS, EngineGpus
 from workers.probes.telemetry import probes_of
 
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.

@@ -21,7 +21,7 @@ from warehouse.bundles.run_bundle import bundle_folder, read_run, write_bundle
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
-from workers.probes.engine_gpus import NO_GPUS
+from workers.probes.nvml import NO_GPUS
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
 

@@ -8,7 +8,7 @@ from typing import Literal
 from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.files import Stock
-from jobs.datasets.resolve import resolve
+from jobs.datasets.registry import resolve
 from lab.errors import UserError
 from lab.study import Workload
 from lab.study.model_base import Frozen

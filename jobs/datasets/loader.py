@@ -16,7 +16,7 @@ from jobs.datasets.catalogue import Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.formats import Row
 from jobs.datasets.prompt import Prompt, id_of_messages, id_of_text
-from jobs.datasets.resolve import resolve
+from jobs.datasets.registry import resolve
 from jobs.datasets.tokenizer import TargetTokenizer, check_tokenizer, target_tokenizer
 from lab.errors import UserError
 from lab.study import Workload

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.advice import theory
+from lab.advice import prediction
 from lab.study import Study
 from lab.study.arm import METHODS
 
@@ -178,8 +178,8 @@ def _prediction(one: Measured) -> Iterator[Reason]:
     """The speed-up that its acceptance length allows if drafting were free, against the measured one."""
     if one.acceptance_length is None or one.speedup is None:
         return
-    most = theory.speedup_of_length(one.acceptance_length, one.gamma, draft_cost=0.0)
-    cost = theory.implied_draft_cost(one.speedup, one.acceptance_length, one.gamma)
+    most = prediction.speedup_of_length(one.acceptance_length, one.gamma, draft_cost=0.0)
+    cost = prediction.implied_draft_cost(one.speedup, one.acceptance_length, one.gamma)
     text = f"{one.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
     if cost is not None and one.speedup < _FAR_BELOW * most:
         text += (
@@ -232,7 +232,7 @@ def _output_length(one: Measured) -> Iterator[Reason]:
 
 
 def _acceptance(one: Measured) -> Iterator[Reason]:
-    alpha = None if one.acceptance_length is None else theory.alpha_of(one.acceptance_length, one.gamma)
+    alpha = None if one.acceptance_length is None else prediction.alpha_of(one.acceptance_length, one.gamma)
     if alpha is not None and alpha < _LOW_ALPHA:
         yield _thumb(f"acceptance of {alpha:.2f} a token, under {_LOW_ALPHA}: seldom worth it")
     elif alpha is not None and alpha > _HIGH_ALPHA:

@@ -1,9 +1,15 @@
-"""The prediction of theory for each run, to be compared with the measurement.
+"""The theory of speculative decoding, and its prediction for each run, to be compared with the measurement.
 
-Alpha, the chance that a drafted token is accepted, is taken from the first position alone, where nothing has to be
-assumed. `theory.tau` then gives the length of rounds if every later token were accepted as often; a different measured
-length shows how far that assumption fails. The cost of drafting is given by the user, or is what the same arm showed at
-its lowest concurrency, where a round shares the machine with the fewest requests.
+Leviathan, Kalman and Matias, "Fast Inference from Transformers via Speculative Decoding" (ICML 2023): equation 1 and
+theorem 3.8 give tokens per round, speed-up and break-even acceptance. They assume that each drafted token is accepted
+with the same probability alpha, independently of the others, and that verifying gamma + 1 tokens takes as long as
+making one: true while the target waits for memory, and less so the more requests run at once. How far a measured
+speed-up stays below the expected one says how far that fails.
+
+For a run, alpha is taken from the first position alone, where nothing has to be assumed. `tau` then gives the length
+of rounds if every later token were accepted as often; a different measured length shows how far that assumption fails.
+The cost of drafting is given by the user, or is what the same arm showed at its lowest concurrency, where a round
+shares the machine with the fewest requests.
 """
 
 from __future__ import annotations
@@ -13,10 +19,70 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from lab.advice import theory
+import numpy as np
+from scipy.optimize import brentq
+
 from lab.study.arm import LOOKUP_METHODS
 
+#: A rate this close to 1 is 1: the formula divides by their difference.
+_ONE = 1 - 1e-12
+_MOST_DRAFTED = 64
 CostFrom = Literal["stated", "drafts are looked up", "this arm at its least concurrency"]
+
+
+def tau(alpha: float, gamma: int) -> float:
+    """Expected tokens of one round, the bonus token included: (1 - alpha^(gamma + 1)) / (1 - alpha).
+
+    `alpha` is the chance that a drafted token is accepted, 0 to 1; `gamma` how many are drafted. Raises ValueError for
+    others.
+    """
+    if not 0 <= alpha <= 1 or gamma < 0:
+        raise ValueError(f"alpha {alpha} is not between 0 and 1, or gamma {gamma} is negative")
+    return gamma + 1.0 if alpha > _ONE else (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+def alpha_of(acceptance_length: float, gamma: int) -> float | None:
+    """The alpha whose `tau` this length is; None for a length outside 1 to gamma + 1.
+
+    Not the acceptance rate (accepted / drafted): tokens behind the first rejected one count there as not accepted.
+    """
+    if gamma < 1 or not 1 <= acceptance_length <= gamma + 1:
+        return None
+    return float(brentq(lambda alpha: tau(alpha, gamma) - acceptance_length, 0.0, 1.0))
+
+
+def speedup(alpha: float, gamma: int, draft_cost: float) -> float:
+    """Expected ratio of decoding speeds: tau / (gamma x draft_cost + 1).
+
+    `draft_cost` is the time of one draft step over that of one target step (c in the paper); about 0 for n-gram.
+    """
+    return tau(alpha, gamma) / (gamma * draft_cost + 1)
+
+
+def speedup_of_length(acceptance_length: float, gamma: int, draft_cost: float) -> float:
+    """Expected speed-up from a measured acceptance length, without assuming independence."""
+    return acceptance_length / (gamma * draft_cost + 1)
+
+
+def break_even_alpha(gamma: int, draft_cost: float) -> float | None:
+    """The alpha above which drafting gamma tokens pays; None where it never does (draft_cost of 1 or more)."""
+    if gamma < 1 or speedup(1.0, gamma, draft_cost) <= 1:
+        return None
+    return float(brentq(lambda alpha: speedup(alpha, gamma, draft_cost) - 1, 0.0, 1.0))
+
+
+def best_gamma(alpha: float, draft_cost: float) -> tuple[int, float]:
+    """Return how many tokens to draft for the largest expected speed-up, and that speed-up; (0, 1.0) if none pays."""
+    speedups = [1.0, *(speedup(alpha, gamma, draft_cost) for gamma in range(1, _MOST_DRAFTED + 1))]
+    best = int(np.argmax(speedups))
+    return best, speedups[best]
+
+
+def implied_draft_cost(measured_speedup: float, acceptance_length: float, gamma: int) -> float | None:
+    """Return the cost of a draft step, overheads included, that a measured speed-up implies; None without drafts."""
+    if gamma < 1 or measured_speedup <= 0:
+        return None
+    return (acceptance_length / measured_speedup - 1) / gamma
 
 
 @dataclass(frozen=True)
@@ -67,13 +133,13 @@ def _prediction(run: SpeculatedRun, draft_cost: float | None, source: CostFrom |
     return Prediction(
         run=run,
         alpha=alpha,
-        predicted_length=None if alpha is None else theory.tau(alpha, run.gamma),
+        predicted_length=None if alpha is None else tau(alpha, run.gamma),
         draft_cost=draft_cost,
         draft_cost_from=source,
-        predicted_speedup=None if alpha is None or draft_cost is None else theory.speedup(alpha, run.gamma, draft_cost),
+        predicted_speedup=None if alpha is None or draft_cost is None else speedup(alpha, run.gamma, draft_cost),
         implied_draft_cost=implied,
-        break_even_alpha=None if cost is None else theory.break_even_alpha(run.gamma, cost),
-        best_gamma=theory.best_gamma(alpha, cost)[0] if alpha is not None and cost else None,
+        break_even_alpha=None if cost is None else break_even_alpha(run.gamma, cost),
+        best_gamma=best_gamma(alpha, cost)[0] if alpha is not None and cost else None,
     )
 
 
@@ -85,7 +151,7 @@ def _alpha(run: SpeculatedRun) -> float | None:
 def _implied(run: SpeculatedRun) -> float | None:
     if run.speedup is None or run.acceptance_length is None:
         return None
-    return theory.implied_draft_cost(run.speedup, run.acceptance_length, run.gamma)
+    return implied_draft_cost(run.speedup, run.acceptance_length, run.gamma)
 
 
 def _cost(

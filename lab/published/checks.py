@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, pairwise
 
-from lab.advice.theory import tau
+from lab.advice.prediction import tau
 from lab.cost import per_million_tokens
 from lab.published.figures import PublishedFigure, PublishedFinding, TauClaim
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.advice import theory
+from lab.advice import prediction
 from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
 from tests.warehouse.studies import RunSpec, write
@@ -58,7 +58,7 @@ def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> N
     for one in asked(studied):
         assert len(one["runs"]) == 6  # two drafting arms, three repeats
         for run in one["runs"]:
-            assert run["predicted_length"] == pytest.approx(theory.tau(run["alpha"], run["gamma"]))
+            assert run["predicted_length"] == pytest.approx(prediction.tau(run["alpha"], run["gamma"]))
             assert run["predicted_length"] > run["acceptance_length"]  # later positions are accepted less often here
             assert run["speedup"] > 1
             assert (run["predicted_speedup"] is None) == (one["concurrency"] == 2)
@@ -69,7 +69,7 @@ def test_a_drafts_cost_may_be_told(studied: Home) -> None:
     for one in asked(studied, "--draft-cost", "0.1"):
         for run in one["runs"]:
             assert run["draft_cost_from"] == "stated"
-            assert run["predicted_speedup"] == pytest.approx(theory.speedup(run["alpha"], 3, 0.1))
+            assert run["predicted_speedup"] == pytest.approx(prediction.speedup(run["alpha"], 3, 0.1))
     refused = studied.ask("advise", "small", "--draft-cost", "-1")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "below 0" in refused.stderr

@@ -1,12 +1,13 @@
-"""The last step of every importer: build one run from printed and recomputed figures."""
+"""The last step of every importer: build one run from printed figures and those recomputed from the file's requests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
 
 from lab.metrics.measure import Value
-from warehouse.importers import recompute
 from warehouse.importers.fields import Taken, latency_columns
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import (
@@ -20,6 +21,19 @@ from warehouse.importers.model import (
     run_id,
 )
 
+#: Relative difference between a printed figure and the one recomputed from the same file's requests above which it is
+#: doubted. Tools round and interpolate a little differently; percentiles of a dozen values move most.
+TOLERANCE = 0.005
+_QUANTILES = (50, 90, 95, 99)
+_GAPS: dict[str, Callable[[ImportedRequest], tuple[float, ...] | None]] = {
+    "icl": lambda request: request.chunk_gaps_ms,
+    "itl": lambda request: request.token_gaps_ms,
+}
+_SINGLE: dict[str, Callable[[ImportedRequest], float | None]] = {
+    "ttft": lambda request: request.ttft_ms,
+    "tpot": lambda request: request.tpot_ms,
+    "e2e": lambda request: request.e2e_ms,
+}
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
 #: Figures that some tools print as 0 for a run in which nothing completed; here they are unknown.
@@ -33,6 +47,96 @@ _OF_COMPLETED = (
     "goodput_request_per_s",
     *latency_columns("ttft", "tpot", "itl", "icl", "e2e"),
 )
+
+
+def of_requests(requests: Sequence[ImportedRequest]) -> dict[str, Value]:
+    """Counts, latencies and acceptance of all requests of a run; only what is known for every completed request."""
+    done = [request for request in requests if request.is_completed]
+    values: dict[str, Value] = {"requests_completed": len(done), "requests_failed": len(requests) - len(done)}
+    values["prompt_tokens"] = _sum([request.prompt_tokens for request in done])
+    values["completion_tokens"] = _sum([request.completion_tokens for request in done])
+    for name, read in _SINGLE.items():
+        values |= statistics_ms(name, [value for request in done if (value := read(request)) is not None])
+    for name, gaps in _GAPS.items():
+        parts = [gaps(request) for request in done]
+        known = [part for part in parts if part is not None]
+        if len(known) == len(parts):
+            values |= statistics_ms(name, [gap for part in known for gap in part])
+    values |= acceptance(
+        _sum([request.spec_drafts for request in done]),
+        _sum([request.spec_draft_tokens for request in done]),
+        _sum([request.spec_accepted_tokens for request in done]),
+    )
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def statistics_ms(name: str, values_ms: Sequence[float]) -> dict[str, Value]:
+    """Mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
+    if not values_ms:
+        return {}
+    samples = np.asarray(values_ms, dtype=np.float64)
+    quantiles = np.percentile(samples, _QUANTILES).tolist()
+    found = {f"{name}_p{q}_ms": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
+    return {f"{name}_mean_ms": float(samples.mean()), **found}
+
+
+def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) -> dict[str, Value]:
+    """Counts, rate (accepted / drafted) and length (1 + accepted / rounds) in Drafthouse's definitions."""
+    values: dict[str, Value] = {
+        "num_drafts": drafts,
+        "num_draft_tokens": drafted,
+        "num_accepted_tokens": accepted,
+        "acceptance_rate": None if accepted is None or not drafted else accepted / drafted,
+        "acceptance_length": None if accepted is None or not drafts else 1 + accepted / drafts,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
+    """Throughput from counts and duration, as far as they are known."""
+    duration_s = _number(metrics.get("duration_s"))
+    if not duration_s:
+        return {}
+    done, prompt, output = (
+        _number(metrics.get(name)) for name in ("requests_completed", "prompt_tokens", "completion_tokens")
+    )
+    values = {
+        "request_per_s": done,
+        "output_tok_per_s": output,
+        "total_tok_per_s": None if prompt is None or output is None else prompt + output,
+    }
+    return {name: value / duration_s for name, value in values.items() if value is not None}
+
+
+def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], what: str) -> tuple[str, ...]:
+    """A sentence for each figure of the file that its own other figures contradict."""
+    pairs = ((name, _number(printed.get(name)), _number(value)) for name, value in computed.items())
+    return tuple(
+        f"{name}: the file says {printed_value:g}, but {what} give {found:g}"
+        for name, printed_value, found in pairs
+        if printed_value is not None
+        and found is not None
+        and not math.isclose(printed_value, found, rel_tol=TOLERANCE, abs_tol=1e-3)
+    )
+
+
+def positions(accepted_of_round: Mapping[int, int]) -> dict[str, Value]:
+    """Acceptance per position from a histogram: how many rounds accepted 0, 1, 2 ... drafted tokens."""
+    rounds = sum(accepted_of_round.values())
+    if not rounds:
+        return {}
+    longest = max(accepted_of_round)
+    reached = [sum(n for length, n in accepted_of_round.items() if length >= at) for at in range(1, longest + 1)]
+    return {"acceptance_per_position": tuple(n / rounds for n in reached)} if reached else {}
+
+
+def _sum(values: Sequence[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _number(value: Value) -> float | None:
+    return None if value is None or isinstance(value, tuple) else float(value)
 
 
 def build_run(
@@ -51,11 +155,11 @@ def build_run(
     """Build the run. If the file has its requests, figures recomputed from them replace the printed ones, and a
     difference is noted as a doubt. The run's id is the digest of `content`.
     """
-    computed = recompute.of_requests(requests) if requests is not None else {}
-    doubts = recompute.disagreements(taken.metrics, computed, "its own requests")
+    computed = of_requests(requests) if requests is not None else {}
+    doubts = disagreements(taken.metrics, computed, "its own requests")
     metrics = {**taken.metrics, **computed}
-    derived = recompute.rates(metrics)
-    doubts += recompute.disagreements(metrics, derived, "its tokens and duration")
+    derived = rates(metrics)
+    doubts += disagreements(metrics, derived, "its tokens and duration")
     doubts += _acceptance_doubts(metrics)
     taken.metrics = {**derived, **metrics}
     _refuse_impossible(document, taken.metrics)
@@ -93,12 +197,12 @@ def _refuse_impossible(document: Document, metrics: Mapping[str, Value]) -> None
 def _acceptance_doubts(metrics: Mapping[str, Value]) -> tuple[str, ...]:
     counts = (metrics.get(name) for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"))
     drafts, drafted, accepted = (value if isinstance(value, int) else None for value in counts)
-    found = recompute.acceptance(drafts, drafted, accepted)
-    doubts = recompute.disagreements(metrics, found, "its counts of drafted and accepted tokens")
+    found = acceptance(drafts, drafted, accepted)
+    doubts = disagreements(metrics, found, "its counts of drafted and accepted tokens")
     per_position = metrics.get("acceptance_per_position")
     if isinstance(per_position, tuple):
         length: dict[str, Value] = {"acceptance_length": 1 + sum(per_position)}
-        doubts += recompute.disagreements(metrics, length, "1 + its rates per position")
+        doubts += disagreements(metrics, length, "1 + its rates per position")
     return doubts
 
 

@@ -1,10 +1,17 @@
-"""The master: the ingester's own database, which one process at a time may open, with replicas of the app's tables."""
+"""The master, the ingester's own database that one process at a time may open, and its publication.
+
+It holds replicas of the app's tables. To publish, the master is copied and the copy renamed over warehouse.duckdb, so
+that readers never see half a file. Another process makes the copy: if the process that holds the master closed a second
+descriptor of it, the master's lock would be dropped; a second writer's tables were lost that way.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import subprocess
+import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +23,7 @@ import sqlalchemy as sa
 from lab.errors import UserError
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import reading
-from warehouse.ingest.publish import publish
+from warehouse.bundles.run_bundle import fsync
 from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
 from warehouse.schema.column import Column, from_dicts, rows
@@ -33,6 +40,7 @@ _REPLICATED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
     (app_schema.jobs, JOB_COLUMNS),
     (app_schema.prices, PRICE_COLUMNS),
 )
+_TEMPORARY = ".{name}.{unique}.publishing"
 
 
 @contextlib.contextmanager
@@ -150,3 +158,35 @@ def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTable
             connection.execute(f'DELETE FROM "{table.name}"')  # noqa: S608 - names are ours
             records = [dict(zip((column.name for column in columns), row, strict=True)) for row in tables[table.name]]
             insert(connection, {table.name: rows(from_dicts(columns), records)})
+
+
+def publish(connection: duckdb.DuckDBPyConnection, master: Path, published: Path) -> None:
+    """Replace the published file by a copy of the master. Raises OSError or duckdb.Error and leaves the old file then.
+
+    `connection` holds the master, outside any transaction. Readers that have the old file open keep reading it.
+    """
+    remove_leftovers(published)
+    connection.execute("CHECKPOINT")
+    # A new name each time: a `cp` orphaned by kill -9 may still be writing to the previous one.
+    copy = published.with_name(_TEMPORARY.format(name=published.name, unique=uuid.uuid4().hex[:8]))
+    try:
+        _copy(master, copy)
+        fsync(copy)
+        copy.rename(published)
+        fsync(published.parent)
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def remove_leftovers(published: Path) -> None:
+    """Remove the copies that an ingester left behind when it was killed while publishing."""
+    for leftover in published.parent.glob(_TEMPORARY.format(name=published.name, unique="*")):
+        leftover.unlink(missing_ok=True)
+
+
+def _copy(source: Path, target: Path) -> None:
+    done = subprocess.run(
+        ["cp", "--", source.absolute(), target.absolute()], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise OSError(f"{target} could not be written: {done.stderr.strip() or f'cp ended with {done.returncode}'}")

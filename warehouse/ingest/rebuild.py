@@ -9,8 +9,14 @@ from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.job_verdicts import judge_jobs
-from warehouse.ingest.master import connect_master, create_master, only_ingester, read_app_tables, replicate_app_tables
-from warehouse.ingest.publish import publish
+from warehouse.ingest.master import (
+    connect_master,
+    create_master,
+    only_ingester,
+    publish,
+    read_app_tables,
+    replicate_app_tables,
+)
 from warehouse.settings import Settings
 
 

@@ -29,11 +29,11 @@ from warehouse.ingest.master import (
     AppTables,
     connect_master,
     only_ingester,
+    publish,
     read_app_tables,
     refresh,
     replicate_app_tables,
 )
-from warehouse.ingest.publish import publish
 from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.

@@ -10,8 +10,7 @@ import pyarrow as pa
 from lab.published.figures import PublishedFigure
 from lab.study.cell_ids import digest
 from warehouse.published import book
-from warehouse.published.columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS
-from warehouse.published.runs import PublishedRun, runs
+from warehouse.published.columns import DOUBT_COLUMNS, FIGURE_COLUMNS, SOURCE_COLUMNS, PublishedRun, runs
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import PUBLISHED_COLUMNS
 

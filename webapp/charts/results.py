@@ -1,4 +1,8 @@
-"""The charts of the Results page: ratios to the baseline by load, acceptance by position, and throughput as bars."""
+"""The metrics that the Results page offers, the default first, and its charts.
+
+The charts are ratios to the baseline by load, acceptance by position, and throughput as bars. A metric's label is also
+its value in a link.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,20 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
+
+MEASURES = tuple(
+    BY_NAME[name]
+    for name in (
+        *("output_tok_per_s", "total_tok_per_s", "request_per_s", "goodput_request_per_s"),
+        *("ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms", "e2e_p50_ms", "e2e_p99_ms"),
+    )
+)
+BY_LABEL = {metric.label: metric for metric in MEASURES}
+
 
 #: Ratios a reader recognises; those within the axis become its labels. Where all is close to 1×, steps of 2 %.
 _TICKS = (

@@ -31,7 +31,6 @@ _WARM = (
     "webapp.pages.cost.page",
     "webapp.pages.dashboards.page",
     "webapp.pages.run.page",
-    "webapp.pages.run.details",
     "webapp.pages.sql.page",
     "webapp.pages.external_results.page",
 )

@@ -11,8 +11,7 @@ import psutil
 
 from lab.metrics.records import IdleEngine
 from workers.engine_runtime.process import EngineProcess, NoProcess, marked
-from workers.probes.engine_gpus import pids_are_the_drivers
-from workers.probes.nvml import gpus, process_utilisation
+from workers.probes.nvml import gpus, pids_are_the_drivers, process_utilisation
 
 
 @dataclass

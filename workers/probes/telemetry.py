@@ -16,9 +16,8 @@ import psutil
 
 from lab.metrics.records import TelemetrySample
 from workers.engine_runtime.launch import Process, RunningEngine
-from workers.probes.engine_gpus import EngineGpus, OtherProcesses, engine_gpus
 from workers.probes.engine_metrics import GaugeReading, Gauges
-from workers.probes.nvml import combine, read_gpu
+from workers.probes.nvml import EngineGpus, OtherProcesses, combine, engine_gpus, read_gpu
 
 _EVERY_S = 1.0
 #: A reading belongs to the client's sample that was taken within this time of it.

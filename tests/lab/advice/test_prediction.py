@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.advice import theory
+from lab.advice import prediction
 from lab.advice.prediction import SpeculatedRun, predictions
 
 RUN = SpeculatedRun(
@@ -27,7 +27,7 @@ RUN = SpeculatedRun(
 
 def test_the_length_is_predicted_from_the_first_position_alone() -> None:
     (found,) = predictions([replace(RUN, acceptance_length=1.9)])
-    assert (found.alpha, found.predicted_length) == (0.7, theory.tau(0.7, 3))
+    assert (found.alpha, found.predicted_length) == (0.7, prediction.tau(0.7, 3))
 
 
 def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others() -> None:
@@ -36,22 +36,22 @@ def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others
     assert (alone.predicted_speedup, alone.draft_cost) == (None, None)  # it would be predicted from itself
     assert alone.implied_draft_cost == pytest.approx((2.4 / 1.6 - 1) / 3)
     assert crowded.draft_cost == alone.implied_draft_cost
-    assert crowded.predicted_speedup == pytest.approx(theory.speedup(0.7, 3, (2.4 / 1.6 - 1) / 3))
+    assert crowded.predicted_speedup == pytest.approx(prediction.speedup(0.7, 3, (2.4 / 1.6 - 1) / 3))
     assert crowded.implied_draft_cost == pytest.approx((2.4 / 0.9 - 1) / 3)
 
 
 def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
     (told,) = predictions([RUN], draft_cost=0.1)
-    assert (told.draft_cost_from, told.predicted_speedup) == ("stated", theory.speedup(0.7, 3, 0.1))
+    assert (told.draft_cost_from, told.predicted_speedup) == ("stated", prediction.speedup(0.7, 3, 0.1))
     (looked_up,) = predictions([replace(RUN, method="ngram")])
-    assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, theory.tau(0.7, 3))
+    assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, prediction.tau(0.7, 3))
     assert looked_up.best_gamma is None
 
 
 def test_at_its_cost_a_run_breaks_even_at_some_acceptance_and_some_number_of_tokens_pays_most() -> None:
     (found,) = predictions([RUN], draft_cost=0.2)
-    assert found.break_even_alpha == theory.break_even_alpha(3, 0.2)
-    assert found.best_gamma == theory.best_gamma(0.7, 0.2)[0]
+    assert found.break_even_alpha == prediction.break_even_alpha(3, 0.2)
+    assert found.best_gamma == prediction.best_gamma(0.7, 0.2)[0]
     assert predictions([RUN], draft_cost=1.0)[0].break_even_alpha is None
 
 

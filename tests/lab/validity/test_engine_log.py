@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.validity.engine_log import exact_lines, window_lines
+from lab.validity.evidence import exact_lines, window_lines
 from tests.lab.validity.healthy import STARTED, healthy, log_line
 
 START = STARTED.isoformat()

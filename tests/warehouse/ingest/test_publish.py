@@ -16,8 +16,15 @@ import pytest
 from lab.errors import UserError
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
-from warehouse.ingest.master import connect_master, insert, only_ingester, published_revision, transaction
-from warehouse.ingest.publish import publish, remove_leftovers
+from warehouse.ingest.master import (
+    connect_master,
+    insert,
+    only_ingester,
+    publish,
+    published_revision,
+    remove_leftovers,
+    transaction,
+)
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.connect import open_warehouse
 from warehouse.schema import revisions

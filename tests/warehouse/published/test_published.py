@@ -10,7 +10,7 @@ import pytest
 from lab.published import checks
 from lab.published.figures import PublishedFigure, TauClaim
 from tests.cli.homes import REPOSITORY
-from warehouse.published import book, runs
+from warehouse.published import book, columns
 
 
 def sentences(check: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_relative_figures_stay_relative() -> None:
     relative = [one for one in book.figures() if one.scale != "absolute"]
     assert Counter(one.scale for one in relative) == {"percent of baseline": 70, "percent change": 11}
     assert all(one.unit == "%" and one.ratio_to_baseline is not None for one in relative)
-    used = {id(one) for run in runs.runs(book.figures()) for one in run.figures}
+    used = {id(one) for run in columns.runs(book.figures()) for one in run.figures}
     assert not [one for one in relative if id(one) in used]
 
 
@@ -123,7 +123,7 @@ def test_outputs_shorter_than_asked_are_told() -> None:
 
 
 def test_runs_have_columns_in_drafthouses_own_units() -> None:
-    made = runs.runs(book.figures())
+    made = columns.runs(book.figures())
     best = next(run for run in made if run.metrics["output_tok_per_s"] == 180.67)
     assert best.metrics["acceptance_rate"] == pytest.approx(0.7058)
     assert best.metrics["acceptance_per_position"] == pytest.approx((0.7058,))
@@ -132,14 +132,14 @@ def test_runs_have_columns_in_drafthouses_own_units() -> None:
 
 
 def test_what_did_not_start_is_a_failed_run() -> None:
-    failed = [run for run in runs.runs(book.figures()) if run.status == "failed"]
+    failed = [run for run in columns.runs(book.figures()) if run.status == "failed"]
     assert [(run.first.engine, run.metrics["output_tok_per_s"]) for run in failed] == [("sglang", None), ("vllm", None)]
 
 
 def test_two_values_of_one_setting_are_two_runs() -> None:
     found = [
         run.metrics["output_tok_per_s"]
-        for run in runs.runs(book.figures())
+        for run in columns.runs(book.figures())
         if (run.first.source, run.first.num_speculative_tokens) == ("friday-night-2025-12", 1)
     ]
     assert found == [158.0, 37.0]

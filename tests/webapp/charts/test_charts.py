@@ -12,7 +12,7 @@ from altair.utils import sanitize_pandas_dataframe
 from tests.webapp import frames
 from webapp.charts import axes, results, theme, vega_spec
 from webapp.charts import panels as figures
-from webapp.charts.measures import BY_LABEL, MEASURES
+from webapp.charts.results import BY_LABEL, MEASURES
 from webapp.charts.theme import Mode
 
 OUTPUT = BY_LABEL["Output throughput"]

@@ -15,7 +15,6 @@ from lab.metrics.histogram import histogram
 from warehouse.queries.results import COMPARABLE
 from warehouse.queries.slices import NUMBERS
 from webapp.charts.explore import axes, runs
-from webapp.charts.explore import pooled as explore_pooled
 from webapp.charts.explore.axes import Axis, Order, natural
 from webapp.charts.explore.runs import Scene
 from webapp.charts.theme import INKS
@@ -148,10 +147,10 @@ def pooled(samples: dict[str, np.ndarray[Any, Any]]) -> pd.DataFrame:
 def test_ecdf_and_bands_are_within_one_per_cent_of_the_exact_percentiles() -> None:
     rng = np.random.default_rng(0)
     samples = {"a": rng.lognormal(3, 1, 5_000), "b": rng.lognormal(4, 0.3, 300)}
-    found = explore_pooled.percentiles(pooled(samples), ["series"]).set_index("series")
-    steps = explore_pooled.shares(pooled(samples))
+    found = runs.percentiles(pooled(samples), ["series"]).set_index("series")
+    steps = runs.shares(pooled(samples))
     for name, values in samples.items():
-        for q in explore_pooled.PERCENTILES:
+        for q in runs.PERCENTILES:
             assert found.loc[name, f"p{q}"] == pytest.approx(np.percentile(values, q), rel=0.01)
         own = steps[steps["series"] == name]
         assert own["share"].iloc[-1] == pytest.approx(1)
@@ -162,14 +161,14 @@ def test_ecdf_and_bands_are_within_one_per_cent_of_the_exact_percentiles() -> No
 def test_values_of_zero_need_no_logarithm() -> None:
     _, scene = drawn()
     for values, kind in ((np.array([0.0, 5.0]), "linear"), (np.array([1.0, 5.0]), "log")):
-        chart = explore_pooled.ecdf(explore_pooled.shares(pooled({"n-gram": values})), scene)
+        chart = runs.ecdf(runs.shares(pooled({"n-gram": values})), scene)
         assert chart.to_dict()["layer"][1]["encoding"]["x"]["scale"]["type"] == kind
 
 
 def test_bands_of_a_single_place_are_drawn_all_the_same() -> None:
     _, scene = drawn()
-    groups = explore_pooled.percentiles(pooled({"n-gram": np.arange(1.0, 100.0)}), ["series"]).assign(x="4")
-    chart = explore_pooled.bands(groups, scene.styles[0], scene)
+    groups = runs.percentiles(pooled({"n-gram": np.arange(1.0, 100.0)}), ["series"]).assign(x="4")
+    chart = runs.bands(groups, scene.styles[0], scene)
     assert isinstance(chart, alt.LayerChart)
     assert [layer["mark"]["type"] for layer in chart.to_dict()["layer"]].count("rule") == 3
 

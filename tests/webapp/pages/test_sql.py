@@ -20,8 +20,7 @@ from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.charts.theme import INKS
 from webapp.pages.sql import data, figures, state
-from webapp.pages.sql.examples import EXAMPLES, Example
-from webapp.pages.sql.state import Query
+from webapp.pages.sql.state import EXAMPLES, Example, Query
 from webapp.shared import published_data
 
 

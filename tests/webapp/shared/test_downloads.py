@@ -15,8 +15,8 @@ from PIL import Image
 
 from tests.webapp import frames
 from webapp.charts import panels
-from webapp.charts.measures import MEASURES
 from webapp.charts.panels import Figure
+from webapp.charts.results import MEASURES
 from webapp.charts.theme import INKS, Mode
 from webapp.shared import downloads
 from webapp.shared.downloads import About

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lab.study import Load
 from lab.study.load import PATTERNS
-from workers.load.arrivals import intended_send_s
+from workers.load.driver import intended_send_s
 
 rates = st.floats(min_value=0.01, max_value=1000)
 burstinesses = st.floats(min_value=0.05, max_value=50)

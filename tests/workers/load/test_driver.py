@@ -15,9 +15,8 @@ from lab.errors import CancelledError, UserError
 from lab.study import Load
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
-from workers.load.arrivals import intended_send_s
 from workers.load.client import Endpoint
-from workers.load.driver import LoadResult, drive, warm_up
+from workers.load.driver import LoadResult, drive, intended_send_s, warm_up
 from workers.load.window import LoadProgress
 
 

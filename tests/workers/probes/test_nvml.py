@@ -18,11 +18,20 @@ from tests.workers.homes import until
 from tests.workers.probes.stand_in_nvml import UUIDS, StandInNvml
 from workers.engine_runtime import process
 from workers.engine_runtime.process import EngineProcess, NoProcess
-from workers.probes import engine_gpus as choosing
 from workers.probes import nvml
-from workers.probes.engine_gpus import NO_GPUS, OtherProcesses, engine_gpus, visible
 from workers.probes.idle_engines import IdleEngines
-from workers.probes.nvml import GpuReading, combine, driver_version, gpus, read_gpu, reason_names
+from workers.probes.nvml import (
+    NO_GPUS,
+    GpuReading,
+    OtherProcesses,
+    combine,
+    driver_version,
+    engine_gpus,
+    gpus,
+    read_gpu,
+    reason_names,
+    visible,
+)
 
 SLEEPS = (sys.executable, "-c", "import time; time.sleep(600)")
 Install = Callable[[StandInNvml], StandInNvml]
@@ -138,7 +147,7 @@ def test_without_a_gpu_or_whose_processes_they_are_nobody_counts_others(
     library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(StandInNvml(pids={0: (1,), 1: (2,)}))
-    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", 0)
+    monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", 0)
     assert OtherProcesses(engine_gpus(engine)).count() is None
     assert OtherProcesses(NO_GPUS).count() is None
 
@@ -146,7 +155,7 @@ def test_without_a_gpu_or_whose_processes_they_are_nobody_counts_others(
 def test_an_idle_engine_is_no_other_and_its_share_of_the_gpu_is_read(
     library: Install, engine: EngineProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
     beside = process.start(SLEEPS, {}, tmp_path / "other log", tmp_path / "marks")
     try:
         ours, theirs = child_of(engine).pid, child_of(beside).pid
@@ -166,7 +175,7 @@ def test_an_idle_engine_is_no_other_and_its_share_of_the_gpu_is_read(
 def test_an_idle_engine_that_computes_on_no_gpu_takes_none_of_it(
     library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
     child_of(engine)
     library(StandInNvml())
     watch = IdleEngines({"beside": engine})
@@ -178,7 +187,7 @@ def test_an_engine_that_computes_on_no_gpu_has_none(
     library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(StandInNvml(pids={0: (1,)}))
-    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
+    monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", Path("/proc/self/ns/pid").stat().st_ino)
     assert engine_gpus(engine) == NO_GPUS
 
 
@@ -186,7 +195,7 @@ def test_where_the_driver_numbers_processes_otherwise_the_engines_environment_sa
     library: Install, engine: EngineProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(StandInNvml())
-    monkeypatch.setattr(choosing, "_FIRST_PID_NAMESPACE", 0)
+    monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", 0)
     found = engine_gpus(engine)
     assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "CUDA_VISIBLE_DEVICES")
 

@@ -17,8 +17,8 @@ from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
 from tests.workers.probes.test_engine_metrics import EXPECTED, PAGE
 from workers.load.client import open_session
-from workers.probes.engine_gpus import NO_GPUS
 from workers.probes.engine_metrics import Gauges
+from workers.probes.nvml import NO_GPUS
 from workers.probes.telemetry import Host, Probes, Reading, busy_and_all_s, merged
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from lab.metrics.measure import Value
-from warehouse.importers import recompute
+from warehouse.importers import build
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import STD, Figure, Taken, latency_columns, statistics_of, take
 from warehouse.importers.formats import aiperf_requests
@@ -211,7 +211,7 @@ def _positions(part: Part, summary: _Summary) -> dict[str, Value]:
         rounds[int(key)] = count or 0
     if rounds and (drafted := _drafted_per_round(summary)) is not None:
         rounds.setdefault(drafted, 0)  # positions that were drafted but never accepted
-    return recompute.positions(rounds)
+    return build.positions(rounds)
 
 
 def _drafted_per_round(summary: _Summary) -> int | None:
@@ -224,7 +224,7 @@ def _drafted_per_round(summary: _Summary) -> int | None:
 
 def _fits(taken: Taken, group: RequestLines) -> bool:
     """Whether these are the summary's own requests: as many, with the same mean time to the first token."""
-    found: Mapping[str, Value] = recompute.of_requests(aiperf_requests.requests(group))
+    found: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
     same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
     both = [(taken.metrics.get(name), found.get(name)) for name in same]
     return all(

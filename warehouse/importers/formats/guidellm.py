@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from lab.metrics.measure import Value
-from warehouse.importers import recompute
+from warehouse.importers import build
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import Figure, Taken, take
 from warehouse.importers.json_reader import Document
@@ -305,4 +305,4 @@ def _positions(done: Sequence[_Request]) -> dict[str, Value]:
             return {}
         for length, count in enumerate(counts):
             rounds[length] = rounds.get(length, 0) + int(count or 0)
-    return recompute.positions(rounds)
+    return build.positions(rounds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.metrics.measure import Value
-from warehouse.importers import recompute
+from warehouse.importers import build
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import OTHER_PERCENTILE, Figure, Taken, latency_columns, statistics_of, take
 from warehouse.importers.formats import inference_perf_requests as per_request
@@ -167,9 +167,9 @@ def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
 
 def _fitting(taken: Taken, requests: list[ImportedRequest]) -> list[ImportedRequest] | None:
     """The requests, or None if they do not reproduce the stage's count and mean times."""
-    found = recompute.of_requests(requests)
+    found = build.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
     names: dict[str, Value] = {name: found.get(name) for name in same}
-    if not requests or None in names.values() or recompute.disagreements(taken.metrics, names, "they"):
+    if not requests or None in names.values() or build.disagreements(taken.metrics, names, "they"):
         return None
     return requests

@@ -16,7 +16,7 @@ import pandas as pd
 from lab.metrics import catalogue
 from lab.metrics.catalogue import METRICS
 from lab.metrics.definition import Metric
-from webapp.charts.measures import MEASURES
+from webapp.charts.results import MEASURES
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
 
 Kind = Literal["number", "time", "ordinal"]

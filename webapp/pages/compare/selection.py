@@ -11,13 +11,13 @@ from lab.comparison import verdict
 from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.definition import Metric
 from warehouse.queries.comparisons import Pair, StudyComparison
-from webapp.charts import measures, panels
+from webapp.charts import panels, results
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param
 
 #: The metrics that arms can be compared by: those of the Results page, acceptance, energy and cost.
 MEASURES = (
-    *measures.MEASURES,
+    *results.MEASURES,
     *(BY_NAME[name] for name in ("acceptance_length", "acceptance_rate", "energy_j_per_output_token")),
     COST,
 )

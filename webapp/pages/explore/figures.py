@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 import altair as alt
 import pandas as pd
 
-from webapp.charts.explore import pooled as explore_pooled
-from webapp.charts.explore import runs
 from webapp.charts.explore import runs as explore_runs
 from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
@@ -144,7 +142,7 @@ def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
     pair = view.frontier
     found = [
         pd.Series(
-            runs.on_frontier(
+            explore_runs.on_frontier(
                 part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
             ),
             index=part.index,
@@ -175,11 +173,11 @@ def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Show
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
     looks = styles(pooled, view.colour, order, mode)
-    found = [(title, explore_pooled.shares(part)) for title, part in _parts(pooled, view.facet)]
+    found = [(title, explore_runs.shares(part)) for title, part in _parts(pooled, view.facet)]
     every = pd.concat([part["ms"] for _, part in found])
     domain = (float(every.min()), float(every.max()))
     scene = Scene(view.latency, view.latency, looks, mode, _height(pooled, view.facet), x_domain=domain)
-    panels: tuple[Panel, ...] = tuple((title, explore_pooled.ecdf(part, scene)) for title, part in found)
+    panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in found)
     figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, looks, panels, groups)
     return Shown(figure, runs, groups, tuple(notes))
 
@@ -203,7 +201,7 @@ def _bands(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Sho
 def _of_style(rows: pd.DataFrame, style: ArmStyle, view: Selection, scene: Scene) -> list[Panel]:
     """A panel for each facet: each colour has panels of its own, because overlapping bands cannot be read."""
     return [
-        (f"{style.arm} · {title}" if title else style.arm, explore_pooled.bands(own, style, scene))
+        (f"{style.arm} · {title}" if title else style.arm, explore_runs.bands(own, style, scene))
         for title, part in _parts(rows, view.facet)
         if len(own := part[part["series"] == style.arm])
     ]
@@ -220,7 +218,7 @@ def _pooled(view: Selection, runs: pd.DataFrame, more: tuple[str, ...]) -> tuple
     if counts.empty:
         return counts, counts, notes
     counts, left_out = _cut(with_series(counts, view.colour), view)
-    groups = explore_pooled.percentiles(counts, list(dict.fromkeys(["series", *by]))).merge(of_runs, on=list(by))
+    groups = explore_runs.percentiles(counts, list(dict.fromkeys(["series", *by]))).merge(of_runs, on=list(by))
     return counts, groups, [*notes, *left_out]
 
 

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import pandas as pd
 import streamlit as st
 
-from webapp.charts.explore.axes import DIMENSIONS
-from webapp.charts.explore.runs import MOST_POINTS
+from lab.metrics.catalogue import BY_NAME
+from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, natural
+from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
-from webapp.pages.explore import figures, filters, tables
-from webapp.pages.explore.figures import Shown, within
+from webapp.pages.explore import figures, filters
+from webapp.pages.explore.figures import ALWAYS, Shown, within
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
-from webapp.shared.tables import show_table
+from webapp.shared.tables import columns, metric_column, show_table
 from webapp.shared.text import count, literal, number
 from webapp.shared.url_params import View, page_file
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
+_FIRST = ("arm", "dataset", "category", "load", "concurrency", "repeat")
+_LAST = ("method", "draft_model", "k", "request_rate", "engine", "hardware", "target", "study", "origin", "source")
+_ORIGINS = ["measured", "imported", "published"]
+#: Columns that stay even where they are empty, because the links are made from them.
+_LINKED = ("run_id", "job_id")
+_AXES = {axis.column: axis for axis in (*NUMBERS, *DIMENSIONS, *LATENCIES)}
 
 
 def show_page() -> None:
@@ -137,18 +145,72 @@ def _show_chosen(run: pd.Series) -> None:
 
 def show_tables(shown: Shown, selection: Selection, view: View) -> None:
     def show_runs() -> None:
-        runs = tables.runs(shown.runs, selection)
-        show_table(runs, tables.run_config(selection), "Runs of this slice", view, "runs")
+        runs = run_table(shown.runs, selection)
+        show_table(runs, run_config(selection), "Runs of this slice", view, "runs")
 
     def show_groups(found: pd.DataFrame) -> None:
-        groups = tables.groups(found)
-        show_table(groups, tables.group_config(selection), "Percentiles of each group", view, "groups")
+        show_table(group_table(found), group_config(selection), "Percentiles of each group", view, "groups")
 
     if shown.groups is None:
         st.markdown(f"**Runs ({len(shown.runs):,})**")
         show_runs()
     else:
         url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
+
+
+def run_table(found: pd.DataFrame, view: Selection) -> pd.DataFrame:
+    """Runs measured here come first, the chart's own numbers precede others, and columns without values are dropped."""
+    numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in found]
+    wanted = [*_FIRST, *numbers, *_LAST, "is_valid", "started_at", "run_id", "job_id"]
+    table = found[[name for name in wanted if name in found]]
+    table = table.sort_values("origin", key=lambda origins: origins.map(_ORIGINS.index), kind="stable")
+    table = table.assign(**{name: table[name] * _AXES[name].factor for name in numbers})
+    return _counted(table).drop(columns=[name for name in table if name not in _LINKED and table[name].isna().all()])
+
+
+def _counted(table: pd.DataFrame) -> pd.DataFrame:
+    """Numeric dimensions as numbers, null where unknown."""
+    there = [name for name in ("concurrency", "k") if name in table]
+    return table.assign(**{name: pd.to_numeric(table[name], errors="coerce") for name in there})
+
+
+def run_config(view: Selection) -> dict[str, Any]:
+    numbers = {name: _number(_AXES[name]) for name in (*view.numbers, *ALWAYS)}
+    return {
+        **_words(),
+        **columns("repeat", "is_valid", "started_at", "run_id"),
+        **numbers,
+        "source": st.column_config.TextColumn("Source", help="Where the run comes from"),
+        "job_id": None,
+    }
+
+
+def group_table(found: pd.DataFrame) -> pd.DataFrame:
+    """Groups sorted by their dimensions, numbers by size."""
+    rest = [axis.column for axis in DIMENSIONS if axis.column in found and axis.column != "origin"]
+    table = found.sort_values(rest, key=lambda values: values.map(natural))
+    return _counted(table[[*rest, "origin", "runs", "values", *(f"p{q}" for q in PERCENTILES)]])
+
+
+def group_config(view: Selection) -> dict[str, Any]:
+    number, latency = st.column_config.NumberColumn, view.latency.column.upper()
+    return {
+        **_words(),
+        **columns("runs"),
+        "values": number("Values", format="%,d", help="Number of requests, or of their tokens or chunks"),
+        **{f"p{q}": number(f"{latency} p{q} (ms)", format="%,.4g") for q in PERCENTILES},
+    }
+
+
+def _words() -> dict[str, Any]:
+    dimensions = {axis.column: st.column_config.TextColumn(axis.label) for axis in DIMENSIONS}
+    return dimensions | columns("arm", "concurrency", "k")
+
+
+def _number(axis: Axis) -> Any:
+    if (metric := BY_NAME.get(axis.column)) is not None:
+        return metric_column(metric)
+    return st.column_config.NumberColumn(axis.title, format="%,.4g", help=axis.about or None)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ import pandas as pd
 
 from lab.metrics.definition import Metric
 from webapp.charts import panels
-from webapp.charts.measures import BY_LABEL, MEASURES
 from webapp.charts.panels import Figure
+from webapp.charts.results import BY_LABEL, MEASURES
 from webapp.charts.theme import Mode
 from webapp.shared import published_data, url_params
 from webapp.shared.published_data import cached_figures

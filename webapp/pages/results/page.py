@@ -9,8 +9,8 @@ from jobs.table import Job
 from lab.metrics.definition import Metric
 from lab.study.plan import plan
 from webapp.charts import panels
-from webapp.charts.measures import BY_LABEL
-from webapp.pages.results import figures, summary, tables
+from webapp.charts.results import BY_LABEL
+from webapp.pages.results import figures, tables
 from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
@@ -52,15 +52,15 @@ def categories(runs: pd.DataFrame) -> list[str]:
 
 
 def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, job: Job | None) -> None:
-    best = summary.best_cell(speedups, higher_is_better=measure.higher_is_better)
+    best = tables.best_cell(speedups, higher_is_better=measure.higher_is_better)
     noun = "speed-up" if measure.higher_is_better else "ratio"
     planned = sum(len(launch.runs) for launch in plan(job.study)) if job else None
-    cards = [summary.best_card(best, noun), summary.runs_card(runs, planned)]
+    cards = [tables.best_card(best, noun), tables.runs_card(runs, planned)]
     if measure.higher_is_better:
-        cards.insert(1, summary.break_even_card(speedups, best))
-    cards.append(summary.hardware_card(runs))
+        cards.insert(1, tables.break_even_card(speedups, best))
+    cards.append(tables.hardware_card(runs))
     show_cards(cards)
-    st.caption(summary.repeats_sentence(speedups))
+    st.caption(tables.repeats_sentence(speedups))
 
 
 def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:

@@ -14,7 +14,7 @@ from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.sql import data as sql_data
 from webapp.pages.sql import state
-from webapp.pages.sql.examples import EXAMPLES
+from webapp.pages.sql.state import EXAMPLES
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication
 from webapp.shared.text import count

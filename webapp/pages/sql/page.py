@@ -14,8 +14,7 @@ from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import pin_dialog
 from webapp.pages.sql import data, figures, state
 from webapp.pages.sql.data import Answer
-from webapp.pages.sql.examples import EXAMPLES
-from webapp.pages.sql.state import PAGE, TEXT, Query
+from webapp.pages.sql.state import EXAMPLES, PAGE, TEXT, Query
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
