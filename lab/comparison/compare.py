@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lab.comparison.effect import Effect, Interval, difference, log_ratio, log_ratios
 from lab.comparison.influence import Influence, mean
 from lab.comparison.moderation import Scatter, moderated
 from lab.comparison.samples import Array, Pairs, RunSample, pair
+from lab.comparison.starts import repetitions
 from lab.metrics.definition import Better
 
 CONFIDENCE = 0.95
@@ -100,9 +103,14 @@ def _scatters(
     sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
     controls = [cell.control for cell in cells]
     own = [_variance(ratios) for ratios in logs]
+    again = repetitions(
+        [{(run.arm, run.launch) for run in cell.candidate if run.launch is not None} for cell in cells],
+        [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
+    )
 
     def found(known: Sequence[tuple[float, float]]) -> list[Scatter | None]:
-        return moderated([each[0] for each in known], [each[1] for each in known], sharing, history, controls)
+        variances, dfs = [each[0] for each in known], [each[1] for each in known]
+        return moderated(variances, dfs, sharing, history, controls=controls, repeated=again)
 
     if not any(controls):
         return found(own)
@@ -117,6 +125,12 @@ def _scatters(
 def _variance(ratios: Array | None) -> tuple[float, float]:
     """The variance of a cell's log ratios, with its degrees of freedom; two zeros if it is unknown."""
     return (0.0, 0.0) if ratios is None or ratios.size < 2 else (float(ratios.var(ddof=1)), ratios.size - 1.0)
+
+
+def _deviations(ratios: Array | None, *, control: bool) -> Array:
+    if ratios is None:
+        return np.empty(0)
+    return ratios if control else ratios - ratios.mean()
 
 
 def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:

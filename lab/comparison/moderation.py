@@ -24,7 +24,7 @@ LEAST_CELLS, LEAST_DF = 3, 6
 #: The share of wild cells, and the standard deviation of the logarithm of their variance. These, the two below and the
 #: grid were chosen by simulation (tests/lab/comparison/test_moderation.py), so that promises hold in every world there.
 _WILD_SHARE, _WILD_SD = 0.2, 2.5
-#: How much one cell counts when centre and width are weighed. Below 1 for caution.
+#: How much one cell counts when centre and width are weighed, at most. Below 1 for caution.
 _CAUTION = 0.6
 #: Variances of two ratios that share a baseline's runs correlate by the square of one half.
 _SHARED = 0.25
@@ -50,28 +50,32 @@ def moderated(
     dfs: Sequence[float],
     sharing: Sequence[int],
     history: Sequence[Sequence[float]] = (),
+    *,
     controls: Sequence[bool] = (),
+    repeated: Sequence[float] = (),
 ) -> list[Scatter | None]:
     """For each cell its moderated scatter; None where its own (if any) is all there is.
 
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
-    of an earlier cell; `controls` says which cells are controls, for the words. A cell whose repeats are all the same
-    keeps its variance of 0.
+    of an earlier cell; `controls` says which cells are controls, for the words; `repeated` in how many cells the noise
+    of one is found again (`lab.comparison.starts`). A cell whose repeats are all the same keeps its variance of 0.
     """
     earlier, earlier_dfs = _of_history(history)
     own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
     every, every_dfs = np.concatenate((own, earlier)), np.concatenate((own_dfs, earlier_dfs))
+    shared = 1 + _SHARED * (np.array(sharing, dtype=np.float64) - 1)
+    again = np.array(repeated, dtype=np.float64) if len(repeated) else np.ones(own.size)
     weights = np.concatenate(
         (
-            1 / (1 + _SHARED * (np.array(sharing, dtype=np.float64) - 1)),
-            np.full(earlier.size, min(1.0, _MOST_HISTORY / max(earlier.size, 1))),
+            np.minimum(_CAUTION, 1 / again) / shared,
+            np.full(earlier.size, _CAUTION * min(1.0, _MOST_HISTORY / max(earlier.size, 1))),
         )
     )
     known = (every > 0) & (every_dfs > 0)
     if known.sum() < LEAST_CELLS or every_dfs[known].sum() < LEAST_DF:
         return [None] * own.size
-    found, found_dfs = _posterior(every, every_dfs, known, weights * _CAUTION)
+    found, found_dfs = _posterior(every, every_dfs, known, weights)
     control = np.array(controls, dtype=np.bool_) if len(controls) else np.zeros(own.size, dtype=np.bool_)
     there, before = known[: own.size], int(known[own.size :].sum())
     counts = int((there & ~control).sum()), int((there & control).sum())

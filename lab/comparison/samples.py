@@ -64,7 +64,7 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
     ours, theirs = _by_block(baseline), _by_block(candidate)
     both = [block for block in ours if block in theirs]
     one, other = [ours[block] for block in both], [theirs[block] for block in both]
-    units = _sharing_launches(
+    units = connected(
         [{(run.arm, run.launch) for run in runs if run.launch is not None} for runs in zip(one, other, strict=True)]
     )
     blocks = tuple(tuple(both[place] for place in unit) for unit in units)
@@ -75,8 +75,8 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
     return Pairs(blocks, *values, *(_averaged(_requests(runs, prompts), units) for runs in (one, other)))
 
 
-def _sharing_launches(launches: Sequence[set[Hashable]]) -> list[list[int]]:
-    """Group the places whose launches are connected; a place without known launches stays alone."""
+def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
+    """Return the places grouped by the launches that they share, also by way of others; one without any stays alone."""
     units: list[tuple[set[Hashable], list[int]]] = []
     for place, known in enumerate(launches):
         shared = [unit for unit in units if unit[0] & known]

@@ -15,7 +15,7 @@ from warehouse.settings import Settings
 def calls(rule: str, baseline: list[list[float]], candidate: list[list[float]]) -> Calls:
     """Of runs' rates, cell by cell; the truth plays no part."""
     base, tried = np.log(baseline), np.log(candidate)
-    return RULES[rule](Table(tuple(range(len(base))), base, tried, np.zeros(len(base))))
+    return RULES[rule](Table(tuple(range(len(base))), tuple(range(len(base))), base, tried, np.zeros(len(base))))
 
 
 def test_a_flat_threshold_looks_at_the_ratio_of_the_means_alone() -> None:

@@ -20,6 +20,7 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.moderation import LEAST_CELLS, moderated
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
+from lab.comparison.starts import repetitions
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
 from tests.lab.comparison.tables_of_cells import WORLDS, Table, simulated
 
@@ -57,7 +58,9 @@ def _outcome(table: Table) -> tuple[float, float, float]:
     repeats = effects.shape[1]
     sharing = [table.places.count(place) for place in table.places]
     own = effects.var(axis=1, ddof=1)
-    scatters = moderated(own.tolist(), [repeats - 1.0] * own.size, sharing)
+    deviations = list(effects - effects.mean(axis=1, keepdims=True))
+    again = repetitions([{arm} for arm in table.arms], deviations)
+    scatters = moderated(own.tolist(), [repeats - 1.0] * own.size, sharing, repeated=again)
     variance = np.array([each.variance if each else alone for each, alone in zip(scatters, own, strict=True)])
     df = np.array([each.df if each else repeats - 1.0 for each in scatters])
     around = Spread(variance / repeats, df, np.zeros(own.size), np.full(own.size, math.inf))
