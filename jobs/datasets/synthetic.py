@@ -1,4 +1,4 @@
-"""Generated prompts: random token ids of exact lengths, with shared prefixes where asked for.
+"""Generated prompts: random token ids of exact lengths, with shared prefixes where the workload sets them.
 
 They read as nonsense, which distorts acceptance in either direction: their category is `synthetic`.
 """

@@ -82,7 +82,7 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
 
 
 def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the methods and flags that the engine itself reports; None if it cannot be asked (in a container, say)."""
+    """Return the methods and flags that the engine itself reports; None if it cannot be queried (in a container)."""
     program = profile.program(settings.engines_dir)
     if program is None or profile.kind not in _PROBES:
         return None

@@ -130,16 +130,16 @@ def _place(one: Measured | Failed) -> _Place:
     return (one.workload, one.concurrency, one.pattern)
 
 
-def _verdict(place: _Place, there: list[Measured], failures: list[Reason]) -> Advice:
+def _verdict(place: _Place, measured: list[Measured], failures: list[Reason]) -> Advice:
     """Choose the fastest arm that is certainly faster; else the one that still might be; else none."""
-    faster = [one for one in there if one.outcome == "faster"]
-    open_ = [one for one in there if one.outcome == "not enough data"]
+    faster = [one for one in measured if one.outcome == "faster"]
+    open_ = [one for one in measured if one.outcome == "not enough data"]
     if faster:
         return _advice("enable", max(faster, key=_speed), failures)
     if open_:
         return _advice("measure this next", max(open_, key=_speed), failures)
-    reasons = [line for one in there for line in (_evidence(one), *tuning(one))]
-    rules = checklist(max(there, key=_speed)) if there else ()
+    reasons = [line for one in measured for line in (_evidence(one), *tuning(one))]
+    rules = checklist(max(measured, key=_speed)) if measured else ()
     workload, concurrency, pattern = place
     return Advice(workload, concurrency, "do not enable", None, None, (*reasons, *rules, *failures), pattern)
 
@@ -308,14 +308,14 @@ def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measur
     It has as many repeats in all as they need. Arms and loads that the study does not have are left out.
     """
     open_ = {(one.workload, one.pattern, one.arm) for one in advice if one.action == "measure this next"}
-    there = [one for one in measured if (one.workload, one.pattern, one.arm) in open_]
-    arms = {one.arm for one in there}
+    undecided = [one for one in measured if (one.workload, one.pattern, one.arm) in open_]
+    arms = {one.arm for one in undecided}
     chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
-    workloads = tuple(each for each in study.workloads if each.name in {one.workload for one in there})
-    loads = tuple(each for each in study.loads if each.name in {one.pattern for one in there})
+    workloads = tuple(each for each in study.workloads if each.name in {one.workload for one in undecided})
+    loads = tuple(each for each in study.loads if each.name in {one.pattern for one in undecided})
     if len(chosen) < 2 or not workloads or not loads:
         return None
-    more = max((one.more_repeats or 0 for one in there), default=0)
+    more = max((one.more_repeats or 0 for one in undecided), default=0)
     repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, study.repeats + more))
     changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats}
     return study.model_copy(update=changes)

@@ -21,7 +21,11 @@ class Trap:
 
 _NAMED = (
     Trap(1, "Random-token prompts distort acceptance in either direction."),
-    Trap(2, "Acceptance differs by kind of text.", "A category is kept with each prompt, and can be sliced by."),
+    Trap(
+        2,
+        "Acceptance differs by kind of text.",
+        "A category is stored with each prompt, and results can be sliced by it.",
+    ),
     Trap(3, "A model that is forced to write past its end repeats itself, which inflates acceptance."),
     Trap(
         4,

@@ -1,1 +1,1 @@
-"""The questions asked of the published warehouse: one module a subject."""
+"""Queries on the published warehouse, one module per subject."""

@@ -155,11 +155,13 @@ def _cell(baseline: ArmRuns, candidate: ArmRuns, metric: str) -> CellRuns:
     return CellRuns(baseline.runs, candidate.runs, mean if how is None else how.influence, identical)
 
 
-def _baseline(arms: Sequence[ArmRuns], asked: str | None) -> str:
+def _baseline(arms: Sequence[ArmRuns], requested: str | None) -> str:
     names = list(dict.fromkeys(each.arm for each in arms))
     declared = [each.arm for each in arms if each.is_baseline]
-    if asked is not None and asked not in names:
-        raise QueryError(f"no valid run of an arm {asked!r}: the arms with valid runs are {', '.join(names) or 'none'}")
-    if asked is None and not declared:
+    if requested is not None and requested not in names:
+        raise QueryError(
+            f"no valid run of an arm {requested!r}: the arms with valid runs are {', '.join(names) or 'none'}"
+        )
+    if requested is None and not declared:
         raise QueryError("the baseline has no valid run: name another baseline, or look up the reason in the findings")
-    return asked if asked is not None else declared[0]
+    return requested if requested is not None else declared[0]

@@ -57,7 +57,7 @@ AT_LOAD = Param("at_load", "Load", "load")
 AGAINST = Param("against", "Outputs of", "arm")
 PROMPTS = Param("prompts", "Prompts", "page of prompts")
 PER = Param("per", "Cost", "kind of cost")
-KEPT = Param("kept", "SLO met by", "share of requests")
+SLO_SHARE = Param("kept", "SLO met by", "share of requests")
 #: Text inputs.
 PRICE = Param("price", "Price of an hour (USD)", "price")
 UTILISATION = Param("utilisation", "Utilisation (%)", "utilisation")
@@ -101,7 +101,7 @@ ALL = (
     *SLICED.values(),
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
-    *(PER, KEPT, PRICE, UTILISATION),
+    *(PER, SLO_SHARE, PRICE, UTILISATION),
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
 

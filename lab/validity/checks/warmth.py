@@ -86,7 +86,7 @@ CHECKS = (
         traps=(12,),
         severity="invalid",
         looks_at=("log", "log_begin_bytes", "log_end_bytes", "started_at", "duration_s", "chunk_s"),
-        threshold="any line of the window that tells of compiling, autotuning or capturing graphs; invalid where some "
+        threshold="any line of the window that reports compiling, autotuning or capturing graphs; invalid where some "
         f"request also paused for {percent(PAUSE_SHARE)} of the window, else a warning. The window's lines are those "
         "between the lengths that the log had when it began and ended; of bundles before format 3, those whose time "
         "lies in it",

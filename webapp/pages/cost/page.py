@@ -52,7 +52,7 @@ def choose() -> dict[str, Sequence[str]]:
     with per:
         measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
     with slo:
-        share = url_widgets.choose(url_params.KEPT, list(selection.SLO_SHARES))
+        share = url_widgets.choose(url_params.SLO_SHARE, list(selection.SLO_SHARES))
     price_column, utilisation_column, _ = st.columns([1.2, 1.2, 3.4])
     with price_column:
         price = url_widgets.write(
@@ -69,10 +69,10 @@ def choose() -> dict[str, Sequence[str]]:
             help_text="The share of paid hours in which the hardware works; idle hours are paid for too",
         )
         is_valid &= _is_valid(lambda: selection.utilisation_of(utilisation))
-    url_widgets.report_missing(url_params.JOB, url_params.PER, url_params.KEPT)
+    url_widgets.report_missing(url_params.JOB, url_params.PER, url_params.SLO_SHARE)
     if not is_valid:
         st.stop()
-    keys = (url_params.JOB, url_params.PER, url_params.KEPT, url_params.PRICE, url_params.UTILISATION)
+    keys = (url_params.JOB, url_params.PER, url_params.SLO_SHARE, url_params.PRICE, url_params.UTILISATION)
     values = zip(keys, (job_id, measure, share, price, utilisation), strict=True)
     return {param.key: (value,) for param, value in values if value}
 

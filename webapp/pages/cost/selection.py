@@ -55,7 +55,7 @@ def of(parameters: Mapping[str, Sequence[str]]) -> Choice:
         price_of(_first(parameters, url_params.PRICE, "")),
         utilisation_of(_first(parameters, url_params.UTILISATION, "")),
         BY_LABEL[_first(parameters, url_params.PER, MEASURES[0].label)],
-        SLO_SHARES[_first(parameters, url_params.KEPT, next(iter(SLO_SHARES)))],
+        SLO_SHARES[_first(parameters, url_params.SLO_SHARE, next(iter(SLO_SHARES)))],
     )
 
 
