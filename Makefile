@@ -35,10 +35,9 @@ FAST := tests/lab tests/jobs tests/warehouse/app_db tests/warehouse/bundles test
 test-fast: install-test ## while editing: the tests without an engine, a browser, services or whole pages (ARGS="tests/cli" for others)
 	$(PYTEST) -n 2 -m "not engine and not browser" $(or $(ARGS),$(FAST))
 
-mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part)
+mutants: install-test ## break lab, the queue, bundles and ingest in small ways, and list what no test notices (ARGS="lab.cost*" for a part, SAMPLE=500 for a random sample)
 	@$(RUN)/uv pip install --quiet --python $(VENV) mutmut==$$(sed -nE 's/^mutants = \["mutmut==(.*)"\]/\1/p' pyproject.toml)
-	@$(RUN)/python -m mutmut run $(ARGS)
-	@$(RUN)/python -m mutmut results
+	@$(if $(SAMPLE),$(RUN)/python -m tests.mutant_sample $(SAMPLE) $(ARGS),$(RUN)/python -m mutmut run $(ARGS) && $(RUN)/python -m mutmut results)
 
 bench: install engine-vllm models ## compare Drafthouse with vLLM's own benchmark, as ratios
 	$(RUN)/python -m benchmarks
