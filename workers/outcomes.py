@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import overload
 
 from lab.errors import BundleError
-from lab.metrics.measure import measure
 from lab.schedule import Outcome
 from lab.study.plan import PlannedRun
-from lab.validity import judge
 from warehouse.bundles.run_bundle import Bundle, read_bundle, read_log
-from warehouse.schema.column import rows
-from warehouse.schema.request_columns import REQUEST_COLUMNS, prompt_latencies, requests_of
 
 
 class Outcomes(Sequence[Outcome]):
@@ -57,6 +53,12 @@ class _Bundled:
 
 def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
     """Read the outcome of a run from its bundle; metrics and verdict are the ingester's. Raises BundleError."""
+    # Imported late, with SciPy: 50 MB that a worker does not need while it waits, nor for a fixed number of repeats.
+    from lab.metrics.measure import measure  # noqa: PLC0415
+    from lab.validity import judge  # noqa: PLC0415
+    from warehouse.schema.column import rows  # noqa: PLC0415
+    from warehouse.schema.request_columns import REQUEST_COLUMNS, prompt_latencies, requests_of  # noqa: PLC0415
+
     bundle = read_bundle(folder)
     record = bundle.run
     metrics = measure(record, bundle.requests, bundle.telemetry)
