@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lab.errors import BundleError
+from lab.metrics.records import BUNDLE_FORMAT_VERSION
 from tests.warehouse.runs import request, run_record, write_run
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
@@ -136,12 +137,14 @@ def test_a_missing_log_and_an_old_format_read_as_sentences(tmp_path: Path) -> No
     with pytest.raises(BundleError) as caught:
         read_log(folder)
     assert str(caught.value).startswith(f"{folder / LOG_FILE} cannot be read: [Errno 2] No such file")
-    record = (folder / RUN_FILE).read_text().replace('"format_version": 4', '"format_version": 0')
+    record = (
+        (folder / RUN_FILE).read_text().replace(f'"format_version": {BUNDLE_FORMAT_VERSION}', '"format_version": 0')
+    )
     (folder / RUN_FILE).write_text(record)
     with pytest.raises(BundleError) as caught:
         read_run(folder)
     assert str(caught.value) == (
-        f"{folder} has bundle format 0; this Drafthouse reads 1, 2, 3 and 4: use the Drafthouse that wrote it, or a "
+        f"{folder} has bundle format 0; this Drafthouse reads 1, 2, 3, 4 and 5: use the Drafthouse that wrote it, or a "
         "newer one"
     )
 
