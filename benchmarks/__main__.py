@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import client, pages, power, presets, progress, questions, sweep
+from benchmarks import client, pages, power, presets, progress, questions, sweep, tuner
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
@@ -22,6 +22,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "questions": questions.run,
     "pages": pages.run,
     "power": power.run,
+    "tuner": tuner.run,
 }
 
 
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in parts questions, pages")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
+    parser.add_argument("--worlds", type=int, default=tuner.WORLDS, help="simulated worlds in part tuner")
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the picture of part power")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(143))  # so that folders and engines are cleaned up
@@ -40,6 +42,7 @@ def main() -> int:
         size = Size(options.jobs, options.requests)
         sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
         sized["power"] = partial(power.run, tables=options.tables, picture=options.picture)
+        sized["tuner"] = partial(tuner.run, worlds=options.worlds)
         for name in options.parts or _PARTS:
             (_PARTS | sized)[name](load_settings(), options.repeats)
     except DrafthouseError as error:

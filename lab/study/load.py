@@ -33,6 +33,10 @@ PATTERN_NAMES = (*PATTERNS, SWEEP)
 Problem = tuple[str, str]
 
 
+#: The most requests at once that a load may ask for.
+MOST_AT_ONCE = 4096
+
+
 class Load(Frozen):
     """The access pattern. `request_rate_rps` of None sends as fast as `max_concurrency` allows (closed loop).
 
@@ -44,7 +48,7 @@ class Load(Frozen):
     """
 
     label: Name | None = None
-    max_concurrency: int = Field(ge=1, le=4096)
+    max_concurrency: int = Field(ge=1, le=MOST_AT_ONCE)
     num_prompts: int = Field(ge=1, le=1_000_000)
     request_rate_rps: float | None = Field(default=None, gt=0)
     burstiness: float = Field(default=1.0, gt=0)

@@ -1,0 +1,73 @@
+"""What a tuning found, as one deploys it: a setting for each load, the best single one, the engine's own schedule."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lab.study.load import MOST_AT_ONCE
+from lab.tuning.setting import NONE, Setting, Space
+from lab.tuning.standing import Standing
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The outcome of a race. `ranges` are those of the deployed draft, as (first, last, tokens) of requests at once."""
+
+    best: Mapping[int, Setting]  # by load, of all drafts
+    single: Setting
+    draft: str | None  # to deploy with a schedule; None if no speculation is best everywhere
+    tokens: Mapping[int, int]  # of that draft, by load
+    ranges: tuple[tuple[int, int, int], ...]
+
+
+def choice(space: Space, known: Mapping[int, Standing]) -> Choice:
+    """Return what to use. `known` has a load at least."""
+    draft = deployed_draft(space, known)
+    tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in known.items()}
+    best = {load: at.chosen() for load, at in known.items()}
+    return Choice(best, best_single(known), draft, tokens, tuple(schedule(tokens)))
+
+
+def settings_of(at: Standing, draft: str | None) -> list[Setting]:
+    """Return no speculation and the settings of one draft."""
+    return [each for each in at.settings if each == NONE or each.draft == draft]
+
+
+def deployed_draft(space: Space, known: Mapping[int, Standing]) -> str | None:
+    """Return the draft whose best k at each load (or no speculation) is fastest on average over loads.
+
+    An engine loads one draft, and its schedule is of that draft. None if no speculation is best everywhere.
+    """
+    worth = {
+        draft: math.fsum(at.gain(at.chosen(settings_of(at, draft))) for at in known.values()) for draft in space.drafts
+    }
+    best = max(worth, key=lambda draft: worth[draft], default=None)
+    return best if best is not None and worth[best] > 0 else None
+
+
+def best_single(known: Mapping[int, Standing]) -> Setting:
+    """Return the setting that is fastest on average over loads, if one has to do for all."""
+    everywhere = [
+        each for each in next(iter(known.values())).settings if all(each in at.settings for at in known.values())
+    ]
+    return max(everywhere, key=lambda each: math.fsum(at.gain(each) for at in known.values()))
+
+
+def schedule(tokens: Mapping[int, int]) -> list[tuple[int, int, int]]:
+    """Return ranges (first, last, drafted tokens) of requests at once, from the tokens that are best at each load.
+
+    Neighbouring loads with the same number are one range. A range ends halfway to the next load on a logarithmic
+    scale, as loads are usually spaced; the last one has no end but that of the largest load a study may have.
+    """
+    ranges: list[tuple[int, int, int]] = []
+    loads = sorted(tokens)
+    first = 1
+    for load, following in zip(loads, [*loads[1:], None], strict=True):
+        if following is not None and tokens[following] == tokens[load]:
+            continue
+        last = MOST_AT_ONCE if following is None else math.isqrt(load * following)
+        ranges.append((first, last, tokens[load]))
+        first = last + 1
+    return ranges

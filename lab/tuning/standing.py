@@ -1,0 +1,155 @@
+"""What is known at each load: how fast every setting is, which one to use, and which could still be better."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import linalg, stats
+
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.samples import Array, RunSample
+from lab.comparison.verdict import MARGIN
+from lab.tuning.curve import Gain, curve, lengths
+from lab.tuning.setting import NONE, Setting, Space, TunedRun
+
+#: The variance of a run's log speed while no two runs say how much they differ: a standard deviation of 4 %.
+_UNKNOWN_VARIANCE, _UNKNOWN_DF = 0.04**2, 4.0
+#: How sure it has to be that a setting cannot win, on one side.
+_SURE = 0.95
+_MARGIN = math.log1p(MARGIN)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One load. `gains` are the expected log speed-ups of `settings` over no speculation, with their covariance.
+
+    `most` is how large each can be at all: drafting cannot make a round cheaper than one step of the target.
+    """
+
+    settings: tuple[Setting, ...]
+    gains: Array
+    covariance: Array
+    most: Array
+    deviations: float  # so many standard deviations are sure enough
+
+    def gain(self, setting: Setting) -> float:
+        return float(self.gains[self.settings.index(setting)])
+
+    def upper(self, setting: Setting, other: Setting) -> float:
+        """Return the log of how many times faster `setting` may at most be than `other`."""
+        one, two = self.settings.index(setting), self.settings.index(other)
+        variance = self.covariance[one, one] + self.covariance[two, two] - 2 * self.covariance[one, two]
+        return float(self.gains[one] - self.gains[two]) + self.deviations * math.sqrt(max(float(variance), 0.0))
+
+    def chosen(self, among: Iterable[Setting] | None = None) -> Setting:
+        """Return the setting to use: the fastest, or the one with the least k that surely is within 2 % of it."""
+        there = self._there(among)
+        fastest = max(there, key=self.gain)
+        tied = [each for each in there if each.k < fastest.k and self.upper(fastest, each) <= _MARGIN]
+        return min(tied, key=lambda each: (each.k, -self.gain(each)), default=fastest)
+
+    def contenders(self, among: Iterable[Setting] | None = None) -> tuple[Setting, ...]:
+        """Return the settings that could still be faster than the chosen one, and than any sure gain, by 2 %."""
+        there, chosen = self._there(among), self.chosen(among)
+        at_least = max(self._at_least(each) for each in there)
+        return tuple(
+            each
+            for each in there
+            if each != chosen and self.upper(each, chosen) > _MARGIN and self._at_most(each) > at_least + _MARGIN
+        )
+
+    def _at_least(self, setting: Setting) -> float:
+        place = self.settings.index(setting)
+        uncertain = self.deviations * math.sqrt(float(self.covariance[place, place]))
+        return 0.0 if setting == NONE else float(self.gains[place]) - uncertain
+
+    def _at_most(self, setting: Setting) -> float:
+        return float(self.most[self.settings.index(setting)])
+
+    def _there(self, among: Iterable[Setting] | None) -> list[Setting]:
+        wanted = set(self.settings if among is None else among)
+        return [each for each in self.settings if each in wanted]
+
+
+def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
+    """Return what is known at each load where no speculation and something else were measured."""
+    accepted = _accepted(space, runs)
+    measured = _measured(runs)
+    return {load: _standing(space, measured[load], accepted) for load in space.loads if load in measured}
+
+
+def comparisons(runs: Sequence[TunedRun]) -> dict[tuple[Setting, int], Comparison]:
+    """Compare every setting with no speculation at its load, paired by blocks, as any table of the lab."""
+    samples: dict[tuple[Setting, int], list[RunSample]] = {}
+    for place, run in enumerate(runs):
+        sample = RunSample(str(place), f"{run.setting.draft} {run.setting.k}", run.block, run.speed)
+        samples.setdefault((run.setting, run.load), []).append(sample)
+    keys = [(setting, load) for setting, load in samples if setting != NONE and (NONE, load) in samples]
+    cells = [CellRuns(samples[NONE, load], samples[setting, load]) for setting, load in keys]
+    return dict(zip(keys, compare_cells(cells, "higher"), strict=True))
+
+
+@dataclass
+class _Measured:
+    """One load: the gains measured there, the settings that only failed, and how noisy no speculation is."""
+
+    gains: dict[Setting, Gain]
+    failed: set[Setting]
+    baseline_variance: float
+    dfs: list[float]
+
+
+def _measured(runs: Sequence[TunedRun]) -> dict[int, _Measured]:
+    """Half of a ratio's variance is the setting's own. The other half is that of the baseline, which all settings of a
+    block share.
+    """
+    found: dict[int, _Measured] = {}
+    for (setting, load), comparison in comparisons(runs).items():
+        at = found.setdefault(load, _Measured({}, set(), math.inf, []))
+        if comparison.effect is None:
+            at.failed.add(setting)
+            continue
+        variance, df = _UNKNOWN_VARIANCE / comparison.blocks, _UNKNOWN_DF
+        if (spread := comparison.effect.spread) is not None:
+            variance, df = float(spread.blocks) / 2, float(spread.blocks_df)
+        at.gains[setting] = Gain(comparison.effect.value, variance)
+        at.baseline_variance = min(at.baseline_variance, variance)
+        at.dfs.append(df)
+    return {load: at for load, at in found.items() if at.gains}
+
+
+def _accepted(space: Space, runs: Iterable[TunedRun]) -> dict[str, dict[int, tuple[float, ...]]]:
+    """For each draft and measured k the acceptance by position, averaged over runs, as load does not change it."""
+    shares: dict[str, dict[int, list[tuple[float, ...]]]] = {draft: {} for draft in space.drafts}
+    for run in runs:
+        if run.setting != NONE and len(run.accepted) >= run.setting.k:
+            shares[run.setting.draft].setdefault(run.setting.k, []).append(run.accepted[: run.setting.k])
+    return {
+        draft: {k: tuple(map(float, np.mean(every, axis=0))) for k, every in by_k.items()}
+        for draft, by_k in shares.items()
+    }
+
+
+def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, Sequence[float]]]) -> Standing:
+    """A setting whose acceptance is unknown stands on its own runs alone."""
+    settings, gains, most, blocks = [NONE], [0.0], [0.0], [np.array([[at.baseline_variance]])]
+    for draft in space.drafts:
+        rounds = lengths(space.ks, accepted[draft])
+        measured = {each.k: gain for each, gain in at.gains.items() if each.draft == draft and each.k in rounds}
+        ks = [k for k in rounds if Setting(draft, k) not in at.failed]
+        if measured:
+            found = curve(ks, rounds, measured)
+            settings += [Setting(draft, k) for k in ks]
+            gains += found.gains.tolist()
+            most += [math.log(rounds[k]) for k in ks]
+            blocks.append(found.covariance)
+        alone = {each: gain for each, gain in at.gains.items() if each.draft == draft and each.k not in rounds}
+        settings += alone
+        gains += [gain.value for gain in alone.values()]
+        most += [math.log(each.k + 1) for each in alone]
+        blocks += [np.array([[gain.variance]]) for gain in alone.values()]
+    deviations = float(stats.t.ppf(_SURE, np.median(at.dfs)))
+    return Standing(tuple(settings), np.array(gains), linalg.block_diag(*blocks), np.array(most), deviations)
