@@ -34,10 +34,11 @@ def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Esti
 def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:
     """Forecast how many cells the study will decide on this host, or on the hardware it names.
 
-    None if there is nothing to compare, or if too few cells were measured there with several engine starts to know how
-    far ratios scatter. The target's own are preferred to those of other targets.
+    None if there is nothing to compare, for a tuning, whose cells depend on what it finds, or if too few cells were
+    measured there with several engine starts to know how far ratios scatter. The target's own are preferred to those of
+    other targets.
     """
-    if not warehouse_file.exists():
+    if study.tune is not None or not warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
     from warehouse.queries.past_ratios import past_components  # noqa: PLC0415 - likewise

@@ -10,7 +10,7 @@ from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
-from jobs.engines.checks import Problem, arm_problems, flag_problems
+from jobs.engines.checks import Problem, arm_problems, flag_problems, tuning_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
 from jobs.engines.kinds import KINDS
 from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
@@ -18,6 +18,7 @@ from jobs.engines.side_by_side import memory_problems
 from jobs.worker_registry import known_engines, list_workers
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
+from lab.study.tune import drafts
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
@@ -115,7 +116,9 @@ def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> li
 
 def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
     shared = study.engine_flags if KINDS[has.kind].is_started else {}
-    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has)]
+    tuned = study.tune is not None and arm.name in {draft.arm.name for draft in drafts(study.arms, study.tune)}
+    of_tuning = list(tuning_problems(study.tune, has)) if tuned and study.tune is not None else []
+    return [*flag_problems("engine_flags", shared, has), *arm_problems(field, arm, shared, has), *of_tuning]
 
 
 def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabilities]:

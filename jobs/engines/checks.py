@@ -14,7 +14,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.engines.flags import Flags, dashed
 from jobs.engines.kinds import KINDS, Kind
 from jobs.engines.profiles import MARK, is_secret
-from lab.study import Arm, Speculation
+from lab.study import Arm, Speculation, Tune
 from lab.study.arm import METHODS
 from warehouse.settings import ENVIRONMENT_PREFIX
 
@@ -40,6 +40,15 @@ def arm_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) -
     if arm.speculation is not None:
         yield from _speculation_problems(f"{field}.speculation", arm.speculation, has)
     yield from _gpu_problems(field, arm, engine_flags, has)
+
+
+def tuning_problems(tune: Tune, has: Capabilities) -> Iterator[Problem]:
+    """Yield what a tuning asks of this engine and it cannot do."""
+    kind = KINDS[has.kind]
+    if not kind.is_started:
+        yield "tune", "a running server drafts as it was started, so its number of tokens cannot be tuned"
+    elif tune.schedule and not kind.takes_schedule:
+        yield "tune.schedule", f"{_called(has)} has no schedule by the number of requests at once: set schedule = false"
 
 
 def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities) -> Iterator[Problem]:

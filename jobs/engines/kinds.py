@@ -48,6 +48,7 @@ class Kind:
     takes_config: bool = True  # reads Arm.config from a YAML file
     config_own: Mapping[str, str] = field(default_factory=dict)  # keys of that file that Drafthouse sets
     takes_options: bool = True  # accepts further options of speculation
+    takes_schedule: bool = False  # among them numbers of drafted tokens by the number of requests at once
     lookup_bounds: tuple[str, ...] = ("prompt_lookup_min", "prompt_lookup_max")  # the bounds it has
     gpu_flags: tuple[tuple[str, ...], ...] = ()  # their product is the number of GPUs; synonyms in a tuple
     version_paths: tuple[str, ...] = ("/version",)
@@ -78,6 +79,7 @@ KINDS: dict[str, Kind] = {
                 "per-request-spec-decode-metrics": "it is always on with speculation",
             },
             no_forms=True,
+            takes_schedule=True,
             gpu_flags=(("tensor-parallel-size",), ("pipeline-parallel-size",), ("data-parallel-size",)),
             reset_path="/reset_prefix_cache",
             per_request_speculation=True,

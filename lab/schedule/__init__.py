@@ -7,7 +7,11 @@ from lab.study import Study
 
 def schedule_of(study: Study) -> Schedule:
     """Return the schedule that the study asks for."""
-    return FixedPlan(study)
+    if study.tune is None:
+        return FixedPlan(study)
+    from lab.schedule.tuning import Tuning  # noqa: PLC0415 - imports SciPy: 50 MB that other studies do not need
+
+    return Tuning(study)
 
 
 __all__ = ["End", "FixedPlan", "Outcome", "Schedule", "Step", "schedule_of"]

@@ -4,6 +4,7 @@ from lab.study.arm import Arm, Server, Speculation
 from lab.study.load import Load
 from lab.study.model_base import FlagValue, Frozen, Name
 from lab.study.study import Sampling, Slo, Study
+from lab.study.tune import Tune
 from lab.study.workload import Workload
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "Slo",
     "Speculation",
     "Study",
+    "Tune",
     "Workload",
 ]

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Workload
+from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Tune, Workload
 from lab.study.load import PATTERN_KEYS, expand_pattern
 
 Problem = tuple[str, str]
@@ -28,6 +28,7 @@ _MODELS: dict[str, type[BaseModel]] = {
     "loads": Load,
     "sampling": Sampling,
     "slo": Slo,
+    "tune": Tune,
 }
 
 

@@ -7,7 +7,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lab.study import Arm, Load, Study, Workload
+from lab.study import Arm, Load, Study, Tune, Workload
+from lab.study.tune import drafts
 
 #: Rough seconds until an engine answers, before a host has a history.
 ASSUMED_START_S = 35.0
@@ -59,6 +60,8 @@ def plan(study: Study) -> tuple[Launch, ...]:
     launches: one per arm. Side by side: the engines of all arms are up together, for two repeats (or
     `repeats_per_launch`), A B B A, before they are started anew.
     """
+    if study.tune is not None:
+        return _about_a_tuning(study, study.tune)
     each = repeats_of_a_launch(study)
     shares = [tuple(range(study.repeats))[first : first + each] for first in range(0, study.repeats, each)]
     if study.order == "side_by_side":
@@ -76,6 +79,13 @@ def repeats_of_a_launch(study: Study) -> int:
     if study.order == "fewest_launches":
         return study.repeats
     return max(study.repeats_per_launch, REPEATS_SIDE_BY_SIDE if study.order == "side_by_side" else 1)
+
+
+def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:
+    """About as much as a tuning measures, which depends on what it finds: every setting twice."""
+    arms = (study.baseline, *(draft.with_tokens(k) for draft in drafts(study.arms, tune) for k in tune.drafted_tokens))
+    blocks = [(arm, repeat) for repeat in range(2) for arm in arms]
+    return tuple(Launch(index, (arm,), _runs(study, arm, (repeat,))) for index, (arm, repeat) in enumerate(blocks))
 
 
 def engine_starts(launches: Iterable[Launch]) -> list[Arm]:

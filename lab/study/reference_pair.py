@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container
 
-from lab.study import Arm, FlagValue, Load, Speculation, Study, Workload
+from lab.study import Arm, FlagValue, Load, Speculation, Study, Workload, tune
 from lab.study.arm import LOOKUP_METHODS, METHODS
 from lab.study.workload import RANDOM_LENGTHS
 
@@ -43,26 +43,31 @@ def reference_version(study: Study) -> Study:
     """
     if study.target == TARGET:
         return study
+    loads = tuple({load.name: load for load in map(_load, study.loads)}.values())
+    if study.tune is not None:
+        loads = tuple({load.max_concurrency: load for load in loads}.values())
     return Study(
         name=f"{study.name} (reference)",
         target=TARGET,
         arms=_arms(study),
         workloads=tuple({workload.name: workload for workload in map(_workload, study.workloads)}.values()),
-        loads=tuple({load.name: load for load in map(_load, study.loads)}.values()),
+        loads=loads,
         order=study.order,
         seed=study.seed,
         endpoint=study.endpoint,
         sampling=study.sampling,
         slo=study.slo,
         price_usd_per_hour=study.price_usd_per_hour,
+        tune=study.tune and study.tune.model_copy(update={"beside": ()}),
     )
 
 
 def _arms(study: Study) -> tuple[Arm, ...]:
     """The arms that still differ, renamed after what they are now; the baseline among them is marked."""
-    drafts = list(dict.fromkeys(arm.speculation.model for arm in study.arms if arm.speculation))
+    arms = _arms_to_scale(study)
+    drafts = list(dict.fromkeys(arm.speculation.model for arm in arms if arm.speculation))
     heads = tuple(model for model in drafts if model is not None)[:1]
-    small = {arm.name: _arm(arm, heads) for arm in study.arms}
+    small = {arm.name: _arm(arm, heads) for arm in arms}
     marked = small[study.baseline.name]
     different = list({arm.digest(): arm for arm in small.values()}.values())
     several = len({arm.engine for arm in different}) > 1
@@ -71,6 +76,14 @@ def _arms(study: Study) -> tuple[Arm, ...]:
         name = _name(arm, several_engines=several, taken=named)
         named[name] = arm.model_copy(update={"name": name, "baseline": arm == marked})
     return tuple(named.values())
+
+
+def _arms_to_scale(study: Study) -> tuple[Arm, ...]:
+    """Of a tuning those that are tuned, with one number of tokens, so that drafts that become the same are one."""
+    if study.tune is None:
+        return study.arms
+    tuned = tune.drafts(study.arms, study.tune)
+    return (study.baseline, *(draft.with_tokens(study.tune.drafted_tokens[-1]) for draft in tuned))
 
 
 def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from lab.study.arm import Arm
 from lab.study.load import Load
 from lab.study.model_base import FlagValue, Frozen, Name
+from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
 
@@ -51,6 +52,7 @@ class Study(Frozen):
     slo: Slo = Slo()
     engine_flags: dict[str, FlagValue] = Field(default_factory=dict)
     price_usd_per_hour: float | None = Field(default=None, ge=0)
+    tune: Tune | None = None  # if set, `repeats` and `order` do not count
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
 
     @model_validator(mode="after")
@@ -68,6 +70,14 @@ class Study(Frozen):
             raise ValueError(f"arms: only one may be the baseline, but {' and '.join(map(repr, marked))} are marked so")
         if not marked and sum(arm.speculation is None for arm in self.arms) != 1:
             raise ValueError("arms: mark the one that the others are compared with as baseline = true")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_tuned(self) -> Self:
+        if self.tune is not None:
+            parts = (self.tune, self.baseline, self.arms, self.loads, len(self.workloads))
+            if problems := list(tuning_problems(*parts)):
+                raise ValueError("; ".join(problems))
         return self
 
     @property

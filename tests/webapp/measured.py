@@ -12,14 +12,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from lab.metrics.records import RequestRecord
+from lab.schedule import Outcome, Step, schedule_of
 from lab.study import Study
-from lab.study.plan import PlannedRun, plan
+from lab.study.plan import PlannedRun
 from tests.migrated import copy_migrated, is_new, scratch_folder
 from tests.warehouse.runs import TELEMETRY, circumstances, counters, request, run_record
 from tests.webapp.homes import claimed_job, finish
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
+from workers.outcomes import read_outcome
 
 #: Milliseconds a token of one stream without speculation takes, by concurrency.
 BASE_TPOT_MS = {1: 25.0, 4: 34.0, 16: 100.0}
@@ -29,6 +31,8 @@ RATIOS = {
     "ngram": {1: 1.21, 4: 0.97, 16: 0.88},
     "eagle3": {1: 1.36, 4: 1.10, 16: 0.95},
 }
+#: An engine whose schedule drafts nothing at a load, to one that cannot draft.
+READY_TO_DRAFT = 0.97
 ACCEPTED = {"draft_model": 0.78, "ngram": 0.42, "eagle3": 0.66}
 #: More text repeats itself, the more is accepted.
 OF_CATEGORY = {"code": 1.0, "repeat": 1.18, "prose": 0.8}
@@ -67,10 +71,13 @@ def measure_study(
 
 def _measure(settings: Settings, study: Study, failing: str, miscounted: str, writes: Mapping[str, str]) -> str:
     job_id = claimed_job(settings, study)
-    for launch in plan(study):
-        for run in launch.runs:
+    schedule, outcomes = schedule_of(study), list[Outcome]()
+    while isinstance(step := schedule.next(outcomes), Step):
+        for run in step.launch.runs:
             wrong = {"failed": run.arm.name == failing, "miscounted": run.arm.name == miscounted}
-            write_run(settings, study, run, job_id, launch.index, writes=writes.get(run.arm.name), **wrong)
+            index = step.launch.index
+            folder = write_run(settings, study, run, job_id, index, writes=writes.get(run.arm.name), **wrong)
+            outcomes.append(Outcome(run, index, is_valid=True) if study.tune is None else read_outcome(folder, run))
     finish(settings, job_id, "done")
     ingest_all(settings)
     return job_id
@@ -86,7 +93,7 @@ def write_run(
     failed: bool = False,
     miscounted: bool = False,
     writes: str | None = None,
-) -> None:
+) -> Path:
     requests = [] if failed else [_written(made, writes) for made in _requests(run)]
     drafts, accepted = _accepted(run, len(requests))
     record = run_record(
@@ -117,7 +124,7 @@ def write_run(
         ),
         circumstances=circumstances(hardware=HARDWARE, engine_version="0.32.0+cpu"),
     )
-    write_bundle(settings.bundles, record, requests, TELEMETRY, None)
+    return write_bundle(settings.bundles, record, requests, TELEMETRY, None)
 
 
 def _written(made: RequestRecord, text: str | None) -> RequestRecord:
@@ -156,6 +163,8 @@ def _requests(run: PlannedRun) -> list[RequestRecord]:
 def _ratio(run: PlannedRun) -> float:
     if run.arm.speculation is None:
         return 1.0
+    if run.arm.speculation.scheduled_tokens(run.load.max_concurrency) == 0:
+        return READY_TO_DRAFT
     ratio = RATIOS[run.arm.speculation.method].get(run.load.max_concurrency, 1.0)
     return ratio * math.sqrt(OF_CATEGORY.get(run.workload.category or "", 1.0))
 

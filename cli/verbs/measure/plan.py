@@ -37,8 +37,9 @@ def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = 
         print_json(planned)
         return
     minutes = planned["estimated_s"] / 60
+    about = "" if named.tune is None else "about "
     print(
-        f"{planned['study']}: {planned['launches']} engine starts, {planned['runs']} runs, "
+        f"{planned['study']}: {about}{planned['launches']} engine starts, {planned['runs']} runs, "
         f"{planned['requests']:,} requests"
     )
     print(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobs.engines.capabilities import Capabilities
-from jobs.engines.checks import arm_problems, flag_problems
-from lab.study import Study
+from jobs.engines.checks import arm_problems, flag_problems, tuning_problems
+from lab.study import Study, Tune
 from tests.lab.studies import study
 
 FLAGS = (
@@ -126,3 +126,13 @@ def test_transformers_has_three_flags_and_no_file(tmp_path: Path) -> None:
         "arms[0].speculation.prompt_lookup_min",
         "arms[0].speculation.options",
     }
+
+
+def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
+    def found(kind: str, **tune: Any) -> dict[str, str]:
+        return dict(tuning_problems(Tune(**tune), HAS.model_copy(update={"engine": kind, "kind": kind})))
+
+    assert found("vllm") == {}
+    assert "set schedule = false" in found("sglang")["tune.schedule"]
+    assert found("sglang", schedule=False) == {}
+    assert "cannot be tuned" in found("endpoint")["tune"]

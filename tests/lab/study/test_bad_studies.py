@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.errors import StudyError
-from lab.study import Arm, Load, Server, Slo, Speculation, Study
+from lab.study import Arm, Load, Server, Slo, Speculation, Study, Tune
 from lab.study.load import PATTERN_KEYS
 from lab.study.parsing import study_from_dict, study_from_json, study_from_toml
 from tests.lab.studies import DRAFT, study_dict
@@ -37,6 +37,8 @@ def without(key: str) -> dict[str, Any]:
 
 
 BASELINE = {"name": "a", "baseline": True}
+ARMS: list[dict[str, Any]] = [{"name": "no draft", "baseline": True}, {"name": "draft", "speculation": DRAFT}]
+LOAD: dict[str, Any] = {"max_concurrency": 1, "num_prompts": 4}
 
 
 def keys(*names: str) -> str:
@@ -146,6 +148,53 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         with_draft(method="ngram", model=None, prompt_lookup_min=5, prompt_lookup_max=2),
         "arms[1].speculation",
         "prompt_lookup_min 5 must not exceed prompt_lookup_max 2",
+    ),
+    (
+        study_dict(tune={"drafted_tokens": [0, 1]}),
+        "tune.drafted_tokens",
+        "drafted_tokens should be between 1 and 64 (0, no speculation, is always measured)",
+    ),
+    (
+        study_dict(tune={"drafted": [1]}),
+        "tune.drafted",
+        f"is not known here: did you mean drafted_tokens? The keys here are {keys(*Tune.model_fields)}",
+    ),
+    (study_dict(tune={"beside": ["other"]}), "", "tune.beside: no arm is called 'other'"),
+    (study_dict(tune={"beside": ["draft"]}), "", "tune: at least one arm with speculation is needed"),
+    (
+        study_dict(tune={}, arms=[*ARMS, {"name": "plain"}]),
+        "",
+        "tune: 'plain' has no speculation to tune: remove it, or name it in tune.beside",
+    ),
+    (
+        study_dict(tune={}, arms=[*ARMS, {"name": "draft k=5", "speculation": DRAFT}]),
+        "",
+        "tune: name each draft once, as its numbers of tokens are in tune.drafted_tokens",
+    ),
+    (
+        study_dict(tune={}, arms=[*ARMS[:1], ARMS[1] | {"baseline": True}]),
+        "",
+        "arms: only one may be the baseline, but 'no draft' and 'draft' are marked so",
+    ),
+    (
+        study_dict(tune={}, arms=[{"name": "draft", "speculation": DRAFT, "baseline": True}]),
+        "",
+        "tune: the baseline has to be an arm without speculation",
+    ),
+    (
+        study_dict(tune={}, workloads=[{"output_tokens": 8}, {"output_tokens": 9}]),
+        "",
+        "tune: an engine's schedule goes by the load and not by the prompts, so tune one workload at a time",
+    ),
+    (
+        study_dict(tune={}, loads=[LOAD, LOAD | {"label": "again"}]),
+        "",
+        "tune: a schedule goes by the requests at once: loads need different max_concurrency and no request rate",
+    ),
+    (
+        study_dict(tune={}, loads=[LOAD | {"request_rate_rps": 2.0}]),
+        "",
+        "tune: a schedule goes by the requests at once: loads need different max_concurrency and no request rate",
     ),
     (
         with_draft(k=3),

@@ -119,3 +119,16 @@ def test_lengths_shrink_and_datasets_that_must_be_fetched_become_their_samples(
     given: dict[str, Any], found: str
 ) -> None:
     assert small(workloads=[given]).workloads[0].name == found
+
+
+def test_a_tuning_stays_one_with_each_draft_and_concurrency_once() -> None:
+    """What is only measured at its end is left out."""
+    arms = [PLAIN, *(drafting("draft_model", name, tokens) for name, tokens in (("a", 2), ("b", 4)))]
+    arms = [each | {"name": name} for each, name in zip(arms, ("plain", "one", "two"), strict=True)]
+    loads = [{"max_concurrency": load, "num_prompts": load, "label": f"at {load}"} for load in (1, 2, 64)]
+    beside = drafting("eagle3", "c") | {"name": "adaptive"}
+    found = small(arms=[*arms, beside], loads=loads, tune={"drafted_tokens": [1, 3], "beside": ["adaptive"]})
+    assert found.tune is not None
+    assert (found.tune.drafted_tokens, found.tune.beside) == ((1, 3), ())
+    assert drafts(found) == [("draft_model", "reference-draft", 3)]
+    assert [load.max_concurrency for load in found.loads] == [1, 5]

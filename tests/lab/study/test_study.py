@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Workload
+from lab.study import Arm, Load, Sampling, Slo, Speculation, Study, Tune, Workload
 from lab.study.arm import SCHEDULE
 from lab.study.parsing import study_from_json, study_from_toml, study_to_toml
+from lab.study.tune import drafts
 from tests.lab.studies import study, study_dict
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=30).filter(
@@ -118,3 +119,26 @@ def test_a_range_of_a_schedule_holds_until_the_next_one_begins(requests: int, to
 @pytest.mark.parametrize("options", [{}, {SCHEDULE: "by feeling"}, {SCHEDULE: [[1, 2], 3]}, {SCHEDULE: []}])
 def test_without_a_schedule_that_can_be_read_nothing_is_known_of_it(options: dict[str, JsonValue]) -> None:
     assert Speculation(method="ngram", num_speculative_tokens=3, options=options).scheduled_tokens(1) is None
+
+
+def test_a_tuning_survives_toml_and_its_drafts_get_the_numbers_of_tokens() -> None:
+    tuned = study(tune={"drafted_tokens": [4, 1, 4], "budget_minutes": 30})
+    assert study_from_toml(study_to_toml(tuned)) == tuned
+    assert tuned.tune is not None
+    assert tuned.tune.drafted_tokens == (1, 4)
+    (draft,) = drafts(tuned.arms, tuned.tune)
+    arms = [draft.with_tokens(k) for k in tuned.tune.drafted_tokens]
+    assert [arm.name for arm in arms] == ["draft k=1", "draft k=4"]
+    assert [arm.speculation and arm.speculation.num_speculative_tokens for arm in arms] == [1, 4]
+
+
+@pytest.mark.parametrize("name", ["EAGLE-3, k=3", "EAGLE-3 k=3", "EAGLE-3 k = 12", "EAGLE-3"])
+def test_a_drafts_name_does_not_say_how_many_tokens(name: str) -> None:
+    arms = (Arm(name=name, speculation=Speculation(method="ngram", num_speculative_tokens=3)),)
+    (draft,) = drafts(arms, Tune())
+    assert draft.name == "EAGLE-3"
+    scheduled = draft.scheduled([(1, 4, 3), (5, 512, 0)])
+    assert scheduled.name == "EAGLE-3 scheduled"
+    assert scheduled.speculation is not None
+    assert scheduled.speculation.num_speculative_tokens == 3
+    assert [scheduled.speculation.scheduled_tokens(load) for load in (1, 8)] == [3, 0]

@@ -16,6 +16,7 @@ from webapp.pages.submit import form_model, validation_messages
 from webapp.pages.submit.form_model import FormValues, from_study, to_study, to_toml
 from webapp.pages.submit.form_state import FIELDS
 
+TUNE = {"drafted_tokens": [2, 4], "most_repeats": 4, "budget_minutes": 1.5, "schedule": False}
 RICH: dict[str, Any] = {
     "arms": [
         {"name": "no draft", "baseline": True, "flags": {"max-num-seqs": 8, "enforce-eager": True, "dtype": "float32"}},
@@ -102,10 +103,17 @@ def test_a_study_that_uses_every_field_comes_back_as_it_was() -> None:
     assert study_from_toml(to_toml(from_study(rich))) == rich
 
 
+def test_a_tuning_comes_back_as_it_was() -> None:
+    for tune in ({}, TUNE):
+        tuned = study(tune=tune)
+        assert to_study(from_study(tuned)) == tuned
+        assert study_from_toml(to_toml(from_study(tuned))) == tuned
+
+
 def test_that_study_really_uses_every_field_there_is() -> None:
     """So that a field added to a study later is not forgotten in the form."""
-    rich = study(**RICH)
-    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (rich.loads, Load), ((rich,), Study)):
+    rich, tuned = study(**RICH), study(tune=TUNE)
+    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (rich.loads, Load), ((rich, tuned), Study)):
         told = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
         assert told == set(model.model_fields)
 

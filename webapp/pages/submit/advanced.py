@@ -32,7 +32,7 @@ ENDPOINTS = {"completions": "completions", "chat": "chat"}
 #: For widgets that are not drawn while the expander is closed.
 _PERSIST = {"persist_state": row_widgets.PERSIST}
 _NUMBERS = tuple(name for name, *_ in (*_SAMPLING, *_GOALS))
-FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "endpoint", "hardware", "engine_flags")
+FIELDS = (*_NUMBERS, "order", "repeats_per_launch", "endpoint", "hardware", "engine_flags", "tune")
 
 
 def edit(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
@@ -57,7 +57,17 @@ def _show(initial: Row, problems: Sequence[Problem]) -> None:
             with column:
                 field(name, label, initial, problems, st.number_input, step=step, help=help_text, **_PERSIST)
     label = "Engine flags for every arm (TOML, one per line)"
-    field("engine_flags", label, initial, problems, st.text_area, height=130, **_PERSIST)
+    flags, tune = st.columns(2)
+    with flags:
+        field("engine_flags", label, initial, problems, st.text_area, height=130, **_PERSIST)
+    with tune:
+        help_text = (
+            "If anything stands here, the arms with speculation are drafts, and the best number of tokens for each "
+            "load is found by measuring, then measured as the engine's own schedule. Repeats and order do not count."
+        )
+        label, example = "Tuning (TOML): numbers of tokens to try with each draft", "drafted_tokens = [1, 2, 3, 4, 5]"
+        options = {"placeholder": example, "help": help_text, "height": 130}
+        field("tune", label, initial, problems, st.text_area, **options, **_PERSIST)
 
 
 def _show_execution(initial: Row, problems: Sequence[Problem]) -> None:

@@ -143,6 +143,7 @@ class FormValues:
 def from_study(study: Study) -> FormValues:
     fields: dict[str, Any] = {key: getattr(study, key) for key in _STUDY}
     fields["engine_flags"] = flags_text(study.engine_flags)
+    fields["tune"] = "" if study.tune is None else flags_text(study.tune.model_dump(mode="json", exclude_none=True))
     for part in _NESTED:
         fields |= {f"{part}.{key}": value for key, value in getattr(study, part)}
     return FormValues(
@@ -202,6 +203,8 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
         part, _, key = path.rpartition(".")
         (data[part] if part else data)[key] = value
     data["engine_flags"] = _read(values.fields, "engine_flags", "engine_flags", problems)
+    if "tune" in data:
+        data["tune"] = _read(values.fields, "tune", "tune", problems)
     data["arms"] = [_arm(row, f"arms[{place}]", problems) for place, row in enumerate(values.arms)]
     data["workloads"] = [_filled(row) for row in values.workloads]
     data["loads"] = [_filled(row) for row in values.loads]

@@ -97,15 +97,18 @@ def show_plan(study: Study) -> None:
     prospects = published_data.verdicts_forecast(study)
     each = repeats_of_a_launch(study)
     starts = "one per arm and repeat" if each == 1 else f"one per arm and {each} repeats"
+    runs = "arms × workloads × loads × repeats"
     if study.order == "fewest_launches":
         starts = "one per arm"
+    if study.tune is not None:
+        starts = runs = "about: a tuning measures what could still win"
     show_cards(
         [
             Card("Engine starts", f"{forecast.launches:,}", starts),
-            Card("Runs", f"{forecast.runs:,}", "arms × workloads × loads × repeats"),
+            Card("Runs", f"{forecast.runs:,}", runs),
             Card("Requests", f"{forecast.requests:,}", "over all runs, without warm-up"),
             Card("Estimated duration", duration(forecast.seconds), forecast.basis),
-            _decided_card(prospects),
+            *([] if study.tune else [_decided_card(prospects)]),
         ]
     )
     if prospects is not None and prospects.advice:

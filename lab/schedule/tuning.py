@@ -1,0 +1,198 @@
+"""The schedule of a tuning: the race, launch by launch, and then what it found, measured beside no speculation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lab.comparison.verdict import MARGIN
+from lab.schedule.schedule import End, Outcome, Step
+from lab.study import Arm, Study
+from lab.study.plan import Launch, PlannedRun
+from lab.study.tune import drafts
+from lab.tuning.race import LEAST_BLOCKS, Limits, Round, next_round
+from lab.tuning.result import Choice, choice
+from lab.tuning.setting import NONE, Setting, Space, TunedRun
+from lab.tuning.standing import Standing, standings
+
+#: The most runs of a race, as a share of those of a full grid of one run each: half of a grid of three repeats.
+_OF_A_GRID = 1.5
+#: At the end: no speculation, the best single setting, what is to be deployed.
+_FINAL_ARMS = 3
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a tuning needs to know of a run; the speed is None if the run failed or does not count."""
+
+    speed: float | None
+    accepted: tuple[float, ...] = ()
+    took_s: float = 0.0  # as far as is known
+    engine_start_s: float = 0.0
+
+
+@dataclass
+class Progress:
+    """How far a tuning has come. `waiting` is what it measures next; None when it has ended."""
+
+    race: list[TunedRun] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)  # measured
+    choice: Choice | None = None  # once the race is over
+    race_end: str = ""
+    waiting: Launch | None = None
+    later: tuple[Launch, ...] = ()
+    spent_s: float = 0.0
+
+
+class Tuning:
+    """Raises ValueError for a study that is no tuning."""
+
+    def __init__(self, study: Study) -> None:
+        if study.tune is None:
+            raise ValueError(f"the study {study.name!r} is no tuning")
+        self._study, self._tune = study, study.tune
+        self._drafts = {draft.name: draft for draft in drafts(study.arms, study.tune)}
+        self._loads = {load.max_concurrency: load for load in study.loads}
+        self.space = Space(tuple(self._drafts), study.tune.drafted_tokens, tuple(sorted(self._loads)))
+        grid = len(self.space.settings) * len(self.space.loads)
+        self._most_runs = math.ceil(grid * _OF_A_GRID)
+
+    def next(self, outcomes: Sequence[Outcome]) -> Step | End:
+        found = {_key(outcome.run): seen(outcome) for outcome in outcomes}
+        progress = self.follow(lambda run: found.get(_key(run)))
+        if progress.waiting is None:
+            return self._end(progress)
+        return Step(progress.waiting, progress.later, progress.choice is not None, self._standing(progress))
+
+    def follow(self, find: Callable[[PlannedRun], Seen | None]) -> Progress:
+        """Repeat every decision from what was measured, up to the first launch that has a run without outcome."""
+        progress = Progress()
+        for launches in self._rounds(progress):
+            for place, launch in enumerate(launches):
+                known = [(run, found) for run in launch.runs if (found := find(run)) is not None]
+                if len(known) < len(launch.runs):
+                    more = self._at_most(progress, launches[place:]) if progress.choice is None else ()
+                    progress.waiting, progress.later = launch, (*launches[place + 1 :], *more)
+                    return progress
+                progress.launches.append(launch)
+                progress.spent_s += known[0][1].engine_start_s + sum(each.took_s for _, each in known)
+                if progress.choice is None:
+                    progress.race += [self._tuned(run, each) for run, each in known]
+        return progress
+
+    def arm(self, setting: Setting) -> Arm:
+        return self._study.baseline if setting == NONE else self._drafts[setting.draft].with_tokens(setting.k)
+
+    def settings(self) -> dict[str, Setting]:
+        """The settings by the names of their arms."""
+        return {self.arm(setting).name: setting for setting in self.space.settings}
+
+    def deployed(self, found: Choice) -> Arm:
+        """Return the arm to deploy: the engine's own schedule, or one setting where one is best or has to do."""
+        if found.draft is None:
+            return self._study.baseline
+        if len(found.ranges) == 1:
+            return self.arm(Setting(found.draft, found.ranges[0][2]))
+        return self._drafts[found.draft].scheduled(found.ranges) if self._tune.schedule else self.arm(found.single)
+
+    def final_arms(self, found: Choice) -> list[Arm]:
+        """What is measured at the end, beside no speculation, which comes first."""
+        arms = [self._study.baseline, self.arm(found.single), self.deployed(found)]
+        arms += [arm for arm in self._study.arms if arm.name in self._tune.beside]
+        return list({arm.name: arm for arm in arms}.values())
+
+    def _rounds(self, progress: Progress) -> Iterator[list[Launch]]:
+        """Yield the launches of each round; `progress` has grown by them when the next one is asked for."""
+        limits = Limits(self._tune.most_repeats, self._most_runs)
+        while (following := next_round(self.space, progress.race, limits)) is not None:
+            if self._is_spent(progress, following):
+                progress.race_end = "budget spent"
+                break
+            of = [(self.arm(setting), loads) for setting, loads in following.loads.items()]
+            yield self._launches(len(progress.launches), following.block, of)
+        known = standings(self.space, progress.race)
+        if not known:
+            progress.race_end = "nothing to compare"
+            return
+        progress.race_end = progress.race_end or self._why(progress, known)
+        progress.choice = choice(self.space, known)
+        final = self.final_arms(progress.choice)
+        first = len({run.block for run in progress.race})
+        launches: list[Launch] = []
+        for block in range(first, first + (LEAST_BLOCKS if len(final) > 1 else 0)):
+            ordered = final if block % 2 == 0 else final[::-1]
+            launches += self._launches(len(progress.launches) + len(launches), block, self._everywhere(ordered))
+        yield launches
+
+    def _why(self, progress: Progress, known: Mapping[int, Standing]) -> str:
+        if not _open(known):
+            return "decided"
+        return "most repeats" if len({run.block for run in progress.race}) == self._tune.most_repeats else "most runs"
+
+    def _everywhere(self, arms: Iterable[Arm]) -> Iterable[tuple[Arm, Sequence[int]]]:
+        return ((arm, self.space.loads) for arm in arms)
+
+    def _at_most(self, progress: Progress, launches: Sequence[Launch]) -> tuple[Launch, ...]:
+        """What may follow this round of the race: as many runs as the race may take, and those that end the tuning."""
+        first = len(progress.launches) + len(launches)
+        left = self._most_runs - len(progress.race) - sum(len(launch.runs) for launch in launches)
+        race = [*self.space.settings * (left // len(self.space.settings) + 1)]
+        some = self._everywhere(map(self.arm, race[: math.ceil(max(left, 0) / len(self.space.loads))]))
+        final = [self._study.baseline] * (LEAST_BLOCKS * (_FINAL_ARMS + len(self._tune.beside)))
+        return tuple(self._launches(first, self._tune.most_repeats, [*some, *self._everywhere(final)]))
+
+    def _launches(self, first: int, block: int, of: Iterable[tuple[Arm, Sequence[int]]]) -> list[Launch]:
+        (workload,) = self._study.workloads
+        return [
+            Launch(index, (arm,), tuple(PlannedRun(arm, workload, self._loads[at], block) for at in loads))
+            for index, (arm, loads) in enumerate(of, start=first)
+        ]
+
+    def _is_spent(self, progress: Progress, following: Round) -> bool:
+        """Whether the round, and measuring the result after it, would take more than the budget."""
+        if self._tune.budget_minutes is None or not progress.launches:
+            return False
+        final = LEAST_BLOCKS * (_FINAL_ARMS + len(self._tune.beside))
+        launch_s = progress.spent_s / len(progress.launches)
+        return progress.spent_s + (len(following.loads) + final) * launch_s > 60 * self._tune.budget_minutes
+
+    def _tuned(self, run: PlannedRun, seen: Seen) -> TunedRun:
+        setting = self.settings()[run.arm.name]
+        return TunedRun(setting, run.load.max_concurrency, run.repeat, seen.speed, seen.accepted)
+
+    def _standing(self, progress: Progress) -> str:
+        if progress.choice is not None:
+            return "Every load has its setting; now they are measured beside no speculation"
+        known = standings(self.space, progress.race)
+        decided = len(known) - len(_open(known))
+        return f"{decided} of {len(self.space.loads)} loads have their setting" if known else ""
+
+    def _end(self, progress: Progress) -> End:
+        sentences = {
+            "decided": f"At no load could another setting be faster by more than {MARGIN:.0%}",
+            "most repeats": f"Some loads are still open after {self._tune.most_repeats} repeats",
+            "most runs": f"Some loads are still open after the {self._most_runs} runs that a race may take",
+            "budget spent": "The budget did not allow another round",
+            "nothing to compare": "No load has both a run without speculation and one with it",
+        }
+        return End(progress.race_end, sentences[progress.race_end])
+
+
+def _open(known: Mapping[int, Standing]) -> list[int]:
+    return [load for load, at in known.items() if at.contenders()]
+
+
+def _key(run: PlannedRun) -> str:
+    return run.key("")
+
+
+def seen(outcome: Outcome) -> Seen:
+    """Return what counts of an outcome."""
+    speed, accepted = outcome.metrics.get("output_tok_per_s"), outcome.metrics.get("acceptance_per_position")
+    return Seen(
+        speed=float(speed) if outcome.is_valid and isinstance(speed, int | float) else None,
+        accepted=tuple(accepted) if isinstance(accepted, tuple) else (),
+        took_s=outcome.took_s or 0.0,
+        engine_start_s=outcome.engine_start_s or 0.0,
+    )
