@@ -56,6 +56,10 @@ PANELS: dict[str, dict[str, Verb]] = {
             "analyse.report:report",
             "Report a study's answer, verdicts and a picture in Markdown, for a pull request or a chat.",
         ),
+        "tune": Verb(
+            "analyse.tune:tune",
+            "Find the best draft and number of drafted tokens for every load, measure it, and print what to deploy.",
+        ),
         "cost": Verb("analyse.cost:cost", "Show what a million tokens cost with each arm, and what an arm saves."),
         "prices": Verb("analyse.prices:app", "Show and edit the price book: what an hour of hardware costs, by date."),
         "checks": Verb(

@@ -26,10 +26,10 @@ def results_url(page_url: str, job_id: str) -> str:
     return f"{page_url}/results?job={job_id}"
 
 
-def follow(app_database_url: str, job_id: str, tend: Callable[[], None]) -> Job:
+def follow(app_database_url: str, job_id: str, tend: Callable[[], None], *, on_stderr: bool = False) -> Job:
     """Show progress and time left until the job ends, and return it. Calls `tend` twice a second."""
     engine = app_engine(app_database_url)
-    console = Console()
+    console = Console(stderr=on_stderr)
     show = _bar if console.is_terminal else _lines
     try:
         return show(console, engine, job_id, tend)

@@ -79,6 +79,13 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
             ),
             st.Page(
+                page_file("tune"),
+                url_path="tune",
+                title="Tune",
+                icon=":material/tune:",
+                help="For a tuning: the draft and number of tokens for each load, and the schedule to deploy.",
+            ),
+            st.Page(
                 page_file("run"),
                 url_path="run",
                 title="Run",

@@ -18,6 +18,7 @@ _date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
 _RATIO = "%.2f×"
 _COLUMNS: dict[str, Callable[..., Any]] = {
     "arm": partial(_text, "Arm"),
+    "basis": partial(_text, "Stands on", width="medium"),
     "category": partial(_text, "Category"),
     "concurrency": partial(
         _number, "Concurrency", format="%d", width="small", help="The greatest number of requests in flight"
@@ -26,6 +27,8 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
     "dataset": partial(_text, "Dataset"),
     "engine_version": partial(_text, "Engine version"),
     "error": partial(_text, "Error", width="large", help="The message of the engine or of the client"),
+    "expected": partial(_number, "Expected", format=_RATIO, help="Speed-up over no speculation, as far as known"),
+    "fate": partial(_text, "What became of it", width="large"),
     "hardware": partial(_text, "Hardware"),
     "high": partial(_number, "95 % to", format=_RATIO, help="Upper end of the 95 % confidence interval"),
     "is_valid": partial(st.column_config.CheckboxColumn, "Valid", help="Whether all checks passed; empty: not checked"),
@@ -41,6 +44,7 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
     "started_at": partial(_date, "Started (UTC)"),
     "status": partial(_text, "Status", width="small"),
     "target": partial(_text, "Target"),
+    "verdict": partial(_text, "Verdict", width="small"),
     "workload": partial(_text, "Workload"),
 }
 

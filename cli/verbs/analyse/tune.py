@@ -1,0 +1,154 @@
+"""`drafthouse tune`: find the draft and the number of drafted tokens for every load, and the schedule to deploy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import follow
+from cli.arguments import AsJson, AsReference
+from cli.home import ready_settings
+from cli.named_study import named_study
+from cli.output import print_json, print_table
+from jobs import queue
+from jobs.engines.command_line import speculation_words
+from jobs.presets import preset_names
+from jobs.table import Job
+from lab.errors import UserError
+from lab.study import Arm, Study, Tune
+from lab.study.parsing import study_from_dict
+from lab.study.tune import drafts
+from lab.tuning.report import Measured, Report
+from warehouse.app_db.engine import app_engine
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.paired_runs import jobs_of
+from warehouse.queries.tunings import tuning_report
+from warehouse.settings import Settings
+
+StudyOrJob = Annotated[
+    str,
+    typer.Argument(
+        help="A file or preset of a study, or a study with results, whose target, drafts and loads are taken; or the "
+        "job of a tuning, to print what it found."
+    ),
+]
+Ks = Annotated[
+    list[int] | None, typer.Option("-k", help="A number of drafted tokens to try; repeatable. 1 to 5 by default.")
+]
+Budget = Annotated[float | None, typer.Option(help="Minutes that it may take, measuring the result included.")]
+
+
+def tune(
+    study: StudyOrJob,
+    *,
+    k: Ks = None,
+    budget_minutes: Budget = None,
+    reference: AsReference = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the best draft and number of drafted tokens for every load, measure it, and print what to deploy.
+
+    The study's arms with speculation are the drafts. A tuning that is measured already is printed at once.
+    """
+    settings = ready_settings()
+    job = _tuned_job(settings, study) or _measured(
+        settings, _to_tune(settings, study, k, budget_minutes, reference=reference)
+    )
+    with open_warehouse(settings.warehouse_file) as con:
+        found = tuning_report(con, job.job_id, job.study)
+    if found is None:
+        raise UserError(f"job {job.job_id} has no load with runs with and without speculation: see its runs")
+    words = speculation_words(settings, found.deployed)
+    if as_json:
+        print_json(_as_dict(job, found, words))
+    else:
+        _show(job, found, words, follow.results_url(settings.page_url, job.job_id).replace("/results", "/tune"))
+
+
+def _tuned_job(settings: Settings, name: str) -> Job | None:
+    """The job of that name, if it is a tuning."""
+    found = _job(settings, name)
+    return None if found is None or found.study.tune is None else found
+
+
+def _job(settings: Settings, name: str) -> Job | None:
+    if name == "-" or Path(name).is_file() or name in preset_names():
+        return None
+    engine = app_engine(settings.app_database_url)
+    try:
+        with open_warehouse(settings.warehouse_file) as con:
+            return queue.job(engine, jobs_of(con, name)[-1])
+    finally:
+        engine.dispose()
+
+
+def _to_tune(
+    settings: Settings, name: str, ks: Sequence[int] | None, budget_minutes: float | None, *, reference: bool
+) -> Study:
+    """The study as a tuning: as its file says, or with its baseline and drafts, and the given range and budget."""
+    earlier = _job(settings, name)
+    study = named_study(name, reference=reference) if earlier is None else earlier.study
+    given = {"drafted_tokens": ks or None, "budget_minutes": budget_minutes}
+    tune = (study.tune or Tune()).model_dump() | {key: value for key, value in given.items() if value is not None}
+    arms = study.arms if study.tune else _once_each(study)
+    data = study.model_dump(mode="json", exclude_defaults=True, exclude_none=True)
+    return study_from_dict(data | {"arms": [arm.model_dump(exclude_none=True) for arm in arms], "tune": tune})
+
+
+def _once_each(study: Study) -> list[Arm]:
+    """The baseline, and every draft once, whatever numbers of tokens it was measured with."""
+    return [study.baseline, *{draft.name: draft.arm for draft in drafts(study.arms, Tune())}.values()]
+
+
+def _measured(settings: Settings, study: Study) -> Job:
+    """Submit the study and wait for its end, with its progress on stderr. Raises UserError if it failed."""
+    job_id = queue.submit(settings, study)
+    ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None, on_stderr=True)
+    if ended.state != "done":
+        raise UserError(f"job {job_id} {ended.state}: {ended.error or 'see its log'}")
+    follow.all_runs_published(settings.warehouse_file, ended)
+    return ended
+
+
+def _as_dict(job: Job, found: Report, words: str | None) -> dict[str, Any]:
+    arms = {"single": found.single, "scheduled": found.scheduled, "deployed": found.deployed}
+    named = {
+        name: None if arm is None else arm.model_dump(mode="json", exclude_defaults=True) for name, arm in arms.items()
+    }
+    costs = [asdict(each) for each in found.cost_of_nothing]
+    plain = {key: value for key, value in asdict(found).items() if key not in arms}
+    return {"job_id": job.job_id, **plain, **named, "cost_of_nothing": costs, "command_line": words}
+
+
+def _show(job: Job, found: Report, words: str | None, url: str) -> None:
+    print(f"{job.study.name} ({job.job_id}): {found.ended or 'still measuring'}, {found.runs} runs; {url}\n")
+    head = ("requests at once", "setting", "k", "speed-up", "stands on")
+    print_table(head, [(each.load, each.arm, each.k, ratio(each), each.basis) for each in found.best])
+    print(f"\nOne setting for all loads: {found.single.name}")
+    print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in found.ranges))
+    print("To deploy:", found.deployed.name)
+    print(f"  {words or json.dumps(_speculation(found))}")
+    if found.final:
+        print("\nMeasured at the end, beside no speculation:")
+        head = ("requests at once", "arm", "k", "speed-up", "verdict")
+        rows = sorted(found.final, key=lambda each: (each.load, each.arm))
+        print_table(head, [(each.load, each.arm, each.k, ratio(each), each.verdict) for each in rows])
+    for each in found.cost_of_nothing:
+        print(f"Ready to draft but drafting nothing at {each.load} at once: {ratio(each)} of no speculation")
+
+
+def _speculation(found: Report) -> dict[str, Any]:
+    """The speculation to deploy, as a study has it; empty for none."""
+    drafted = found.deployed.speculation
+    return {} if drafted is None else drafted.model_dump(mode="json", exclude_defaults=True)
+
+
+def ratio(each: Measured) -> str:
+    if each.ratio is None:
+        return "unknown"
+    return f"{each.ratio:.2f}x" if each.low is None else f"{each.ratio:.2f}x [{each.low:.2f}, {each.high:.2f}]"

@@ -1,0 +1,167 @@
+"""The report of a tuning: what to use at each load, how sure that is, and why the rest was left out."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import MARGIN, verdicts
+from lab.schedule.tuning import Progress, Seen, Tuning
+from lab.study import Arm, Study
+from lab.study.arm import SCHEDULE
+from lab.study.plan import PlannedRun
+from lab.tuning.result import Choice, choice
+from lab.tuning.setting import NONE, Setting
+from lab.tuning.standing import Standing, standings
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An arm against no speculation at one load; the ratio and its bounds are None if unknown."""
+
+    arm: str
+    load: int
+    k: int  # drafted tokens there
+    ratio: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    basis: str
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting at one load: how often it ran, its speed-up as far as known, and what became of it."""
+
+    arm: str
+    load: int
+    k: int
+    runs: int
+    expected: float | None
+    fate: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """`scheduled` is the arm with the engine's own schedule; None where one number of tokens is best everywhere.
+
+    `deployed` is what to deploy: the scheduled arm, or else one setting. `best` has the chosen setting of
+    each load, `final` what was measured at the end. `ended` says why the race ended; empty while it goes on.
+    """
+
+    best: tuple[Measured, ...]
+    single: Arm
+    scheduled: Arm | None
+    deployed: Arm
+    ranges: tuple[tuple[int, int, int], ...]
+    final: tuple[Measured, ...]
+    tried: tuple[Tried, ...]
+    ended: str
+    runs: int
+    grid_runs: int  # of every setting at every load, once
+
+    @property
+    def cost_of_nothing(self) -> tuple[Measured, ...]:
+        """The scheduled arm where it drafts nothing: what being ready to draft costs there."""
+        name = "" if self.scheduled is None else self.scheduled.name
+        return tuple(each for each in self.final if each.arm == name and each.k == 0)
+
+
+def report(study: Study, find: Callable[[PlannedRun], Seen | None]) -> Report | None:
+    """Return the report of a study that is a tuning from the runs that `find` knows; None before the first results."""
+    tuning = Tuning(study)
+    progress = tuning.follow(find)
+    known = standings(tuning.space, progress.race)
+    if not known:
+        return None
+    found = progress.choice or choice(tuning.space, known)
+    measured = _measured(tuning, progress, find)
+    deployed = tuning.deployed(found)
+    final = {arm.name for arm in tuning.final_arms(found)} - {study.baseline.name} if progress.choice else set()
+    return Report(
+        best=tuple(_best(tuning, measured, found, load) for load in known),
+        single=tuning.arm(found.single),
+        deployed=deployed,
+        scheduled=deployed if deployed.speculation is not None and SCHEDULE in deployed.speculation.options else None,
+        ranges=found.ranges,
+        final=tuple(each for each in measured.values() if each.arm in final),
+        tried=tuple(_tried(tuning, progress, known)),
+        ended=progress.race_end,
+        runs=sum(len(launch.runs) for launch in progress.launches),
+        grid_runs=len(tuning.space.settings) * len(tuning.space.loads),
+    )
+
+
+def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], found: Choice, load: int) -> Measured:
+    setting = found.best[load]
+    name = tuning.arm(setting).name
+    unmeasured = Measured(name, load, setting.k, None, None, None, "not enough data", "not measured")
+    same = Measured(name, load, 0, 1.0, None, None, "no difference", "it is what the others are compared with")
+    return same if setting == NONE else measured.get((name, load), unmeasured)
+
+
+def _measured(
+    tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], Seen | None]
+) -> dict[tuple[str, int], Measured]:
+    """Every arm against no speculation at each load, the runs of race and end together."""
+    baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings().items()}
+    samples: dict[tuple[str, int], list[RunSample]] = {}
+    arms: dict[str, Arm] = {}
+    for launch in progress.launches:
+        for run in launch.runs:
+            seen = find(run)
+            speed = None if seen is None else seen.speed
+            sample = RunSample(run.key(""), run.arm.name, run.repeat, speed, launch=launch.index)
+            samples.setdefault((run.arm.name, run.load.max_concurrency), []).append(sample)
+            arms[run.arm.name] = run.arm
+    keys = [key for key in samples if key[0] != baseline and (baseline, key[1]) in samples]
+    compared = compare_cells([CellRuns(samples[baseline, load], samples[arm, load]) for arm, load in keys], "higher")
+    words = [each.word for each in verdicts(compared)]
+    return {
+        (arm, load): _one(arms[arm], load, tokens.get(arm), each, word)
+        for (arm, load), each, word in zip(keys, compared, words, strict=True)
+    }
+
+
+def _one(arm: Arm, load: int, k: int | None, compared: Comparison, word: str) -> Measured:
+    if k is None and arm.speculation is not None:
+        scheduled = arm.speculation.scheduled_tokens(load)
+        k = arm.speculation.num_speculative_tokens if scheduled is None else scheduled
+    ratio = compared.ratio
+    value, low, high = (None, None, None) if ratio is None else (ratio.value, ratio.low, ratio.high)
+    return Measured(arm.name, load, k or 0, value, low, high, word, compared.basis)
+
+
+def _tried(tuning: Tuning, progress: Progress, known: Mapping[int, Standing]) -> Sequence[Tried]:
+    runs = Counter((run.setting, run.load) for run in progress.race)
+    return [
+        Tried(
+            tuning.arm(setting).name,
+            load,
+            setting.k,
+            runs[setting, load],
+            math.exp(at.gain(setting)) if setting in at.settings else None,
+            _fate(setting, at, runs[setting, load]),
+        )
+        for load, at in known.items()
+        for setting in tuning.space.settings
+    ]
+
+
+def _fate(setting: Setting, at: Standing, runs: int) -> str:
+    """What became of a setting at one load, in words."""
+    if setting not in at.settings:
+        return "no run of it counts" if runs else "not run: nothing is known of it"
+    chosen = at.chosen()
+    if setting == chosen:
+        return "chosen"
+    if setting in at.contenders():
+        return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
+    if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
+        return f"within {MARGIN:.0%} of the chosen one"
+    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the chosen one"
+    return worse if runs else f"not run, {worse} by what its neighbours told"

@@ -1,0 +1,225 @@
+"""A tuning asks for launches until every load has its setting, and measures the schedule that it found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from lab.schedule import End, Outcome, Step, schedule_of
+from lab.schedule.tuning import Tuning, seen
+from lab.study import Study
+from lab.study.arm import SCHEDULE
+from lab.study.plan import PlannedRun, plan
+from lab.tuning.race import LEAST_BLOCKS
+from lab.tuning.report import Report, report
+from lab.tuning.setting import NONE
+from tests.lab.studies import study
+from tests.lab.tuning.worlds import SPACE, World
+
+LOOK_UP = {"method": "ngram", "num_speculative_tokens": 5}
+HEAD = {"method": "eagle3", "model": "some/head", "num_speculative_tokens": 2}
+DRAFT = {"method": "draft_model", "model": "some/model", "num_speculative_tokens": 3}
+ARMS: list[dict[str, Any]] = [
+    {"name": "no draft"},
+    {"name": "draft model, k=3", "speculation": DRAFT},
+    {"name": "head", "speculation": HEAD},
+    {"name": "look-up k=5", "speculation": LOOK_UP},
+]
+LOADS = [{"max_concurrency": load, "num_prompts": 2 * load} for load in SPACE.loads]
+
+
+def tuning(arms: Sequence[dict[str, Any]] = ARMS, **tune: Any) -> Study:
+    return study(arms=list(arms), loads=LOADS, tune=tune)
+
+
+class Machine:
+    """Measures launches in a simulated world; a scheduled arm is as fast as the setting it has at that load."""
+
+    def __init__(self, world: World, asked: Study, *, broken: str = "never") -> None:
+        self.world, self.settings, self.broken = world, Tuning(asked).settings(), broken
+        self.asked, self.outcomes = asked, list[Outcome]()
+
+    def measure(self, run: PlannedRun, launch_index: int) -> Outcome:
+        if self.broken in run.arm.name:
+            return Outcome(run, launch_index, is_valid=False, error="it died")
+        load, speculation = run.load.max_concurrency, run.arm.speculation
+        setting = self.settings.get(run.arm.name)
+        if setting is None and speculation is not None and (k := speculation.scheduled_tokens(load)) is not None:
+            setting = self.settings.get(run.arm.name.replace("scheduled", f"k={k}"), NONE)
+        setting = setting or NONE
+        noise = float(self.world._rng.normal(0, 0.005))
+        accepted = self.world.accepted.get(setting.draft, ())[: setting.k]
+        metrics: dict[str, Any] = {"output_tok_per_s": 100 * self.world.speeds[setting, load] * math.exp(noise)}
+        metrics |= {"acceptance_per_position": accepted} if accepted else {}
+        return Outcome(run, launch_index, is_valid=True, metrics=metrics, engine_start_s=20.0, took_s=10.0)
+
+    def run(self, most: int = 200, each: Callable[[Step], None] = lambda _step: None) -> End:
+        schedule = schedule_of(self.asked)
+        for _ in range(most):
+            step = schedule.next(self.outcomes)
+            if isinstance(step, End):
+                return step
+            each(step)
+            self.outcomes += [self.measure(run, step.launch.index) for run in step.launch.runs]
+        raise AssertionError("it does not end")
+
+    def report(self) -> Report:
+        known = {outcome.run.key(""): seen(outcome) for outcome in self.outcomes}
+        found = report(self.asked, lambda run: known.get(run.key("")))
+        assert found is not None
+        return found
+
+
+def tuned(seed: int) -> Machine:
+    machine = Machine(World(seed), tuning())
+    machine.run()
+    return machine
+
+
+def test_it_begins_with_the_baseline_and_every_draft_at_its_greatest_k() -> None:
+    steps: list[Step] = []
+    Machine(World(1), tuning()).run(each=steps.append)
+    names = [step.launch.arms[0].name for step in steps[:4]]
+    assert names == ["no draft", "draft model k=5", "head k=5", "look-up k=5"]
+    speculation = steps[1].launch.arms[0].speculation
+    assert speculation is not None
+    assert (speculation.num_speculative_tokens, speculation.model) == (5, "some/model")
+    assert [launch.arms[0].name for launch in steps[0].later[:3]] == names[1:]
+    assert not steps[0].later_is_certain
+    assert any(step.standing.endswith("loads have their setting") for step in steps)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_step_has_new_runs_and_a_new_start(seed: int) -> None:
+    steps: list[Step] = []
+    machine = Machine(World(seed), tuning())
+    end = machine.run(each=steps.append)
+    assert end.reason in ("decided", "most repeats", "most runs")
+    keys = [outcome.run.key("") for outcome in machine.outcomes]
+    assert len(set(keys)) == len(keys)
+    assert [step.launch.index for step in steps] == list(range(len(steps)))
+
+
+def test_what_may_follow_is_never_less_than_what_does_and_exact_once_the_race_is_over() -> None:
+    machine, steps = Machine(World(3), tuning()), list[Step]()
+    machine.run(each=steps.append)
+    total, done = len(machine.outcomes), 0
+    for step in steps:
+        done += len(step.launch.runs)
+        following = done + sum(len(launch.runs) for launch in step.later)
+        assert following == total if step.later_is_certain else following >= total
+    assert steps[-1].later_is_certain
+    assert len({launch.index for launch in steps[0].later}) == len(steps[0].later)
+
+
+def test_equal_outcomes_give_equal_steps_whichever_worker_asks() -> None:
+    """A worker that is killed leaves outcomes behind; the next one asks for the launch that was not finished."""
+    machine = Machine(World(3), tuning())
+    steps: list[Step] = []
+    end = machine.run(each=steps.append)
+    done = 0
+    for step, following in zip(steps, [*steps[1:], end], strict=True):
+        assert schedule_of(machine.asked).next(machine.outcomes[: done + len(step.launch.runs) - 1]) == step
+        done += len(step.launch.runs)
+        assert schedule_of(machine.asked).next(machine.outcomes[:done]) == following
+
+
+def test_the_schedule_is_measured_in_the_end_beside_no_speculation_and_the_best_single_setting() -> None:
+    world = World(2)
+    beside = {"name": "adaptive", "speculation": HEAD | {"options": {"enable_adaptive_verification": True}}}
+    machine = Machine(world, tuning([*ARMS, beside], beside=["adaptive"]))
+    machine.run()
+    found = machine.report()
+    assert found.scheduled is not None
+    last = max(outcome.run.repeat for outcome in machine.outcomes)
+    final = {outcome.run.arm.name for outcome in machine.outcomes if outcome.run.repeat == last}
+    assert final == {"no draft", found.single.name, found.scheduled.name, "adaptive"}
+    assert {each.arm for each in found.final} == final - {"no draft"}
+    counts = [outcome.run.arm.name for outcome in machine.outcomes].count(found.scheduled.name)
+    assert counts == LEAST_BLOCKS * len(SPACE.loads)
+
+
+def test_the_report_says_for_each_load_what_is_fast_there_and_how_sure_that_is() -> None:
+    machine = tuned(2)
+    world, found = machine.world, machine.report()
+    assert [each.load for each in found.best] == list(SPACE.loads)
+    for each in found.best:
+        setting = machine.settings[each.arm]
+        assert world.loss(setting, each.load) <= 0.02
+        if setting != NONE:
+            true = world.speeds[setting, each.load] / world.speeds[NONE, each.load]
+            assert each.low is not None
+            assert each.high is not None
+            assert each.low * 0.98 <= true <= each.high * 1.02
+    assert found.ended == "decided"
+    assert found.runs == len(machine.outcomes)
+
+
+def test_drafting_nothing_has_a_cost_of_its_own_in_the_report() -> None:
+    """At the greatest loads of this world speculation loses, and its schedule drafts nothing there."""
+    found = tuned(5).report()
+    assert found.scheduled is not None
+    assert found.scheduled.speculation is not None
+    assert found.scheduled.speculation.options[SCHEDULE] == [list(each) for each in found.ranges]
+    assert found.ranges[-1][2] == 0
+    assert [each.load for each in found.cost_of_nothing] == [8, 16]
+    assert all(each.ratio == pytest.approx(1.0, abs=0.02) for each in found.cost_of_nothing)
+
+
+def test_everything_that_was_not_chosen_has_a_reason() -> None:
+    found = tuned(5).report()
+    assert len(found.tried) == len(SPACE.settings) * len(SPACE.loads)
+    chosen = [(each.arm, each.load) for each in found.tried if each.fate == "chosen"]
+    assert chosen == [(each.arm, each.load) for each in found.best]
+    assert all(each.fate.startswith("not run") == (each.runs == 0) for each in found.tried if each.fate != "chosen")
+
+
+def test_a_draft_that_kills_its_engine_ends_nothing_else() -> None:
+    machine = Machine(World(2), tuning(), broken="draft model")
+    assert machine.run().reason == "decided"
+    found = machine.report()
+    assert not any(each.arm.startswith("draft model") for each in found.best)
+    assert {each.fate for each in found.tried if each.arm == "draft model k=5"} == {"no run of it counts"}
+
+
+def test_without_a_baseline_it_ends_and_says_so() -> None:
+    machine = Machine(World(2), tuning(), broken="no draft")
+    end = machine.run()
+    assert end.reason == "nothing to compare"
+    assert "without speculation" in end.sentence
+
+
+def test_a_budget_ends_the_race_early_enough_to_measure_what_it_found() -> None:
+    machine = Machine(World(4), tuning(budget_minutes=24))
+    end = machine.run()
+    starts = {outcome.launch_index for outcome in machine.outcomes}
+    assert end.reason == "budget spent"
+    assert 20 * len(starts) + 10 * len(machine.outcomes) <= 60 * 24
+    assert machine.report().final
+
+
+def test_an_engine_without_schedules_gets_none() -> None:
+    machine = Machine(World(5), tuning(schedule=False))
+    machine.run()
+    assert not any("scheduled" in outcome.run.arm.name for outcome in machine.outcomes)
+    found = machine.report()
+    assert found.scheduled is None
+    assert found.deployed == found.single
+
+
+def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:
+    planned = sum(len(launch.runs) for launch in plan(tuning()))
+    taken = [len(tuned(seed).outcomes) for seed in range(3)]
+    assert min(taken) * 0.8 <= planned <= max(taken) * 1.5
+
+
+def test_nothing_is_reported_before_the_first_results() -> None:
+    assert report(tuning(), lambda _run: None) is None
+
+
+def test_only_a_tuning_is_tuned() -> None:
+    with pytest.raises(ValueError, match="no tuning"):
+        Tuning(study())

@@ -1,0 +1,91 @@
+"""The Tune page: the setting for each load, what to deploy, and why the rest was left out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from lab.study import Study
+from tests.lab.studies import DRAFT, study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.measured import READY_TO_DRAFT, measure_study
+from tests.webapp.page_text import words
+from warehouse.settings import Settings
+from webapp.pages.tune import data, page
+
+HEAD = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 3}
+ARMS = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "head", "speculation": HEAD}]
+LOADS = [{"max_concurrency": load, "num_prompts": 16} for load in (1, 4, 16)]
+
+
+def tuning(**tune: object) -> Study:
+    return study(name="to deploy", arms=ARMS, loads=LOADS, tune={"drafted_tokens": [1, 3], **tune})
+
+
+@pytest.fixture
+def tuned(settings: Settings) -> str:
+    """The job: the draft pays at 1 and 4 requests at once, as `measured.RATIOS` says, and nothing pays at 16."""
+    return measure_study(settings, tuning())
+
+
+def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: OpenPage, tuned: str) -> None:
+    app = open_page("tune", job=tuned)
+    shown = words(app)
+    found = data.tuned(tuned)
+    assert found is not None
+    assert [(each.load, each.k > 0) for each in found.best] == [(1, True), (4, True), (16, False)]
+    assert found.deployed.name in shown
+    assert "Loads decided" in shown
+    codes = [block.value for block in app.code]
+    assert codes[0].startswith("--speculative-config ")
+    schedule = json.loads(codes[1])["options"]["num_speculative_tokens_per_batch_size"]
+    assert schedule == [list(each) for each in found.ranges]
+    assert schedule[-1][2] == 0
+
+
+def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str) -> None:
+    shown = words(open_page("tune", job=tuned))
+    assert f"At 16 requests at once the schedule drafts nothing and is {READY_TO_DRAFT:.2f}×" in shown
+    assert "slower" in shown
+
+
+def test_every_setting_says_what_became_of_it(settings: Settings, tuned: str) -> None:
+    assert settings
+    found = data.tuned(tuned)
+    assert found is not None
+    rows = data.tried(found)
+    assert len(rows) == 5 * 3
+    assert (rows["fate"] == "chosen").sum() == 3
+    assert rows.loc[rows["runs"] == 0, "fate"].str.startswith("not run").all()
+
+
+def test_a_study_of_fixed_arms_says_how_to_tune_it(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study())
+    assert f"drafthouse tune {job_id}" in words(open_page("tune", job=job_id))
+
+
+def test_before_the_first_comparison_it_waits(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, tuning(), failing="no draft")
+    assert "No load has a run without speculation" in words(open_page("tune", job=job_id))
+
+
+def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, settings: Settings) -> None:
+    loads = [{"max_concurrency": 16, "num_prompts": 16}]
+    job_id = measure_study(settings, study(arms=ARMS, loads=loads, tune={"drafted_tokens": [1, 3]}))
+    assert "No speculation: at no load is any draft faster" in words(open_page("tune", job=job_id))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "sentence"),
+    [
+        (((1, 4096, 3),), "the same at every load"),
+        (((1, 8, 3), (9, 32, 1), (33, 4096, 0)), "k = 3 up to 8, 1 up to 32 requests at once, then 0"),
+    ],
+)
+def test_ranges_are_said_in_a_sentence(settings: Settings, tuned: str, ranges: object, sentence: str) -> None:
+    assert settings
+    found = data.tuned(tuned)
+    assert found is not None
+    assert page.ranges_sentence(replace(found, ranges=ranges)) == sentence  # type: ignore[arg-type]
