@@ -51,13 +51,14 @@ class Comparison:
 class CellRuns:
     """Both arms' runs at one place. `influence` is of the metric: `mean`, or `percentile(0.5)` for a median.
 
-    `control`: the two arms are identical.
+    `control`: the two arms are identical. `concurrency` is the load's, with which noise may grow; None if unknown.
     """
 
     baseline: Sequence[RunSample]
     candidate: Sequence[RunSample]
     influence: Influence = mean
     control: bool = False
+    concurrency: float | None = None
 
 
 def compare(
@@ -102,6 +103,8 @@ def _scatters(
     shared = Counter(tuple(run.run_id for run in cell.baseline) for cell in cells)
     sharing = [shared[tuple(run.run_id for run in cell.baseline)] for cell in cells]
     controls = [cell.control for cell in cells]
+    loads = [cell.concurrency for cell in cells if cell.concurrency]
+    loads = loads if len(loads) == len(cells) else []
     own = [_variance(ratios) for ratios in logs]
     again = repetitions(
         [{(run.arm, run.launch) for run in cell.candidate if run.launch is not None} for cell in cells],
@@ -110,7 +113,7 @@ def _scatters(
 
     def found(known: Sequence[tuple[float, float]]) -> list[Scatter | None]:
         variances, dfs = [each[0] for each in known], [each[1] for each in known]
-        return moderated(variances, dfs, sharing, history, controls=controls, repeated=again)
+        return moderated(variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads)
 
     if not any(controls):
         return found(own)

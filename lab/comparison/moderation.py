@@ -4,12 +4,14 @@ A cell of three repeats knows its own variance with two degrees of freedom; thir
 much runs differ. As in limma (Smyth 2004, doi:10.2202/1544-6115.1027) the true variances of the cells are taken as
 draws from one distribution, here log-normal with a heavy share for wild cells (Phipson et al. 2016,
 doi:10.1214/16-AOAS920). Its centre and width are not estimated and plugged in, which is overconfident with few cells:
-every centre and width on a grid counts by how well it explains all the cells.
+every centre and width on a grid counts by how well it explains all the cells. So does every slope with the logarithm of
+the concurrency, as in limma-trend (Law et al. 2014, doi:10.1186/gb-2014-15-2-r29), if the table has loads enough.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -34,6 +36,10 @@ _MOST_HISTORY = 6.0
 _WIDTHS, _USUAL_WIDTH = np.array([0.05, 0.2, 0.4, 0.65, 1.0, 1.5, 2.2]), 0.7
 _LOG_VARIANCES = np.arange(-16.0, 16.01, 0.25)
 _CENTRES = np.arange(-9.0, 9.01, 0.5)
+#: Slopes of the log variance with the log of the concurrency, where there are so many cells on so many loads; how much
+#: likelier none is at first than any of them, and the one that counts by e to the -1/2.
+_SLOPES, _FLAT = np.array([-1.2, -0.8, -0.4, 0.0, 0.4, 0.8, 1.2]), np.zeros(1)
+_LEAST_SLOPED, _LEAST_LOADS, _FLAT_ODDS, _USUAL_SLOPE = 8, 3, 9.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,15 @@ def moderated(
     *,
     controls: Sequence[bool] = (),
     repeated: Sequence[float] = (),
+    loads: Sequence[float] = (),
 ) -> list[Scatter | None]:
     """For each cell its moderated scatter; None where its own (if any) is all there is.
 
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats
     of an earlier cell; `controls` says which cells are controls, for the words; `repeated` in how many cells the noise
-    of one is found again (`lab.comparison.starts`). A cell whose repeats are all the same keeps its variance of 0.
+    of one is found again (`lab.comparison.starts`); `loads` the concurrency of each. A cell whose repeats are all the
+    same keeps its variance of 0.
     """
     earlier, earlier_dfs = _of_history(history)
     own, own_dfs = np.array(variances, dtype=np.float64), np.array(dfs, dtype=np.float64)
@@ -75,9 +83,13 @@ def moderated(
     known = (every > 0) & (every_dfs > 0)
     if known.sum() < LEAST_CELLS or every_dfs[known].sum() < LEAST_DF:
         return [None] * own.size
-    found, found_dfs = _posterior(every, every_dfs, known, weights)
+    there = known[: own.size]
+    log_loads = np.log(np.array(loads, dtype=np.float64)) if len(loads) else np.zeros(own.size)
+    placed = np.concatenate((log_loads, np.full(earlier.size, log_loads.mean())))
+    sloped = len(set(log_loads[there])) >= _LEAST_LOADS and there.sum() >= _LEAST_SLOPED
+    found, found_dfs = _posterior(every, every_dfs, known, weights, placed, slopes=_SLOPES if sloped else _FLAT)
     control = np.array(controls, dtype=np.bool_) if len(controls) else np.zeros(own.size, dtype=np.bool_)
-    there, before = known[: own.size], int(known[own.size :].sum())
+    before = int(known[own.size :].sum())
     counts = int((there & ~control).sum()), int((there & control).sum())
     sources = [
         _source(counts[0] - int(itself and not alike), counts[1] - int(itself and alike), before)
@@ -106,30 +118,52 @@ def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
     )
 
 
-def _posterior(variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array) -> tuple[Array, Array]:
+def _posterior(
+    variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array, log_loads: Array, *, slopes: Array
+) -> tuple[Array, Array]:
     """Each cell's variance and degrees of freedom, so that Student's t stands for what is known of its variance.
 
-    That is the scaled inverse chi-squared distribution whose logarithm has the posterior's mean and variance.
+    That is the scaled inverse chi-squared distribution whose logarithm has the posterior's mean and variance, over all
+    slopes with load.
     """
+    away = log_loads - log_loads[known].mean()
+    fits = [_fit(variances, dfs, known, weights, slope * away) for slope in slopes]
+    evidence = np.array([fit[0] for fit in fits]) + np.where(slopes == 0, math.log(_FLAT_ODDS), 0.0)
+    evidence -= (slopes / _USUAL_SLOPE) ** 2 / 2
+    share = np.exp(evidence - evidence.max())[:, None] / np.exp(evidence - evidence.max()).sum()
+    means, spreads = (np.array([fit[part] for fit in fits]) for part in (1, 2))
+    mean = (share * means).sum(axis=0)
+    half = _inverse_trigamma(np.maximum((share * (spreads + (means - mean) ** 2)).sum(axis=0), 1e-6))
+    return np.exp(mean + special.digamma(half) - np.log(half)), 2 * half
+
+
+def _fit(
+    variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array, trend: Array
+) -> tuple[float, Array, Array]:
+    """The log evidence for a trend of the log variances; given it, mean and variance of each cell's log variance."""
     usual, prior, log_prior = _grid()
-    centre = np.log(variances[known]).mean()
+    flat = variances[known] * np.exp(-trend[known])
+    centre = np.log(flat).mean()
     likelihood = np.ones((variances.size, _LOG_VARIANCES.size))
-    scaled = variances[known, None] * np.exp(-centre - _LOG_VARIANCES)
-    logs = -(dfs[known, None] / 2) * (_LOG_VARIANCES + scaled)
-    likelihood[known] = np.exp(logs - logs.max(axis=1, keepdims=True))
+    logs = -(dfs[known, None] / 2) * (_LOG_VARIANCES + flat[:, None] * np.exp(-centre - _LOG_VARIANCES))
+    most = logs.max(axis=1, keepdims=True)
+    likelihood[known] = np.exp(logs - most)
     # einsum because these matrices are small: the threads of BLAS spend many times the work on waiting for each other.
     explained = np.einsum("cv,gv->cg", likelihood, prior) + np.finfo(np.float64).tiny  # (cells, centres and widths)
-    weighed = (np.log(explained[known]) * weights[known, None]).sum(axis=0) + log_prior
-    share = np.exp(weighed - weighed.max())
-    share /= share.sum()
+    weighed = np.log(explained[known]) * weights[known, None]
+    share = np.exp(special.log_softmax(weighed.sum(axis=0) + log_prior))
     cells = likelihood * np.einsum("cg,gv->cv", share / explained, prior)
     cells[dfs <= 0] = np.einsum(
         "g,gv->v", share, usual
     )  # nothing hints at a wild cell; allowing for one anyway would forbid any claim
     cells /= cells.sum(axis=1, keepdims=True)
     mean = (cells * _LOG_VARIANCES).sum(axis=1)
-    half = _inverse_trigamma(np.maximum((cells * _LOG_VARIANCES**2).sum(axis=1) - mean**2, 1e-6))
-    return np.exp(centre + mean + special.digamma(half) - np.log(half)), 2 * half
+    spread = (cells * _LOG_VARIANCES**2).sum(axis=1) - mean**2
+    density = most[:, 0] - dfs[known] / 2 * (centre + trend[known])
+    evidence = (
+        special.logsumexp(weighed.sum(axis=0) / _CAUTION + log_prior) + (density * weights[known]).sum() / _CAUTION
+    )
+    return float(evidence), centre + mean + trend, spread
 
 
 @functools.cache

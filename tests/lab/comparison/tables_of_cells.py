@@ -15,6 +15,7 @@ _NOISE: dict[str, _Draw] = {
     "equal": lambda _, places: np.ones(places),
     "a third": lambda rng, places: np.exp(0.3 * rng.standard_normal(places)),
     "fourfold": lambda rng, places: np.exp(np.log(2) * rng.uniform(-1, 1, places)),
+    "grows with load": lambda _, places: 3.0 ** (np.arange(places) / max(places - 1, 1) - 0.5),
     "two kinds": lambda rng, places: np.where(rng.random(places) < 0.5, 0.5, 2.0),
 }
 #: And one cell whose candidate is four times as noisy; a machine on which one run in ten is much slower; and one on
@@ -29,7 +30,7 @@ _BLOCK = 0.05
 class Table:
     """`baseline` and `candidate` of shape (cells, blocks); cells of one of `places` share the baseline's runs.
 
-    Cells of one of `arms` share the candidate's engine starts.
+    Cells of one of `arms` share the candidate's engine starts. The concurrency doubles from place to place.
     """
 
     places: tuple[int, ...]
