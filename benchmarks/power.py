@@ -65,16 +65,16 @@ class Seen:
 
 
 def _moderated(table: Table) -> Calls:
-    return _words(compare_cells(_cells(table), "higher"), strict=False)
+    return _words(compare_cells(cells_of(table), "higher"), strict=False)
 
 
 def _moderated_strict(table: Table) -> Calls:
-    return _words(compare_cells(_cells(table), "higher"), strict=True)
+    return _words(compare_cells(cells_of(table), "higher"), strict=True)
 
 
 def _alone(table: Table) -> Calls:
     """Each cell on the degrees of freedom of its own repeats, and Holm's correction over the table."""
-    return _words([compare_cells([cell], "higher")[0] for cell in _cells(table)], strict=True)
+    return _words([compare_cells([cell], "higher")[0] for cell in cells_of(table)], strict=True)
 
 
 def _flat(threshold: float) -> Callable[[Table], Calls]:
@@ -146,7 +146,7 @@ def _signs(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> Calls:
     return [int(sign) for sign in above.astype(int) - below.astype(int)]
 
 
-def _cells(table: Table) -> list[CellRuns]:
+def cells_of(table: Table) -> list[CellRuns]:
     return [
         CellRuns(
             [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],

@@ -28,17 +28,18 @@ def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Esti
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
     past = _history(warehouse_file, study.target, study.hardware)
     small = study.target == TARGET or (local_folder(models_dir, study.target) is not None and not nvidia_gpus())
-    return estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+    found = estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+    return found if study.budget_s is None else found.within(study.budget_s)
 
 
 def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:
     """Forecast how many cells the study will decide on this host, or on the hardware it names.
 
-    None if there is nothing to compare, for a tuning, whose cells depend on what it finds, or if too few cells were
-    measured there with several engine starts to know how far ratios scatter. The target's own are preferred to those of
-    other targets.
+    None if there is nothing to compare, if the study tunes or measures until decided, so that its cells depend on what
+    it finds, or if too few cells were measured there with several engine starts to know how far ratios scatter. The
+    target's own are preferred to those of other targets.
     """
-    if study.tune is not None or not warehouse_file.exists():
+    if study.tune is not None or study.until_decided or not warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
     from warehouse.queries.past_ratios import past_components  # noqa: PLC0415 - likewise

@@ -49,7 +49,8 @@ def queue_key(job: Job) -> tuple[int, datetime, str]:
 
 def assumed_s(study: Study) -> float:
     """Estimate how long a study takes, in seconds, from its plan alone."""
-    return estimate_s(plan(study))
+    planned_s = estimate_s(plan(study))
+    return planned_s if study.budget_s is None else min(planned_s, study.budget_s)
 
 
 def estimated_starts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.study import Arm
 from lab.study.plan import WITHOUT_GPU, Assumptions, Launch, PlannedRun, engine_starts, paced_s
@@ -41,10 +41,17 @@ class Estimate:
     launches_from_history: int
     runs_from_history: int
     assumed_of: str
+    at_most: bool = False  # the study stops when it is decided, or when its budget is spent
+
+    def within(self, budget_s: float) -> Estimate:
+        """The estimate for a study that measures until decided, within this budget."""
+        return replace(self, seconds=min(self.seconds, budget_s), at_most=True)
 
     @property
     def basis(self) -> str:
         """A phrase that says what `seconds` is based on."""
+        if self.at_most:
+            return "at most: the budget of a study that measures until decided"
         if self.runs_from_history == self.runs:
             return "from earlier runs on this hardware"
         if not self.runs_from_history:

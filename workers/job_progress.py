@@ -59,6 +59,7 @@ class JobStatus:
         self._run: PlannedRun | None = None
         self._load: LoadProgress | None = None
         self._standing, self._end = "", End("")
+        self._end_s: float | None = None  # time.monotonic, when the study's budget will be spent
         self._since_s = time.monotonic()
 
     def step(self, step: Step) -> None:
@@ -71,6 +72,7 @@ class JobStatus:
         self._runs_total = self.runs_done + _runs((launch, *step.later))
         self._launches_total = self.launches_done + _count((launch, *step.later))
         self._at_most, self._standing = not step.later_is_certain, step.standing
+        self._end_s = None if step.most_s is None else time.monotonic() + step.most_s
 
     def starting(self, arm: Arm, repeat: int) -> None:
         """An engine of the current launch is being started."""
@@ -94,6 +96,7 @@ class JobStatus:
         self._phase, self._end, self._standing = "finishing", end, ""
         self._runs_total, self._launches_total, self._at_most = self.runs_done, self.launches_done, False
         self._left = self._later = ()
+        self._end_s = None
 
     def finished(self, run: PlannedRun, *, failed: bool) -> None:
         self.runs_done += 1
@@ -118,12 +121,15 @@ class JobStatus:
             requests_total=run.load.num_prompts if run else 0,
             output_tok_per_s=load.output_tok_per_s if load else None,
             ttft_ms=load.ttft_ms if load else None,
-            remaining_s=self._remaining_s(),
+            remaining_s=self._within_budget_s(self._remaining_s()),
             standing=self._standing,
             end_reason=self._end.reason,
             end_sentence=self._end.sentence,
             at=datetime.now(UTC).isoformat(),
         )
+
+    def _within_budget_s(self, seconds: float) -> float:
+        return seconds if self._end_s is None else min(seconds, max(0.0, self._end_s - time.monotonic()))
 
     def _remaining_s(self) -> float:
         """The current engine start or run by the time it has taken so far, the rest by the forecast."""

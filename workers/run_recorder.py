@@ -157,6 +157,7 @@ class Recorder:
             endpoint=study.endpoint,
             repeat=run.repeat,
             order=study.order,
+            until_decided=study.until_decided,
             launch_index=launch.index,
             attempt=job.attempt,
             status="completed" if error is None else "failed",

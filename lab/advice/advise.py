@@ -316,6 +316,7 @@ def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measur
     if len(chosen) < 2 or not workloads or not loads:
         return None
     more = max((one.more_repeats or 0 for one in undecided), default=0)
-    repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, study.repeats + more))
-    changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats}
+    before = 0 if study.until_decided else study.repeats
+    repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, before + more))
+    changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}
     return study.model_copy(update=changes)

@@ -37,6 +37,7 @@ class Comparison:
     effect: Effect | None
     basis: str
     control: bool = False
+    until_decided: bool = False  # looked at after every block: verdicts pay for that (`lab.comparison.looks`)
 
     @property
     def gain(self) -> Interval | None:
@@ -137,13 +138,13 @@ def _deviations(ratios: Array | None, *, control: bool) -> Array:
 
 
 def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:
-    influence = cell.influence
+    influence, looked = cell.influence, any(run.until_decided for run in (*cell.baseline, *cell.candidate))
     effect = log_ratio(pairs, influence, scatter)
     ratio = None if effect is None else _exponential(effect.interval(confidence))
     changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
-    basis = _basis(pairs, prompts, scatter)
-    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control)
+    basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
+    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control, looked)
 
 
 def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:

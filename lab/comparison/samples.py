@@ -39,6 +39,7 @@ class RunSample:
     value: float | None  # the run's own number; None leaves the run out
     requests: Requests | None = None
     launch: Hashable | None = None
+    until_decided: bool = False  # its study looked at the comparison after every block (`lab.comparison.looks`)
 
 
 @dataclass(frozen=True, eq=False)

@@ -96,7 +96,13 @@ def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:
     if any(len(runs) > len(cells) for runs in by_block.values()):
         raise ValueError("two runs of one arm in the same block: choose one of them")
     return [
-        RunSample("", runs[0].arm, block, float(np.exp(np.mean([np.log(run.value or np.nan) for run in runs]))))
+        RunSample(
+            "",
+            runs[0].arm,
+            block,
+            float(np.exp(np.mean([np.log(run.value or np.nan) for run in runs]))),
+            until_decided=any(run.until_decided for run in runs),
+        )
         for block, runs in by_block.items()
         if len(runs) == len(cells)
     ]

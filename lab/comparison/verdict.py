@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from lab.comparison import spread
+from lab.comparison import looks, spread
 from lab.comparison.compare import CONFIDENCE, Comparison
 from lab.comparison.effect import Effect
 from lab.comparison.samples import Array
@@ -60,7 +60,10 @@ def verdicts(
     rule = _Rule(math.log1p(margin), 1 - confidence, holm if strict else benjamini_hochberg)
     known = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
     claims = [(place, effect) for place, effect in known if not table[place].control]
-    differs, same = (rule.adjust(p_values) for p_values in _p_values([effect for _, effect in claims], rule.bound))
+    differs, same = (
+        rule.adjust(_paid(p_values, [table[place] for place, _ in claims]))
+        for p_values in _p_values([effect for _, effect in claims], rule.bound)
+    )
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
     alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
     found = [_CONTROL if cell.control else UNKNOWN for cell in table]
@@ -84,7 +87,17 @@ class _Rule:
             return Verdict("no difference", differs, same, 0)
         if differs <= self.level:
             return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
-        return Verdict("not enough data", differs, same, more_repeats(effect, cell.blocks, self.bound, alpha))
+        needed = more_repeats(effect, cell.blocks, self.bound, alpha, until_decided=cell.until_decided)
+        return Verdict("not enough data", differs, same, needed)
+
+
+def _paid(p_values: Array, cells: Sequence[Comparison]) -> Array:
+    """Pay for the looks of the cells that were looked at after every block."""
+    looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
+    found = p_values.copy()
+    if looked.any():
+        found[looked] = looks.paid(p_values[looked], np.array([cell.blocks for cell in cells])[looked])
+    return found
 
 
 def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:
@@ -116,7 +129,7 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
     return [float(p) for p in stats.false_discovery_control(p_values)] if len(p_values) else []
 
 
-def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int | None:
+def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, until_decided: bool = False) -> int | None:
     """Return how many more repeats would make the interval exclude 0 or lie within the bound, other things equal.
 
     None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
@@ -124,16 +137,18 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float) -> int
     if effect.spread is None:
         return None
     around = effect.spread
-    counts, dfs, students = _students(blocks, float(around.blocks_df), 1 - alpha)
+    counts, dfs, students = _students(blocks, float(around.blocks_df), alpha, until_decided)
     more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
-    half = spread.averaged(more, students, spread.student(around.prompts_df, 1 - alpha))
+    levels = looks.unpaid(alpha, counts) if until_decided else alpha
+    half = spread.averaged(more, students, spread.student(around.prompts_df, 1 - levels))
     decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
     return int(counts[decides.argmax()]) - blocks if decides.any() else None
 
 
 @functools.lru_cache(64)  # many pairs of a table have the same number of repeats
-def _students(blocks: int, df: float, confidence: float) -> tuple[Array, Array, Array]:
+def _students(blocks: int, df: float, alpha: float, until_decided: bool) -> tuple[Array, Array, Array]:  # noqa: FBT001
     """The numbers of repeats beyond `blocks`, with the degrees of freedom and the Student factor of each."""
     counts = np.arange(max(blocks, 1) + 1, MOST_REPEATS + 1, dtype=np.float64)
     dfs = counts - blocks + df
-    return counts, dfs, spread.student(dfs, confidence)
+    levels = looks.unpaid(alpha, counts) if until_decided else alpha
+    return counts, dfs, spread.student(dfs, 1 - levels)

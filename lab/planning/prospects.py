@@ -93,7 +93,7 @@ class Prospects:
 
 def size_of(study: Study) -> Size:
     """How often the study measures each cell."""
-    each = repeats_of_a_launch(study)
+    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     return Size(math.ceil(study.repeats / each), min(study.repeats, each))
 
 
@@ -113,8 +113,7 @@ def prospects(study: Study, known: Components, seconds: Callable[[Size], float])
         variance = known.of_block(size.runs_per_start, prompts * size.prompts_factor)
         if variance is None:
             return None
-        of_starts = (known.start or 0.0) / variance if variance else 0.0
-        share = decided_share(Table(cells, candidates, size.starts, variance, known.gains, of_starts))
+        share = decided_share(Table(cells, candidates, size.starts, variance, known.gains))
         return Prospect(size, share * cells, seconds(size))
 
     mine = size_of(study)
@@ -151,7 +150,6 @@ class Table:
     starts: int
     variance: float
     gains: tuple[float, ...]  # log ratios, one of which each cell has
-    start_share: float = 0.0  # of the variance: what all cells on one engine start have in common
 
 
 @functools.lru_cache(1024)
@@ -160,34 +158,28 @@ def decided_share(table: Table) -> float:
     if table.starts < 2:
         return 0.0
     rng = np.random.default_rng(table.starts)
-    return float(np.mean([_decided(_simulated(rng, table), table) for _ in range(_TABLES)]))
+    return float(np.mean([_decided(_simulated(rng, table), table.candidates) for _ in range(_TABLES)]))
 
 
 def _simulated(rng: np.random.Generator, table: Table) -> Array:
     """Log ratios of shape (cells, starts)."""
     places = np.arange(min(table.cells, max(_MOST_CELLS // table.candidates, 1) * table.candidates)) // table.candidates
     sd = math.sqrt(table.variance / 2) * np.exp(_CELLS_DIFFER * rng.standard_normal(places[-1] + 1))
-    of_arms = rng.standard_normal((1 + table.candidates, table.starts))  # the engine starts, the baseline's first
-    common, alone = math.sqrt(table.start_share), math.sqrt(1 - table.start_share)
-    baseline = sd[:, None] * (common * of_arms[0] + alone * rng.standard_normal((sd.size, table.starts)))
-    of_cells = of_arms[1 + np.arange(places.size) % table.candidates]
-    candidate = sd[places, None] * (common * of_cells + alone * rng.standard_normal((places.size, table.starts)))
+    baseline = sd[:, None] * rng.standard_normal((sd.size, table.starts))
+    candidate = sd[places, None] * rng.standard_normal((places.size, table.starts))
     return np.asarray(rng.choice(table.gains, places.size)[:, None] + candidate - baseline[places])
 
 
-def _decided(log_ratios: Array, table: Table) -> float:
+def _decided(log_ratios: Array, candidates: int) -> float:
     """The share of a table's cells with a verdict: the steps are those of `compare_cells`, on arrays."""
     cells, starts = log_ratios.shape
     own = over_blocks(log_ratios)
-    again = 1 + table.start_share**2 * (cells // table.candidates - 1)
-    scatters = moderated(
-        (own.blocks * starts).tolist(), [starts - 1.0] * cells, [table.candidates] * cells, repeated=[again] * cells
-    )
-    compared = [
+    scatters = moderated((own.blocks * starts).tolist(), [starts - 1.0] * cells, [candidates] * cells)
+    table = [
         _comparison(float(mean), starts, float(variance), scatter)
         for mean, variance, scatter in zip(log_ratios.mean(axis=1), own.blocks, scatters, strict=True)
     ]
-    return float(np.mean([verdict.word != "not enough data" for verdict in verdicts(compared)]))
+    return float(np.mean([verdict.word != "not enough data" for verdict in verdicts(table)]))
 
 
 def _comparison(mean: float, starts: int, own: float, scatter: Scatter | None) -> Comparison:

@@ -7,11 +7,15 @@ from lab.study import Study
 
 def schedule_of(study: Study) -> Schedule:
     """Return the schedule that the study asks for."""
-    if study.tune is None:
-        return FixedPlan(study)
-    from lab.schedule.tuning import Tuning  # noqa: PLC0415 - imports SciPy: 50 MB that other studies do not need
+    if study.tune is not None:
+        from lab.schedule.tuning import Tuning  # noqa: PLC0415 - imports SciPy: 50 MB that other studies do not need
 
-    return Tuning(study)
+        return Tuning(study)
+    if study.until_decided:
+        from lab.schedule.until_decided import UntilDecided  # noqa: PLC0415 - likewise
+
+        return UntilDecided(study)
+    return FixedPlan(study)
 
 
 __all__ = ["End", "FixedPlan", "Outcome", "Schedule", "Step", "schedule_of"]

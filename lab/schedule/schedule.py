@@ -42,6 +42,7 @@ class Step:
     later: tuple[Launch, ...] = ()
     later_is_certain: bool = True  # False: outcomes may make it less
     standing: str = ""
+    most_s: float | None = None  # the time that this and everything later may take, if the study has a budget
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from lab.tuning.standing import Standing, standings
 
 #: The most runs of a race, as a share of those of a full grid of one run each: half of a grid of three repeats.
 _OF_A_GRID = 1.5
-#: A race may take so many runs however small its grid is, because the first block alone is most of that.
-_SMALL_RACE = 60
 #: At the end: no speculation, the best single setting, what is to be deployed.
 _FINAL_ARMS = 3
 
@@ -42,7 +40,6 @@ class Progress:
     launches: list[Launch] = field(default_factory=list)  # measured
     choice: Choice | None = None  # once the race is over
     race_end: str = ""
-    race_launches: int = 0  # how many of the launches were the race's, once it is over
     waiting: Launch | None = None
     later: tuple[Launch, ...] = ()
     spent_s: float = 0.0
@@ -59,13 +56,13 @@ class Tuning:
         self._loads = {load.max_concurrency: load for load in study.loads}
         self.space = Space(tuple(self._drafts), study.tune.drafted_tokens, tuple(sorted(self._loads)))
         grid = len(self.space.settings) * len(self.space.loads)
-        self._most_runs = max(math.ceil(grid * _OF_A_GRID), _SMALL_RACE)
+        self._most_runs = math.ceil(grid * _OF_A_GRID)
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
         found = {_key(outcome.run): seen(outcome) for outcome in outcomes}
         progress = self.follow(lambda run: found.get(_key(run)))
         if progress.waiting is None:
-            return self.end(progress)
+            return self._end(progress)
         return Step(progress.waiting, progress.later, progress.choice is not None, self._standing(progress))
 
     def follow(self, find: Callable[[PlannedRun], Seen | None]) -> Progress:
@@ -119,7 +116,7 @@ class Tuning:
             progress.race_end = "nothing to compare"
             return
         progress.race_end = progress.race_end or self._why(progress, known)
-        progress.choice, progress.race_launches = choice(self.space, known), len(progress.launches)
+        progress.choice = choice(self.space, known)
         final = self.final_arms(progress.choice)
         first = len({run.block for run in progress.race})
         launches: list[Launch] = []
@@ -171,8 +168,7 @@ class Tuning:
         decided = len(known) - len(_open(known))
         return f"{decided} of {len(self.space.loads)} loads have their setting" if known else ""
 
-    def end(self, progress: Progress) -> End:
-        """Return why the race ended, which it has."""
+    def _end(self, progress: Progress) -> End:
         sentences = {
             "decided": f"At no load could another setting be faster by more than {MARGIN:.0%}",
             "most repeats": f"Some loads are still open after {self._tune.most_repeats} repeats",

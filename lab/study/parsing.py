@@ -14,7 +14,10 @@ from pydantic_core import ErrorDetails
 
 from lab.errors import StudyError
 from lab.study import Arm, Load, Sampling, Server, Slo, Speculation, Study, Tune, Workload
+from lab.study.duration import duration_text, parse_duration_s
 from lab.study.load import PATTERN_KEYS, expand_pattern
+from lab.study.plan import repeats_of_a_launch
+from lab.study.study import MOST_LOOKS, UNTIL_DECIDED
 
 Problem = tuple[str, str]
 _EMPTY = "is empty: at least one is needed"
@@ -56,7 +59,9 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
 
     Loads that name a pattern are expanded, so a sweep gives the study more loads than `data` has.
     """
-    spelt_out, origins, problems = _spelt_out(data)
+    data, problems = _repeats_spelt_out(data)
+    spelt_out, origins, wrong_patterns = _spelt_out(data)
+    problems += wrong_patterns
     try:
         study = Study.model_validate(spelt_out)
     except ValidationError as error:
@@ -65,6 +70,36 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
     if problems:
         raise StudyError(list(dict.fromkeys(problems)))
     return study
+
+
+def measured_until_decided(study: Study, budget: str) -> Study:
+    """Return the study with `repeats = "until decided"` and this budget. Raises StudyError if it is no duration."""
+    data = study.model_dump(mode="json", exclude_defaults=True, exclude={"budget_s"})
+    return study_from_dict(data | {"repeats": UNTIL_DECIDED, "budget": budget})
+
+
+def _repeats_spelt_out(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[Problem]]:
+    """Return the study with the most repeats and the seconds for `repeats = "until decided"`, and its problems."""
+    budget, wanted = data.get("budget"), data.get("repeats") == UNTIL_DECIDED
+    if not wanted and "budget" not in data:
+        return data, []
+    spelt_out = {key: value for key, value in data.items() if key != "budget"}
+    if not wanted:
+        return spelt_out, [("budget", f'belongs to repeats = "{UNTIL_DECIDED}": set that, or remove the budget')]
+    spelt_out["repeats"] = _most_repeats(data)
+    if budget is None:
+        return spelt_out, [("budget", f'repeats = "{UNTIL_DECIDED}" needs the time it may take: write it like 45 min')]
+    try:
+        return spelt_out | {"budget_s": parse_duration_s(str(budget))}, []
+    except ValueError as error:
+        return spelt_out, [("budget", str(error))]
+
+
+def _most_repeats(data: Mapping[str, Any]) -> int:
+    """Return the most repeats of a study until decided, at most 100; its order and share of a launch may be wrong."""
+    each, order = data.get("repeats_per_launch", 1), data.get("order", "interleaved")
+    each = each if isinstance(each, int) and each > 0 else 1
+    return min(100, MOST_LOOKS * repeats_of_a_launch(order, each, 1))
 
 
 def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:
@@ -93,6 +128,8 @@ def _in_the_original(location: tuple[int | str, ...], origins: list[int]) -> tup
 def study_to_toml(study: Study) -> str:
     """Return the study as TOML that reads back equal; defaults are left out."""
     data: dict[str, Any] = study.model_dump(mode="json", exclude_none=True, exclude_defaults=True)
+    if study.budget_s is not None and study.repeats == _most_repeats(data):
+        data |= {"repeats": UNTIL_DECIDED, "budget": duration_text(data.pop("budget_s"))}
     tables = {key: data.pop(key) for key in ("arms", "workloads", "loads")}
     return tomli_w.dumps(data | tables, multiline_strings=False)
 
@@ -131,7 +168,8 @@ def _sentence(detail: ErrorDetails) -> str:
 def _unknown_key(location: tuple[int | str, ...]) -> str:
     parents = [part for part in location[:-1] if isinstance(part, str)]
     parent = parents[-1] if parents else ""
-    known = sorted([*_MODELS[parent].model_fields, *(PATTERN_KEYS if parent == "loads" else ())])
+    written = {"": ("budget",), "loads": PATTERN_KEYS}.get(parent, ())
+    known = sorted({*_MODELS[parent].model_fields, *written} - {"budget_s"})
     close = difflib.get_close_matches(str(location[-1]), known, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     return f"is not known here: {hint}The keys here are {', '.join(known)}"

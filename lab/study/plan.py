@@ -62,7 +62,7 @@ def plan(study: Study) -> tuple[Launch, ...]:
     """
     if study.tune is not None:
         return _about_a_tuning(study, study.tune)
-    each = repeats_of_a_launch(study)
+    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     shares = [tuple(range(study.repeats))[first : first + each] for first in range(0, study.repeats, each)]
     if study.order == "side_by_side":
         return tuple(Launch(index, study.arms, _a_b_b_a(study, share)) for index, share in enumerate(shares))
@@ -74,11 +74,11 @@ def plan(study: Study) -> tuple[Launch, ...]:
     return tuple(Launch(index, (arm,), _runs(study, arm, block)) for index, (arm, block) in enumerate(blocks))
 
 
-def repeats_of_a_launch(study: Study) -> int:
-    """The repeats that are measured on one engine start."""
-    if study.order == "fewest_launches":
-        return study.repeats
-    return max(study.repeats_per_launch, REPEATS_SIDE_BY_SIDE if study.order == "side_by_side" else 1)
+def repeats_of_a_launch(order: str, repeats_per_launch: int, repeats: int) -> int:
+    """The repeats that are measured on one engine start, by these fields of a study."""
+    if order == "fewest_launches":
+        return repeats
+    return max(repeats_per_launch, REPEATS_SIDE_BY_SIDE if order == "side_by_side" else 1)
 
 
 def _about_a_tuning(study: Study, tune: Tune) -> tuple[Launch, ...]:

@@ -12,6 +12,10 @@ from lab.study.model_base import FlagValue, Frozen, Name
 from lab.study.tune import Tune, tuning_problems
 from lab.study.workload import Workload
 
+#: What `repeats` says instead of a number, and after how many repeats such a study gives up (engine starts of each arm,
+#: if several repeats share one). What it was promised hangs on this number: see `lab.comparison.looks`.
+UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
+
 
 class Sampling(Frozen):
     """Sampling parameters, always sent and stored, because engines' defaults differ. The default is greedy."""
@@ -34,6 +38,9 @@ class Study(Frozen):
 
     An interleaved study starts its engines anew after `repeats_per_launch` repeats. Repeats on one start show how runs
     differ, repeats on several how starts do; `lab.planning` says which is worth its time.
+
+    With `repeats = "until decided"` and `budget = "45 min"` it stops by itself (`lab.schedule.until_decided`). Then
+    `repeats` becomes the most that it may have, and `budget_s` is set.
     """
 
     name: Name
@@ -46,6 +53,7 @@ class Study(Frozen):
         default=1, ge=1, le=100
     )  # runs of a cell on one engine start: of an interleaved study, or of one side by side
     order: Literal["interleaved", "fewest_launches", "side_by_side"] = "interleaved"
+    budget_s: int | None = Field(default=None, ge=1)  # of a study until decided: time for engine starts and runs
     seed: int = Field(default=0, ge=0)
     endpoint: Literal["completions", "chat"] = "completions"
     sampling: Sampling = Sampling()
@@ -54,6 +62,17 @@ class Study(Frozen):
     price_usd_per_hour: float | None = Field(default=None, ge=0)
     tune: Tune | None = None  # if set, `repeats` and `order` do not count
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
+
+    @model_validator(mode="after")
+    def _can_stop_early(self) -> Self:
+        if self.until_decided and self.tune is not None:
+            raise ValueError(f'tune: a tuning ends by itself: remove repeats = "{UNTIL_DECIDED}" and the budget')
+        if self.until_decided and self.order == "fewest_launches":
+            raise ValueError(
+                f'order: a study with repeats = "{UNTIL_DECIDED}" looks at all arms after every repeat: use '
+                '"interleaved" or "side_by_side"'
+            )
+        return self
 
     @model_validator(mode="after")
     def _distinct_parts(self) -> Self:
@@ -79,6 +98,11 @@ class Study(Frozen):
             if problems := list(tuning_problems(*parts)):
                 raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def until_decided(self) -> bool:
+        """Whether it stops measuring what is decided, before `repeats` are through."""
+        return self.budget_s is not None
 
     @property
     def baseline(self) -> Arm:

@@ -13,7 +13,7 @@ from lab.comparison.verdict import MARGIN, verdicts
 from lab.schedule.tuning import Progress, Seen, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
-from lab.study.plan import Launch, PlannedRun
+from lab.study.plan import PlannedRun
 from lab.tuning.result import Choice, choice
 from lab.tuning.setting import NONE, Setting
 from lab.tuning.standing import Standing, standings
@@ -61,7 +61,6 @@ class Report:
     final: tuple[Measured, ...]
     tried: tuple[Tried, ...]
     ended: str
-    why: str  # the same in a sentence
     runs: int
     grid_runs: int  # of every setting at every load, once
 
@@ -80,19 +79,18 @@ def report(study: Study, find: Callable[[PlannedRun], Seen | None]) -> Report | 
     if not known:
         return None
     found = progress.choice or choice(tuning.space, known)
-    measured = _measured(tuning, progress.launches, find)
+    measured = _measured(tuning, progress, find)
     deployed = tuning.deployed(found)
-    final = _measured(tuning, progress.launches[progress.race_launches :], find) if progress.choice else {}
+    final = {arm.name for arm in tuning.final_arms(found)} - {study.baseline.name} if progress.choice else set()
     return Report(
         best=tuple(_best(tuning, measured, found, load) for load in known),
         single=tuning.arm(found.single),
         deployed=deployed,
         scheduled=deployed if deployed.speculation is not None and SCHEDULE in deployed.speculation.options else None,
         ranges=found.ranges,
-        final=tuple(final.values()),
+        final=tuple(each for each in measured.values() if each.arm in final),
         tried=tuple(_tried(tuning, progress, known)),
         ended=progress.race_end,
-        why=tuning.end(progress).sentence if progress.race_end else "",
         runs=sum(len(launch.runs) for launch in progress.launches),
         grid_runs=len(tuning.space.settings) * len(tuning.space.loads),
     )
@@ -107,13 +105,13 @@ def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], found: C
 
 
 def _measured(
-    tuning: Tuning, launches: Sequence[Launch], find: Callable[[PlannedRun], Seen | None]
+    tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], Seen | None]
 ) -> dict[tuple[str, int], Measured]:
-    """Every arm against no speculation at each load, by the runs of these launches."""
+    """Every arm against no speculation at each load, the runs of race and end together."""
     baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings().items()}
     samples: dict[tuple[str, int], list[RunSample]] = {}
     arms: dict[str, Arm] = {}
-    for launch in launches:
+    for launch in progress.launches:
         for run in launch.runs:
             seen = find(run)
             speed = None if seen is None else seen.speed
@@ -165,5 +163,5 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
         return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
         return f"within {MARGIN:.0%} of the chosen one"
-    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}× the chosen one's speed"
+    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the chosen one"
     return worse if runs else f"not run, {worse} by what its neighbours told"

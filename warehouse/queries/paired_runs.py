@@ -89,7 +89,15 @@ def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Request
 
 def _sample(row: Row, requests: Requests | None) -> RunSample:
     launch = None if row["launch_index"] is None else (row["job_id"], row["launch_index"])
-    return RunSample(row["run_id"], row["arm"], (row["job_id"], row["repeat"]), row["number"], requests, launch)
+    return RunSample(
+        row["run_id"],
+        row["arm"],
+        (row["job_id"], row["repeat"]),
+        row["number"],
+        requests,
+        launch,
+        bool(row["until_decided"]),
+    )
 
 
 def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
@@ -162,7 +170,7 @@ _RUNS = """
             PARTITION BY origin, job_id, arm, workload, dataset, category, requested_output_tokens, pattern, concurrency
             ORDER BY repeat, started_at, run_id) END AS repeat,
         workload_label AS workload, pattern, concurrency, is_baseline, method, num_speculative_tokens, category,
-        closed_loop, arm_id, launch_index
+        closed_loop, arm_id, launch_index, until_decided
     FROM valid_latest_runs WHERE list_contains(?, job_id) AND concurrency IS NOT NULL AND pattern IS NOT NULL
     ORDER BY workload, concurrency, pattern, started_at, run_id
 """

@@ -126,8 +126,7 @@ def _as_dict(job: Job, found: Report, words: str | None) -> dict[str, Any]:
 
 
 def _show(job: Job, found: Report, words: str | None, url: str) -> None:
-    print(f"{job.study.name} ({job.job_id}): {found.runs} runs; {url}")
-    print(f"{found.why or 'It is still measuring'}.\n")
+    print(f"{job.study.name} ({job.job_id}): {found.ended or 'still measuring'}, {found.runs} runs; {url}\n")
     head = ("requests at once", "setting", "k", "speed-up", "stands on")
     print_table(head, [(each.load, each.arm, each.k, ratio(each), each.basis) for each in found.best])
     print(f"\nOne setting for all loads: {found.single.name}")

@@ -12,6 +12,7 @@ from cli.home import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json
 from jobs import queue
+from lab.study.parsing import measured_until_decided
 
 
 def submit(
@@ -20,11 +21,19 @@ def submit(
     reference: AsReference = False,
     wait: Wait = False,
     priority: Annotated[int, typer.Option(help="Higher values run earlier.")] = 0,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            "--until-decided", help='Stop what is decided, within this time, like "45 min"; see docs/studies.md.'
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Put a study into the queue."""
     settings = ready_settings()
-    job_id = queue.submit(settings, named_study(study, reference=reference), priority=priority)
+    named = named_study(study, reference=reference)
+    named = named if budget is None else measured_until_decided(named, budget)
+    job_id = queue.submit(settings, named, priority=priority)
     if as_json:
         print_json({"job_id": job_id, "url": follow.results_url(settings.page_url, job_id)})
     else:

@@ -76,11 +76,6 @@ def test_more_starts_and_less_scatter_decide_more() -> None:
     assert (by_scatter[0] < 0.2, by_scatter[-1]) == (True, 1.0)
 
 
-def test_cells_that_share_noisy_starts_decide_less_than_as_many_that_do_not() -> None:
-    apart, shared = (decided_share(Table(12, 1, 3, 0.004, (0.1, 0.2), start_share)) for start_share in (0.0, 0.95))
-    assert shared < apart - 0.1
-
-
 def test_a_study_of_one_start_decides_nothing_and_one_more_is_told_with_its_time() -> None:
     found = expected(known(start=0.01, run=0.01, gain=1.3), repeats=1)
     assert (found.cells, found.as_is.decided, found.as_is.seconds) == (6, 0.0, 120.0)

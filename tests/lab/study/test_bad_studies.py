@@ -41,6 +41,10 @@ ARMS: list[dict[str, Any]] = [{"name": "no draft", "baseline": True}, {"name": "
 LOAD: dict[str, Any] = {"max_concurrency": 1, "num_prompts": 4}
 
 
+#: A budget is written in words, and kept in seconds.
+STUDY_KEYS = ("budget", *(name for name in Study.model_fields if name != "budget_s"))
+
+
 def keys(*names: str) -> str:
     """The keys that are known somewhere, as they are listed."""
     return ", ".join(sorted(names))
@@ -59,7 +63,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     (
         study_dict(targt="x"),
         "targt",
-        f"is not known here: did you mean target? The keys here are {keys(*Study.model_fields)}",
+        f"is not known here: did you mean target? The keys here are {keys(*STUDY_KEYS)}",
     ),
     (study_dict(arms=[]), "arms", "is empty: at least one is needed"),
     (study_dict(arms="none"), "arms", "should be a valid tuple, got 'none'"),

@@ -120,13 +120,13 @@ def flat(found: dict[str, Any]) -> dict[str, Any]:
     return {**found, **{f"itls[{place}]": gap for place, gap in enumerate(gaps)}}
 
 
-def test_every_key_has_vllms_name_and_unit(objects: list[dict[str, Any]]) -> None:
-    for place, expected in enumerate((FIRST, SECOND)):
-        found, wanted = flat(dict(objects[place])), flat({**expected, **STATISTICS})
-        assert set(found) == set(wanted)
-        for key, value in wanted.items():
-            is_text = value is None or isinstance(value, str) or (isinstance(value, list) and "" in value)
-            assert found[key] == (value if is_text or key == "generated_texts" else pytest.approx(value)), key
+@pytest.mark.parametrize(("place", "expected"), [(0, FIRST), (1, SECOND)])
+def test_every_key_has_vllms_name_and_unit(objects: list[dict[str, Any]], place: int, expected: dict[str, Any]) -> None:
+    found, wanted = flat(dict(objects[place])), flat({**expected, **STATISTICS})
+    assert set(found) == set(wanted)
+    for key, value in wanted.items():
+        is_text = value is None or isinstance(value, str) or (isinstance(value, list) and "" in value)
+        assert found[key] == (value if is_text or key == "generated_texts" else pytest.approx(value)), key
 
 
 def test_requests_that_do_not_fit_into_arrays_are_left_out(objects: list[dict[str, Any]]) -> None:

@@ -54,13 +54,19 @@ def categories(runs: pd.DataFrame) -> list[str]:
 def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, job: Job | None) -> None:
     best = tables.best_cell(speedups, higher_is_better=measure.higher_is_better)
     noun = "speed-up" if measure.higher_is_better else "ratio"
-    planned = sum(len(launch.runs) for launch in plan(job.study)) if job else None
-    cards = [tables.best_card(best, noun), tables.runs_card(runs, planned)]
+    cards = [tables.best_card(best, noun), tables.runs_card(runs, None if job is None else _planned(job))]
     if measure.higher_is_better:
         cards.insert(1, tables.break_even_card(speedups, best))
     cards.append(tables.hardware_card(runs))
     show_cards(cards)
     st.caption(tables.repeats_sentence(speedups))
+
+
+def _planned(job: Job) -> int | None:
+    """The number of the job's runs; None while a study that measures until decided may still have any number."""
+    if not job.study.until_decided:
+        return sum(len(launch.runs) for launch in plan(job.study))
+    return job.progress.runs_total if job.progress and job.progress.end_reason else None
 
 
 def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:

@@ -18,7 +18,9 @@ import yaml
 
 from lab.errors import StudyError
 from lab.study import Arm, Load, Study, Workload
+from lab.study.duration import duration_text
 from lab.study.parsing import study_from_dict, study_to_toml
+from lab.study.study import UNTIL_DECIDED
 from webapp.pages.submit.validation_messages import Problem
 
 NO_SPECULATION = "none"
@@ -144,6 +146,7 @@ def from_study(study: Study) -> FormValues:
     fields: dict[str, Any] = {key: getattr(study, key) for key in _STUDY}
     fields["engine_flags"] = flags_text(study.engine_flags)
     fields["tune"] = "" if study.tune is None else flags_text(study.tune.model_dump(mode="json", exclude_none=True))
+    fields["budget"] = "" if study.budget_s is None else duration_text(study.budget_s)
     for part in _NESTED:
         fields |= {f"{part}.{key}": value for key, value in getattr(study, part)}
     return FormValues(
@@ -202,6 +205,8 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
     for path, value in _filled(values.fields).items():
         part, _, key = path.rpartition(".")
         (data[part] if part else data)[key] = value
+    if "budget" in data:
+        data["repeats"] = UNTIL_DECIDED
     data["engine_flags"] = _read(values.fields, "engine_flags", "engine_flags", problems)
     if "tune" in data:
         data["tune"] = _read(values.fields, "tune", "tune", problems)

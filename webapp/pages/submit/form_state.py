@@ -15,7 +15,7 @@ from webapp.pages.submit import workloads as workload_rows
 from webapp.pages.submit.form_model import FormValues, Row, from_study, to_toml
 from webapp.pages.submit.validation_messages import Problem
 
-FIELDS = ("name", "target", "repeats", *advanced.FIELDS)
+FIELDS = ("name", "target", "repeats", "budget", *advanced.FIELDS)
 _INITIAL, _CURRENT, _SAVED = "submit-initial", "submit-current", "submit-saved"
 #: In pixels: in less, workloads and loads stand below each other.
 _MIN_WIDTH = 560
@@ -67,7 +67,7 @@ def edit(problems: Sequence[Problem]) -> FormValues:
 
 
 def _study_fields(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
-    name, target, repeats = st.columns([3, 3, 1])
+    name, target, repeats, budget = st.columns([6, 6, 2, 3])
     with name:
         fields = {"name": advanced.field("name", "Name", initial, problems, st.text_input)}
     with target:
@@ -76,4 +76,13 @@ def _study_fields(initial: Row, problems: Sequence[Problem]) -> dict[str, Any]:
     with repeats:
         text = "Runs per cell; a single run gives no confidence interval"
         fields["repeats"] = advanced.field("repeats", "Repeats", initial, problems, st.number_input, step=1, help=text)
+    with budget:
+        text = (
+            "Leave it empty for a fixed number of repeats. With a budget, like 45 min, the study looks at its verdicts "
+            "after every repeat and stops measuring what is decided; verdicts pay for the looks."
+        )
+        label = "Until decided, within"
+        fields["budget"] = advanced.field(
+            "budget", label, initial, problems, st.text_input, placeholder="45 min", help=text
+        )
     return fields

@@ -95,20 +95,21 @@ def _refusal(study: Study) -> list[Problem]:
 def show_plan(study: Study) -> None:
     forecast = published_data.forecast(study)
     prospects = published_data.verdicts_forecast(study)
-    each = repeats_of_a_launch(study)
+    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
     starts = "one per arm and repeat" if each == 1 else f"one per arm and {each} repeats"
     runs = "arms × workloads × loads × repeats"
     if study.order == "fewest_launches":
         starts = "one per arm"
     if study.tune is not None:
         starts = runs = "about: a tuning measures what could still win"
+    most, open_ended = "at most " if study.until_decided else "", study.tune is not None or study.until_decided
     show_cards(
         [
-            Card("Engine starts", f"{forecast.launches:,}", starts),
-            Card("Runs", f"{forecast.runs:,}", runs),
-            Card("Requests", f"{forecast.requests:,}", "over all runs, without warm-up"),
+            Card("Engine starts", f"{most}{forecast.launches:,}", starts),
+            Card("Runs", f"{most}{forecast.runs:,}", runs),
+            Card("Requests", f"{most}{forecast.requests:,}", "over all runs, without warm-up"),
             Card("Estimated duration", duration(forecast.seconds), forecast.basis),
-            *([] if study.tune else [_decided_card(prospects)]),
+            *([] if open_ended else [_decided_card(prospects)]),
         ]
     )
     if prospects is not None and prospects.advice:

@@ -48,4 +48,6 @@ def command_line(arm: Arm) -> str | None:
 
 def as_json(arm: Arm) -> str:
     """The arm's speculation, as a study has it."""
-    return json.dumps(arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {})
+    return json.dumps(
+        arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {}, indent=1
+    )

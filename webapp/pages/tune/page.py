@@ -59,7 +59,7 @@ def show_summary(found: Report) -> None:
         [
             Card("To deploy", found.deployed.name, ranges_sentence(found)),
             Card("Best for all loads", found.single.name, "if one setting has to do for all of them"),
-            Card("Loads decided", f"{decided} of {len(found.best)}", found.why or "It is still measuring"),
+            Card("Loads decided", f"{decided} of {len(found.best)}", found.ended or "it is still measuring"),
             Card("Runs", f"{found.runs}", f"one run of everything would take {found.grid_runs}, and know no interval"),
         ]
     )
@@ -93,7 +93,7 @@ def show_deployment(found: Report) -> None:
         st.caption("On the engine's command line:")
         st.code(words, language="bash", wrap_lines=True)
     st.caption("As the speculation of an arm:")
-    st.code(data.as_json(found.deployed), language="json", wrap_lines=True)
+    st.code(data.as_json(found.deployed), language="json")
 
 
 def show_final(found: Report, view: View) -> None:

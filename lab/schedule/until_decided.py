@@ -1,0 +1,331 @@
+"""The schedule of a study that measures until its cells are decided, or its budget is spent.
+
+Measured is in blocks: a repeat of every open cell (or as many repeats as share an engine start). After each block, from
+the second on, the verdicts are looked at: by the functions that the pages use, and paid for (`lab.comparison.looks`).
+What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that are nearest
+to a verdict.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
+
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.influence import follows, mean
+from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
+from lab.comparison.samples import RunSample
+from lab.comparison.verdict import Verdict, verdicts
+from lab.schedule.schedule import End, Outcome, Step
+from lab.study import Arm, Load, Study
+from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
+
+#: The metric whose verdicts are waited for, and its direction.
+METRIC = "output_tok_per_s"
+#: How many repeats a verdict takes is estimated badly early on: up to so many times those that are left are tried.
+_LENIENT = 4
+
+
+#: Engine starts after which a cell without a pair of valid runs is given up.
+_TRIES = 3
+
+
+class Cell(NamedTuple):
+    """A candidate under one workload and one load, by their names."""
+
+    workload: str
+    load: str
+    arm: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is known so far. `needs`: about how many more blocks would decide an open cell; None: it takes more prompts.
+
+    `failing` cells have no pair of valid runs; `dominated` arms are slower everywhere than the arm they are named with.
+    """
+
+    words: Mapping[Cell, str]
+    needs: Mapping[Cell, int | None]
+    failing: frozenset[Cell] = frozenset()
+    dominated: Mapping[str, str] | None = None
+
+    @property
+    def decided(self) -> int:
+        return sum(word != "not enough data" for word in self.words.values())
+
+    @property
+    def waiting(self) -> list[Cell]:
+        """The open cells that are still of interest, the nearest to a verdict first."""
+        aside = self.dominated or {}
+        there = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
+        return sorted(there, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
+
+
+class UntilDecided:
+    """Blocks of the open cells and of the baseline beside them, until one of the reasons to end."""
+
+    def __init__(self, study: Study) -> None:
+        if study.budget_s is None:
+            raise ValueError("a study that measures until decided has a budget")
+        self._study, self._budget_s = study, float(study.budget_s)
+        self._each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+        self._most = min(LAST_LOOK, max(1, study.repeats // self._each))
+        self._known: dict[int, tuple[Outcome, tuple[list[Cell], str] | End]] = {}
+        self._cells = [
+            Cell(workload.name, load.name, arm.name)
+            for workload in study.workloads
+            for load in study.loads
+            for arm in study.arms
+            if arm != study.baseline
+        ]
+
+    def next(self, outcomes: Sequence[Outcome]) -> Step | End:
+        done, index = 0, 0
+        cells, standing = self._cells, ""
+        for block in count():
+            if block >= FIRST_LOOK:
+                chosen = self._remembered(outcomes, done, block)
+                if isinstance(chosen, End):
+                    return chosen
+                cells, standing = chosen
+            elif (took_s := spent_s(outcomes[:done])) * (block + 1) > self._budget_s * block:
+                minutes = math.ceil(FIRST_LOOK * took_s / 60)
+                return End(
+                    "budget spent",
+                    f"The budget does not hold the {FIRST_LOOK} repeats of the first look: {minutes} min.",
+                )
+            launches = self._launches(block, cells, index)
+            for place, launch in enumerate(launches):
+                if done + len(launch.runs) > len(outcomes):
+                    later = (*launches[place + 1 :], *self._later(block + 1, cells, index + len(launches)))
+                    left_s = max(0.0, self._budget_s - spent_s(outcomes[:done]))
+                    return Step(launch, later, later_is_certain=False, most_s=left_s, standing=standing)
+                done += len(launch.runs)
+            index += len(launches)
+        raise AssertionError  # a schedule ends or has a step
+
+    def _remembered(self, outcomes: Sequence[Outcome], done: int, block: int) -> tuple[list[Cell], str] | End:
+        """`_chosen`, computed once for the same outcomes."""
+        last = outcomes[done - 1]
+        if (known := self._known.get(done)) is None or known[0] is not last:
+            self._known[done] = known = (last, self._chosen(outcomes[:done], block))
+        return known[1]
+
+    def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
+        """The launches of one block: A B or B A, or all arms on one launch side by side."""
+        places: dict[str, set[tuple[str, str]]] = {}
+        for cell in cells:
+            for arm in (cell.arm, self._study.baseline.name):
+                places.setdefault(arm, set()).add((cell.workload, cell.load))
+        repeats = range(block * self._each, (block + 1) * self._each)
+        arms = [arm for arm in self._study.arms if arm.name in places]
+        if self._study.order == "side_by_side":
+            runs = [run for r in repeats for arm in _turned(arms, r) for run in self._runs(arm, places[arm.name], r)]
+            return [Launch(first_index, tuple(arms), tuple(runs))]
+        return [
+            Launch(index, (arm,), tuple(run for r in repeats for run in self._runs(arm, places[arm.name], r)))
+            for index, arm in enumerate(_turned(arms, block), start=first_index)
+        ]
+
+    def _runs(self, arm: Arm, places: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
+        return (
+            PlannedRun(arm, workload, load, repeat)
+            for workload in self._study.workloads
+            for load in self._study.loads
+            if (workload.name, load.name) in places
+        )
+
+    def _later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
+        """At most what follows: these cells until the last look."""
+        for number in range(block, self._most):
+            launches = self._launches(number, cells, index)
+            index += len(launches)
+            yield from launches
+
+    def _chosen(self, outcomes: Sequence[Outcome], blocks: int) -> tuple[list[Cell], str] | End:
+        """The cells of the next block, and what is known so far; or why there is none."""
+        look, prices = look_at(self._study, outcomes), _Prices(self._study, outcomes, self._each)
+        left_s = self._budget_s - spent_s(outcomes)
+        if not look.waiting:
+            return End("hopeless" if look.failing else "decided", _sentence(look, ""))
+        if blocks >= self._most:
+            return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
+        most = self._most - blocks
+        near = [cell for cell in look.waiting if (need := look.needs[cell]) is not None and need <= _LENIENT * most]
+        if not near:
+            return End("hopeless", _sentence(look, _hopeless(look, prices)))
+        chosen: dict[Cell, int] = {}
+        for cell in near:
+            longer = chosen | {cell: min(look.needs[cell] or 1, most)}
+            whole_fits = prices.of(longer) <= left_s
+            if (whole_fits or not chosen) and prices.of(dict.fromkeys(longer, 1)) <= left_s:
+                chosen = longer
+        if not chosen:
+            return End("budget spent", _sentence(look, _hopeless(look, prices)))
+        return list(chosen), _sentence(look, "")
+
+
+def compared(study: Study, outcomes: Iterable[Outcome]) -> dict[Cell, tuple[Comparison, Verdict]]:
+    """Compare every candidate with the baseline as the pages do, but without the history of the machine."""
+    arms = [arm.name for arm in study.arms if arm != study.baseline]
+    return _Runs.of(study, outcomes).judged(study.baseline.name, arms)
+
+
+def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
+    """Judge what was measured so far."""
+    runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
+    judged = runs.judged(study.baseline.name, arms)
+    candidates = {cell: each for cell, each in judged.items() if cell.arm not in runs.controls}
+    needs = {
+        cell: 1 if comparison.blocks < FIRST_LOOK else verdict.more_repeats
+        for cell, (comparison, verdict) in candidates.items()
+        if verdict.word == "not enough data"
+    }
+    return Look(
+        words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
+        needs=needs,
+        failing=frozenset(cell for cell, each in candidates.items() if not each[0].blocks and runs.tried_enough(cell)),
+        dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
+    )
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What was measured in each cell, the baseline's included. `controls`: arms that are identical to the baseline."""
+
+    by_cell: Mapping[Cell, Sequence[RunSample]]
+    loads: Mapping[str, Load]  # by name
+    controls: frozenset[str]
+
+    @classmethod
+    def of(cls, study: Study, outcomes: Iterable[Outcome]) -> _Runs:
+        found: dict[Cell, list[RunSample]] = {}
+        loads = {load.name: load for load in study.loads}
+        for outcome in outcomes:
+            arm, workload, load, _ = outcome.run.place
+            found.setdefault(Cell(workload, load, arm), []).append(
+                _sample(outcome, closed_loop=loads[load].closed_loop)
+            )
+        base, named = study.baseline, {"name": "", "baseline": False}
+        same = [arm.name for arm in study.arms if arm.model_copy(update=named) == base.model_copy(update=named)]
+        return cls(found, loads, frozenset(same) - {base.name})
+
+    def tried_enough(self, cell: Cell) -> bool:
+        """Whether the cell was measured on so many engine starts that its next runs will not be valid either."""
+        return len({run.launch for run in self.by_cell[cell]}) >= _TRIES
+
+    def judged(self, baseline: str, arms: Iterable[str]) -> dict[Cell, tuple[Comparison, Verdict]]:
+        """Compare these arms with another one, wherever both were measured."""
+        wanted = set(arms)
+        cells = [cell for cell in self.by_cell if cell.arm in wanted and cell._replace(arm=baseline) in self.by_cell]
+        found = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
+        return dict(zip(cells, zip(found, verdicts(found), strict=True), strict=True))
+
+    def _pair(self, cell: Cell, baseline: str) -> CellRuns:
+        load = self.loads[cell.load]
+        how = follows(METRIC, closed_loop=load.closed_loop)
+        return CellRuns(
+            self.by_cell[cell._replace(arm=baseline)],
+            self.by_cell[cell],
+            mean if how is None else how.influence,
+            control=cell.arm in self.controls,
+            concurrency=load.max_concurrency,
+        )
+
+
+def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
+    how, value = follows(METRIC, closed_loop=closed_loop), outcome.metrics.get(METRIC)
+    return RunSample(
+        run_id="/".join(map(str, outcome.run.place)),
+        arm=outcome.run.arm.name,
+        block=outcome.run.repeat,
+        value=float(value) if outcome.is_valid and isinstance(value, (int, float)) else None,
+        requests=None if how is None else outcome.latencies.get(how.column),
+        launch=outcome.launch_index,
+        until_decided=True,
+    )
+
+
+def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
+    """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
+    found: dict[str, str] = {}
+    everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
+    for other in arms:
+        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in found]
+        judged = runs.judged(other, everybody - {other}) if rivals and other not in found else {}
+        for arm in rivals:
+            cells = [cell for cell in runs.by_cell if cell.arm == arm]
+            if judged and all(cell in judged and judged[cell][1].word == "slower" for cell in cells):
+                found[arm] = other
+    return found
+
+
+def spent_s(outcomes: Iterable[Outcome]) -> float:
+    """The time that runs and engine starts took, as far as it is known."""
+    starts: dict[tuple[int, str], float] = {}
+    runs_s = 0.0
+    for outcome in outcomes:
+        runs_s += outcome.took_s or 0.0
+        if outcome.engine_start_s is not None:
+            starts[outcome.launch_index, outcome.run.arm.name] = outcome.engine_start_s
+    return runs_s + sum(starts.values())
+
+
+class _Prices:
+    """What runs and engine starts will take, from what they took: medians."""
+
+    def __init__(self, study: Study, outcomes: Sequence[Outcome], each: int) -> None:
+        self._baseline, self.each = study.baseline.name, each
+        runs: dict[Cell, list[float]] = {}
+        starts: dict[str, list[float]] = {}
+        for outcome in outcomes:
+            arm, workload, load, _ = outcome.run.place
+            runs.setdefault(Cell(workload, load, arm), []).append(outcome.took_s or 0.0)
+            starts.setdefault(arm, []).append(outcome.engine_start_s or 0.0)
+        self._runs_s = {cell: statistics.median(seconds) for cell, seconds in runs.items()}
+        self._starts_s = {arm: statistics.median(seconds) for arm, seconds in starts.items()}
+
+    def of(self, blocks: Mapping[Cell, int]) -> float:
+        """The seconds of so many blocks of these cells, and of as many of the baseline's beside them."""
+        most: dict[Cell, int] = {}
+        starts: dict[str, int] = {}
+        for cell, number in blocks.items():
+            for one in (cell, cell._replace(arm=self._baseline)):
+                most[one] = max(most.get(one, 0), number)
+                starts[one.arm] = max(starts.get(one.arm, 0), number)
+        runs_s = sum(number * self.each * self._runs_s[cell] for cell, number in most.items())
+        return runs_s + sum(number * self._starts_s[arm] for arm, number in starts.items())
+
+
+def _turned(arms: Sequence[Arm], number: int) -> Sequence[Arm]:
+    return arms if number % 2 == 0 else arms[::-1]
+
+
+def _sentence(look: Look, why: str) -> str:
+    parts = [f"{look.decided} of {len(look.words)} cells decided"]
+    parts += [
+        f"{arm!r} was dropped: {other!r} is faster in every cell" for arm, other in (look.dominated or {}).items()
+    ]
+    if look.failing:
+        parts.append(f"{len(look.failing)} have no valid runs to compare")
+    return "; ".join(parts) + "." + (f" {why}" if why else "")
+
+
+def _hopeless(look: Look, prices: _Prices) -> str:
+    """What it would take to decide the nearest of the open cells."""
+    nearest = look.waiting[0]
+    need = look.needs[nearest]
+    name = f"{nearest.arm!r} at {nearest.workload}, {nearest.load}"
+    if need is None:
+        return f"More repeats alone would decide none of the others: they take more prompts (the first is {name})."
+    minutes = math.ceil(prices.of({nearest: need}) / 60)
+    repeats = need * prices.each
+    return (
+        f"The nearest of the others, {name}, would take about {repeats} more repeat{'s' * (repeats != 1)}, "
+        f"{minutes} min."
+    )
