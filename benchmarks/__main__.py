@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import client, pages, power, presets, progress, questions, sweep, tuner, until_decided
+from benchmarks import capacity, client, pages, power, presets, progress, questions, sweep, tuner, until_decided
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
@@ -24,6 +24,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "power": power.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
+    "capacity": capacity.run,
 }
 
 

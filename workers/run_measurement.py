@@ -41,6 +41,7 @@ class Measured:
     warmup_began_s: float  # time.monotonic
     ended_s: float | None = None  # time.monotonic, when the window ended
     error: str | None = None
+    ended_early: str | None = None  # of a trial; no failure
     engine_died: bool = False
     duration_s: float | None = None
     warmup_requests: int = 0  # answered ones: a refused request warms nothing up
@@ -94,9 +95,10 @@ async def measure(
                     prompts,
                     load=load,
                     params=params,
-                    seed=study.seed,
+                    seed=study.seed if run.trial is None else run.trial.arrivals_seed,
                     on_progress=on_progress,
                     end=gone,
+                    trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
                 )
                 log_end_bytes = _log_bytes(engine)
                 seen = replace(seen, idle_engines=await asyncio.to_thread(idlers.end))
@@ -105,6 +107,7 @@ async def measure(
                 ended_s=time.monotonic(),
                 log_end_bytes=log_end_bytes,
                 duration_s=done.duration_s,
+                ended_early=done.ended_early,
                 requests=done.requests,
             )
             seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)

@@ -109,6 +109,7 @@ class Recorder:
         record = self._record(launch, run, engine, seen.error, seen).model_copy(
             update={
                 "duration_s": seen.duration_s,
+                "ended_early": seen.ended_early,
                 "warmup_requests": seen.warmup_requests,
                 "warmup_s": seen.warmup_s,
                 "idle_before_s": idle_before_s,
@@ -155,6 +156,7 @@ class Recorder:
             sampling=study.sampling,
             slo=study.slo,
             endpoint=study.endpoint,
+            trial=run.trial,
             repeat=run.repeat,
             order=study.order,
             until_decided=study.until_decided,

@@ -74,6 +74,25 @@ _RUN_METRICS = (
         better="higher",
     ),
     Metric(
+        "requests_within_slo",
+        "Requests within the SLO",
+        "requests",
+        "completed requests that meet every bound of the study's SLO; in a search for a capacity, latencies count from "
+        "the intended send; null without an SLO",
+        ("slo", *_END),
+        better="higher",
+        short="Within SLO",
+    ),
+    Metric(
+        "goodput_tok_per_s",
+        "Output throughput within the SLO",
+        "tok/s",
+        "output tokens of the requests within the SLO / duration_s; null without an SLO",
+        ("slo", *_TOKENS, *_END),
+        better="higher",
+        short="Output within SLO",
+    ),
+    Metric(
         "num_drafts", "Draft rounds", "rounds", "verification rounds in the measured window (after - before)", _COUNTERS
     ),
     Metric("num_draft_tokens", "Drafted tokens", "tokens", "tokens drafted in the window (after - before)", _COUNTERS),
@@ -390,6 +409,14 @@ COST_OF_ALL_TOKENS = Metric(
     better="lower",
     short="Per 10⁶ tokens",
 )
+COST_WITHIN_SLO = Metric(
+    "cost_per_million_output_tokens_within_slo",
+    "Cost per million output tokens within the SLO",
+    "currency/10^6 output tokens",
+    f"{_HOUR} / goodput_tok_per_s x 10^6: the others are paid for but no use",
+    better="lower",
+    short="Per 10⁶ within the SLO",
+)
 COST_PER_REQUEST = Metric(
     "cost_per_request",
     "Cost per request",
@@ -428,12 +455,40 @@ COSTS: tuple[Metric, ...] = (
     COST,
     COST_WITH_START_UP,
     COST_OF_ALL_TOKENS,
+    COST_WITHIN_SLO,
     COST_PER_REQUEST,
     ELECTRICITY,
     ENERGY,
     SAVING,
     WITHIN_SLO,
 )
+_CARRIED = "greatest {} at which the required share of requests meets the study's SLO, as a search found it"
+CAPACITY = Metric(
+    "capacity_request_per_s",
+    "Capacity within the SLO",
+    "requests/s",
+    _CARRIED.format("request rate"),
+    better="higher",
+    short="Capacity",
+)
+CAPACITY_CONCURRENCY = Metric(
+    "capacity_concurrency",
+    "Capacity within the SLO, at once",
+    "requests",
+    _CARRIED.format("concurrency"),
+    better="higher",
+    short="Capacity at once",
+)
+COST_AT_CAPACITY = Metric(
+    "cost_per_million_output_tokens_at_capacity",
+    "Cost per million output tokens within the SLO, at the capacity",
+    "currency/10^6 output tokens",
+    f"{_HOUR} / output tokens a second of the requests within the SLO at the capacity x 10^6",
+    better="lower",
+    short="Per 10⁶ at capacity",
+)
+#: What a search for a capacity gives: of an arm, workload and repeat, not of a run.
+CAPACITIES: tuple[Metric, ...] = (CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY)
 #: The ratio of a candidate to the baseline, of any metric; `Metric.ratio_label` says what it is called.
 RATIO = Metric("ratio", "Speed-up", "×", "candidate / baseline, geometric mean over the repeats")
 
@@ -460,7 +515,7 @@ SAMPLED: tuple[Metric, ...] = (
 )
 
 #: Metrics of a run by name, whether stored or derived.
-BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in (*METRICS, *DERIVED, *COSTS)}
+BY_NAME: Mapping[str, Metric] = {metric.name: metric for metric in (*METRICS, *DERIVED, *COSTS, *CAPACITIES)}
 #: What people call the metrics that they compare most.
 SHORT_NAMES: Mapping[str, str] = {
     "throughput": "output_tok_per_s",
@@ -470,6 +525,7 @@ SHORT_NAMES: Mapping[str, str] = {
     "acceptance": "acceptance_length",
     "cost": "cost_per_million_output_tokens",
     "energy": "energy_j_per_output_token",
+    "capacity": "capacity_request_per_s",
 }
 
 

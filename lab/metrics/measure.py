@@ -8,12 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from lab.metrics import latency
+from lab.metrics import latency, slo
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.histogram import histogram
 from lab.metrics.latency import Samples, is_completed
 from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
-from lab.study import Slo
 
 Value = float | int | tuple[float, ...] | None
 #: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
@@ -50,7 +49,8 @@ def measure(
         values["requests_completed"] = len(completed)
         values["requests_failed"] = len(requests) - len(completed)
     if run.status == "completed":
-        values |= _throughput(completed, run.slo)
+        values |= _throughput(completed)
+        values |= _within_slo(run, completed, values["duration_s"])
         values |= _steady(run, requests)
         values |= _speculation(run.counters_before, run.counters_after)
         values |= telemetry_metrics(samples)
@@ -68,7 +68,7 @@ def histograms(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, d
     return {name: histogram(values) for name, values in samples.items() if values is not None and values.size}
 
 
-def _throughput(completed: Sequence[RequestRecord], slo: Slo) -> dict[str, Value]:
+def _throughput(completed: Sequence[RequestRecord]) -> dict[str, Value]:
     duration_s = max((request.end_s for request in completed if request.end_s is not None), default=None)
     prompt = _sum([request.prompt_tokens for request in completed])
     output = _sum([request.completion_tokens for request in completed])
@@ -79,7 +79,18 @@ def _throughput(completed: Sequence[RequestRecord], slo: Slo) -> dict[str, Value
         "output_tok_per_s": _ratio(output, duration_s),
         "total_tok_per_s": _ratio(None if prompt is None or output is None else prompt + output, duration_s),
         "request_per_s": _ratio(len(completed), duration_s),
-        "goodput_request_per_s": _ratio(_requests_meeting(completed, slo), duration_s),
+    }
+
+
+def _within_slo(run: RunRecord, completed: Sequence[RequestRecord], duration_s: Value) -> dict[str, Value]:
+    """In a search for a capacity, what a request waits in the client counts: the server is to carry the load."""
+    of = completed if run.trial is None else [slo.since_intended(request) for request in completed]
+    good = slo.requests_within(of, run.slo)
+    tokens = None if good is None else _sum([request.completion_tokens for request in good]) if good else 0
+    return {
+        "requests_within_slo": None if good is None else len(good),
+        "goodput_request_per_s": None if good is None else _quotient(len(good), duration_s),
+        "goodput_tok_per_s": _quotient(tokens, duration_s),
     }
 
 
@@ -93,26 +104,6 @@ def _steady(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Valu
         "steady_window_s": length_s,
         "steady_output_tok_per_s": _ratio(steady_tokens(requests, window), length_s),
     }
-
-
-def _requests_meeting(completed: Sequence[RequestRecord], slo: Slo) -> int | None:
-    if slo == Slo():
-        return None
-    met = [_meets(request, slo) for request in completed]
-    return None if None in met else sum(map(bool, met))
-
-
-def _meets(request: RequestRecord, slo: Slo) -> bool | None:
-    """Whether the request meets every bound that is set, or None if unknown. A single token has no TPOT to exceed."""
-    if slo.tpot_ms is not None and request.completion_tokens is None:
-        return None
-    one_token = request.completion_tokens is not None and request.completion_tokens < 2
-    measured = (
-        (slo.ttft_ms, latency.ttft_ms(request)),
-        (None if one_token else slo.tpot_ms, latency.tpot_ms(request)),
-        (slo.e2e_ms, latency.e2e_ms(request)),
-    )
-    return all(value is not None and value <= bound for bound, value in measured if bound is not None)
 
 
 def _speculation(before: ServerCounters | None, after: ServerCounters | None) -> dict[str, Value]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, JsonValue
 
-from lab.study import Arm, Frozen, Load, Sampling, Slo, Workload
+from lab.study import Arm, Frozen, Load, Sampling, Slo, Trial, Workload
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 #: length of the sent prompt to the request.
 #: 4 added the token ids of the output to the request.
 #: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
-BUNDLE_FORMAT_VERSION = 5
-READABLE_FORMAT_VERSIONS = (1, 2, 3, 4, 5)
+#: 6 added the trial of a search for a capacity to the run, and why it was ended early.
+BUNDLE_FORMAT_VERSION = 6
+READABLE_FORMAT_VERSIONS = (1, 2, 3, 4, 5, 6)
 
 
 @dataclass(frozen=True)
@@ -246,6 +247,7 @@ class RunRecord(Frozen):
     sampling: Sampling
     slo: Slo
     endpoint: Literal["completions", "chat"]
+    trial: Trial | None = None  # of a search for a capacity; None for an ordinary run
     repeat: int
     order: str | None = None  # of the study's runs: `lab.study.Study.order`; unknown in formats before 5
     until_decided: bool = False  # the study looks at its verdicts after every repeat
@@ -253,6 +255,7 @@ class RunRecord(Frozen):
     attempt: int
     status: Literal["completed", "failed"]
     error: str | None = None
+    ended_early: str | None = None  # why a trial was ended before its last answer; that is no failure
     started_at: str  # UTC, ISO 8601
     duration_s: float | None = None  # of the measured window; None if there was none
     warmup_requests: int = 0  # answered before the window

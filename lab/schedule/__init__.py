@@ -15,6 +15,10 @@ def schedule_of(study: Study) -> Schedule:
         from lab.schedule.until_decided import UntilDecided  # noqa: PLC0415 - likewise
 
         return UntilDecided(study)
+    if any(load.find is not None for load in study.loads):
+        from lab.schedule.capacity_search import CapacitySearch  # noqa: PLC0415 - likewise
+
+        return CapacitySearch(study)
     return FixedPlan(study)
 
 

@@ -4,6 +4,7 @@ from lab.study.arm import Arm, Server, Speculation
 from lab.study.load import Load
 from lab.study.model_base import FlagValue, Frozen, Name
 from lab.study.study import Sampling, Slo, Study
+from lab.study.trial import Trial
 from lab.study.tune import Tune
 from lab.study.workload import Workload
 
@@ -18,6 +19,7 @@ __all__ = [
     "Slo",
     "Speculation",
     "Study",
+    "Trial",
     "Tune",
     "Workload",
 ]

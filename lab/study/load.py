@@ -31,6 +31,10 @@ SWEEP_PROMPTS_PER_STREAM = 8
 PATTERN_KEYS = ("pattern", "concurrencies", "prompts_per_stream")
 PATTERN_NAMES = (*PATTERNS, SWEEP)
 Problem = tuple[str, str]
+#: The share of requests that must meet the SLO, unless a search says otherwise.
+SLO_SHARE = 0.95
+#: The bounds of a search for a rate: slower ones take hours, and a client of one thread could not send faster ones.
+_LEAST_RPS, _GREATEST_RPS = 1 / 64, 4096.0
 
 
 #: The most requests at once that a load may ask for.
@@ -45,6 +49,10 @@ class Load(Frozen):
     set). The load ends when `num_prompts` were sent, or after `duration_s`, whichever comes first, or as soon as more
     than `stop_on_error_share` of the ended requests have failed (judged from the tenth on). A ramp takes `duration_s`
     where one is set, and as long as its prompts last where none is. docs/patterns.md says more.
+
+    With `find`, the load is a search for an arm's capacity: the greatest request rate, or concurrency, at which
+    `slo_share` of the requests meet the study's SLO, from `find_from` to `find_to` (a concurrency up to
+    `max_concurrency`). Each of its runs is a load of its own (`lab.study.trial`) with these prompts and arrivals.
     """
 
     label: Name | None = None
@@ -56,6 +64,10 @@ class Load(Frozen):
     ramp_to_rps: float | None = Field(default=None, gt=0)
     duration_s: float | None = Field(default=None, gt=0, le=7 * 86_400)
     stop_on_error_share: float | None = Field(default=None, gt=0, lt=1)
+    find: Literal["rate", "concurrency"] | None = None
+    slo_share: float = Field(default=SLO_SHARE, ge=0.5, le=0.999)
+    find_from: float | None = Field(default=None, gt=0)
+    find_to: float | None = Field(default=None, gt=0)
 
     @model_validator(mode="before")
     @classmethod
@@ -76,20 +88,58 @@ class Load(Frozen):
 
     @model_validator(mode="after")
     def _arrivals_fit_together(self) -> Self:
-        if self.burstiness != 1.0 and (self.request_rate_rps is None or self.arrivals != "gamma"):
+        without_rate = self.request_rate_rps is None and self.find != "rate"
+        if self.burstiness != 1.0 and (without_rate or self.arrivals != "gamma"):
             raise ValueError(
                 "burstiness needs a request_rate_rps and gamma arrivals: set a rate, or leave burstiness out"
             )
-        if self.arrivals in ("constant", "ramp") and self.request_rate_rps is None:
+        if without_rate and self.arrivals in ("constant", "ramp"):
             raise ValueError(f"{self.arrivals} arrivals need a request_rate_rps: set a rate")
         if (self.arrivals == "ramp") != (self.ramp_to_rps is not None):
             raise ValueError('a ramp needs arrivals = "ramp" and ramp_to_rps: set both, or neither')
         return self
 
+    @model_validator(mode="after")
+    def _search_fits_together(self) -> Self:
+        if self.find is None:
+            if (self.slo_share, self.find_from, self.find_to) != (SLO_SHARE, None, None):
+                raise ValueError(
+                    'slo_share, find_from and find_to belong to a search: set find = "rate", or remove them'
+                )
+            return self
+        if self.request_rate_rps is not None:
+            raise ValueError("a load with find has no request_rate_rps, which the search chooses: write find_from")
+        if self.stop_on_error_share is not None:
+            raise ValueError("a load with find needs no stop_on_error_share: a failed request misses the SLO")
+        if self.arrivals not in ("gamma", "constant"):
+            raise ValueError(f"a search has gamma or constant arrivals, not a {self.arrivals}")
+        if self.find == "concurrency" and self.find_to is not None:
+            raise ValueError("a search for the concurrency ends at max_concurrency: remove find_to")
+        if self.find == "concurrency" and (self.find_from or 1) % 1:
+            raise ValueError("find_from should be a whole number of requests at once")
+        if self.find_from is not None and self.find_from >= self.find_greatest:
+            raise ValueError(f"find_from should be below {self.find_greatest:g}, the greatest load of the search")
+        return self
+
+    @property
+    def find_start(self) -> float:
+        """The rate or concurrency of a search's first run."""
+        return self.find_from or 1.0
+
+    @property
+    def find_least(self) -> float:
+        """The smallest rate or concurrency of a search."""
+        return self.find_from or (1.0 if self.find == "concurrency" else _LEAST_RPS)
+
+    @property
+    def find_greatest(self) -> float:
+        """The greatest rate or concurrency of a search."""
+        return float(self.max_concurrency) if self.find == "concurrency" else self.find_to or _GREATEST_RPS
+
     @property
     def closed_loop(self) -> bool:
         """Whether each request is sent as soon as a stream is free, independent of the clock."""
-        return self.request_rate_rps is None and self.arrivals == "gamma"
+        return self.request_rate_rps is None and self.arrivals == "gamma" and self.find != "rate"
 
     @property
     def ramp_s(self) -> float | None:
@@ -104,6 +154,8 @@ class Load(Frozen):
         if self.label is not None:
             return self.label
         parts = [f"c{self.max_concurrency}-n{self.num_prompts}"]
+        if self.find is not None:
+            parts = [f"capacity-{self.find}", *parts, f"{self.slo_share:g}"]
         if self.arrivals != "gamma":
             parts.append(self.arrivals)
         if self.request_rate_rps is not None:

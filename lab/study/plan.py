@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from lab.study import Arm, Load, Study, Tune, Workload
+from lab.study import Arm, Load, Study, Trial, Tune, Workload
+from lab.study.trial import arrivals_seed, trial_load
 from lab.study.tune import drafts
 
 #: Rough seconds until an engine answers, before a host has a history.
@@ -16,6 +17,8 @@ ASSUMED_START_S = 35.0
 REPEATS_SIDE_BY_SIDE = 2
 #: The fewest requests of a warm-up, and the most tokens that each of them generates.
 _WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
+#: The most trials of a search in one repeat.
+MOST_TRIALS = 12
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 
@@ -28,6 +31,7 @@ class PlannedRun:
     workload: Workload
     load: Load
     repeat: int
+    trial: Trial | None = None  # of a search for a capacity
 
     @property
     def place(self) -> tuple[str, str, str, int]:
@@ -53,7 +57,7 @@ class Launch:
 
 
 def plan(study: Study) -> tuple[Launch, ...]:
-    """The launches in the order that the study asks for.
+    """The launches in the order that the study asks for; of a search for a capacity as many runs as it may take.
 
     Interleaved: one launch per arm and repeat (or `repeats_per_launch` repeats), every second time with the arms in
     reverse (A B B A), which keeps a machine that warms up or slows down over the hours from favouring one arm. Fewest
@@ -106,11 +110,26 @@ def _a_b_b_a(study: Study, repeats: Iterable[int]) -> tuple[PlannedRun, ...]:
 
 def _runs(study: Study, arm: Arm, repeats: tuple[int, ...]) -> tuple[PlannedRun, ...]:
     return tuple(
-        PlannedRun(arm, workload, load, repeat)
+        run
         for repeat in repeats
         for workload in study.workloads
         for load in study.loads
+        for run in _runs_of_load(study, PlannedRun(arm, workload, load, repeat))
     )
+
+
+def _runs_of_load(study: Study, run: PlannedRun) -> list[PlannedRun]:
+    """The run itself, or the trials of its search as far as they can be known before it: doubling loads."""
+    if run.load.find is None:
+        return [run]
+    loads = [min(run.load.find_start * 2**number, run.load.find_greatest) for number in range(MOST_TRIALS)]
+    return [trial_run(study, run, number, load) for number, load in enumerate(loads)]
+
+
+def trial_run(study: Study, search: PlannedRun, number: int, load: float) -> PlannedRun:
+    """The trial of this number at this rate or concurrency. `search` has the load that asks for the search."""
+    trial = Trial(search=search.load, number=number, arrivals_seed=arrivals_seed(study.seed, search.repeat, number))
+    return replace(search, load=trial_load(search.load, number, load), trial=trial)
 
 
 @dataclass(frozen=True)

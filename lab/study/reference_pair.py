@@ -32,7 +32,7 @@ _CONFIG_KEYS = ("async-scheduling", "max-num-batched-tokens", "no-enable-prefix-
 #: Datasets whose file must be fetched or is too long; a small sample ships under another name.
 SAMPLED = ("sharegpt", "spec_bench", "burstgpt", "swe_bench", "mlperf_summarisation", "summarisation")
 _SHORTER, _MIN_OUTPUT_TOKENS, _MAX_OUTPUT_TOKENS, _MIN_INPUT_TOKENS = 64, 8, 32, 8
-_ROOT, _MAX_STREAMS = 0.4, 8
+_ROOT, _MAX_STREAMS, _SEARCH_PROMPTS = 0.4, 8, 40
 
 
 def reference_version(study: Study) -> Study:
@@ -144,11 +144,14 @@ def _shorter(tokens: int | None) -> int | None:
 def _load(load: Load) -> Load:
     """A sweep stays a sweep: 1, 2, 4, 5, 6, 8 for 1, 5, 25, 50, 100, 200.
 
-    Each stream answers once, with at least two prompts in all.
+    Each stream answers once, with at least two prompts in all. A search has enough for a share of them to be judged.
     """
     streams = min(round(load.max_concurrency**_ROOT), _MAX_STREAMS)
     swept = f" c{load.max_concurrency}"
     label = load.label
     if label is not None and label.endswith(swept):
         label = f"{label.removesuffix(swept)} c{streams}"
+    if load.find is not None:
+        prompts = min(load.num_prompts, _SEARCH_PROMPTS)
+        return load.model_copy(update={"max_concurrency": streams, "num_prompts": prompts, "find_from": None})
     return load.model_copy(update={"label": label, "max_concurrency": streams, "num_prompts": max(streams, 2)})

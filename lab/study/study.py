@@ -83,6 +83,21 @@ class Study(Frozen):
         return self
 
     @model_validator(mode="after")
+    def _slo_of_a_search(self) -> Self:
+        searching = [load.name for load in self.loads if load.find is not None]
+        if searching and self.tune is not None:
+            raise ValueError(
+                f"load {searching[0]} searches for a capacity, which is no part of tuning: remove its find"
+            )
+        if searching and self.until_decided:
+            raise ValueError(f"load {searching[0]} searches for a capacity: set repeats to a number, without a budget")
+        if searching and self.slo == Slo():
+            raise ValueError(
+                f"load {searching[0]} searches for the capacity within the SLO: set ttft_ms, tpot_ms or e2e_ms of slo"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_baseline(self) -> Self:
         marked = [arm.name for arm in self.arms if arm.baseline]
         if len(marked) > 1:

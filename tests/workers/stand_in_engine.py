@@ -34,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int)
     parser.add_argument("--max-model-len", type=int)
     parser.add_argument("--token-s", type=float, default=0.001, help="seconds a token takes")
+    parser.add_argument("--slots", type=int, default=0, help="answers that it works on at a time; 0: all")
     parser.add_argument("--start-s", type=float, default=0.0, help="seconds until it listens")
     parser.add_argument("--fail-to-start", action="store_true")
     parser.add_argument("--die-on-first-request", action="store_true")
@@ -50,11 +51,14 @@ class Engine(ThreadingHTTPServer):
     daemon_threads = True
     allow_reuse_address = False
     requests = generated = running = 0
+    free_s: list[float]  # when each slot is free again
+    choosing = threading.Lock()
     options: argparse.Namespace
 
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else an answer's second piece waits 40 ms for an acknowledgement
     server: Engine
 
     def do_GET(self) -> None:
@@ -80,12 +84,24 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        begins_s = self._begins_s(tokens)
         for count in range(1, tokens + 1):
-            time.sleep(self.server.options.token_s)
+            time.sleep(max(0.0, begins_s + count * self.server.options.token_s - time.monotonic()))
             self.server.generated += 1
             self._event(count, "length" if count == tokens else None)
         self._chunk(b"data: [DONE]\n\n")
         self._chunk(b"")
+
+    def _begins_s(self, tokens: int) -> float:
+        """When the answer has a slot. By the clock, so that a busy machine makes no answer after it late."""
+        now_s, free_s = time.monotonic(), self.server.free_s
+        if not free_s:
+            return now_s
+        with self.server.choosing:
+            slot = free_s.index(min(free_s))
+            begins_s = max(now_s, free_s[slot])
+            free_s[slot] = begins_s + tokens * self.server.options.token_s
+        return begins_s
 
     def _event(self, count: int, finish: str | None) -> None:
         usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": count}
@@ -150,7 +166,7 @@ def main() -> None:
     if starts <= options.port_taken_times:
         raise OSError(98, "Address already in use")
     engine = Engine((options.host, options.port), Handler)
-    engine.options = options
+    engine.options, engine.free_s = options, [0.0] * options.slots
     engine.serve_forever()
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on the runs of a job together, renewed whenever the job has new runs."""
+"""Verdicts on the runs of a job together and the capacities that it found, renewed whenever the job has new runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from lab.errors import BundleError
 from lab.validity import StudyRun, judge_study
 from warehouse.bundles.imported_bundle import is_imported, read_imported
 from warehouse.bundles.run_bundle import bundle_folder, read_run
+from warehouse.ingest.capacity_rows import capacity_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import insert, transaction
 from warehouse.queries.paired_runs import Row, dicts
 from warehouse.schema.column import from_dicts, rows
-from warehouse.schema.tables import STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
+from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 
 _CHANGED = """
     SELECT job_id FROM runs LEFT JOIN study_verdicts USING (job_id)
@@ -32,6 +33,12 @@ _OUTPUTS = """
 _PRICES = """
     SELECT DISTINCT study_id, json_extract(json, '$.price_usd_per_hour')::DOUBLE FROM studies JOIN runs USING (study_id)
     WHERE job_id = ?
+"""
+#: Of each trial the last attempt that completed and is valid.
+_TRIALS = """
+    SELECT run_id FROM runs LEFT JOIN verdicts USING (run_id)
+    WHERE job_id = ? AND search IS NOT NULL AND status = 'completed' AND is_valid IS NOT false
+    QUALIFY row_number() OVER (PARTITION BY cell_key ORDER BY attempt DESC) = 1
 """
 _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
 
@@ -54,18 +61,24 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
         run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
         for run, _ in present
     ]
-    verdict = judge_study(runs, unrecorded)
+    verdict = judge_study([each for each in runs if each.run.trial is None], unrecorded)
     judged = {
         "job_id": job_id,
         "runs_judged": len(metrics),
         "unjudged_checks": sorted({each.check for each in verdict.skipped}),
     }
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
+    found = capacity_rows([run.run for run in runs], metrics, _usable_trials(connection, job_id))
     with transaction(connection):
-        for table in ("study_verdicts", "study_findings"):
+        for table in ("study_verdicts", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
         insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
         insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
+        insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), found)})
+
+
+def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:
+    return {run_id for (run_id,) in connection.execute(_TRIALS, [job_id]).fetchall()}
 
 
 def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:

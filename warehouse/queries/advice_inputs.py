@@ -24,7 +24,8 @@ _POOLED = """
 #: Of attempts at the same cell the last one counts, whether or not it failed (unlike in valid_latest_runs).
 _FAILED = """
     WITH last AS (
-        SELECT * FROM results WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL
+        SELECT * FROM results
+        WHERE list_contains(?, job_id) AND num_speculative_tokens IS NOT NULL AND search IS NULL
         QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1
     )
     SELECT workload_label AS workload, concurrency, arm, coalesce(method, '') AS method,

@@ -16,11 +16,12 @@ from lab.comparison.controls import control_sentence
 from lab.comparison.influence import follows, mean
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
-from lab.metrics.catalogue import BY_NAME, SHORT_NAMES, better
-from warehouse.queries import paired_runs
+from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
+from warehouse.queries import capacities, paired_runs
 from warehouse.queries.paired_runs import ArmRuns, CellKey
 from warehouse.queries.prices import COSTS, arm_costs
 
+_OF_SEARCHES = tuple(metric.name for metric in CAPACITIES)
 _SAMPLED = "SELECT run_id FROM runs WHERE run_id IN (SELECT unnest(?)) AND temperature > 0"
 
 
@@ -61,18 +62,18 @@ def compare_study(
     strict: bool = False,
 ) -> StudyComparison:
     """Compare the arms of a job, a study's digest or its name. `metric` may be one of SHORT_NAMES; a price matters only
-    for costs.
+    for costs. The short name capacity is that of a concurrency where a study has searched for that alone.
 
     Raises QueryError for unknown studies and arms, for metrics without a better direction, and for costs without a
     recorded price.
     """
     jobs = paired_runs.jobs_of(con, study)
-    metric = _full_name(metric)
+    metric = _capacity_of(con, jobs) if metric == "capacity" else _full_name(metric)
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
     base = {each.cell: each for each in arms if each.arm == name}
     there = [(base[each.cell], each) for each in arms if each.arm != name and each.cell in base]
-    history = paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
+    history = _history(con, jobs, metric)
     found = compare_cells([_cell(one, other, metric) for one, other in there], better(metric), history=history)
     judged = verdicts(found, margin, strict=strict)
     pairs = [
@@ -82,8 +83,12 @@ def compare_study(
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
 
 
+def _capacity_of(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> str:
+    return next(iter(capacities.searched(con, jobs)), CAPACITY.name)
+
+
 def _full_name(metric: str) -> str:
-    name, known = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS)
+    name, known = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
     if name not in known:
         raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *known))}")
     return name
@@ -93,9 +98,18 @@ def _arms(
     con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
 ) -> tuple[list[ArmRuns], str]:
     """The arms' runs and the unit of their numbers. A cost has the noise of its rate: ln(cost) mirrors ln(rate)."""
+    if metric in _OF_SEARCHES:
+        return capacities.arm_capacities(con, jobs, metric, price_usd_per_hour)
     if metric in COSTS:
         return arm_costs(con, jobs, metric, price_usd_per_hour)
     return paired_runs.arm_runs(con, jobs, metric), BY_NAME[metric].unit
+
+
+def _history(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -> list[list[float]]:
+    """The scatter of earlier searches depends on their prompts and bounds, so none is taken from them."""
+    if metric in _OF_SEARCHES:
+        return []
+    return paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
 
 
 def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:

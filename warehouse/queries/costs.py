@@ -12,6 +12,7 @@ from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
 from lab.study import Slo
+from warehouse.queries.capacities import searched
 from warehouse.queries.comparisons import compare_study
 from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
@@ -68,11 +69,14 @@ def study_costs(
     """Costs of valid_latest_runs, with savings against the study's baseline.
 
     `price_usd_per_hour` overrides every other price, for all arms; `utilisation` is the share of paid hours in which
-    the hardware works. Raises QueryError for an unknown study, UnknownPriceError for hardware without a recorded price.
+    the hardware works. Empty for a study that only searches for capacities. Raises QueryError for an unknown study,
+    UnknownPriceError for hardware without a recorded price.
     """
     jobs = jobs_of(con, study)
     priced = prices(con, price_usd_per_hour, utilisation)
     found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
+    if not found and searched(con, jobs):
+        return []
     compared = compare_study(con, study)
     base = {each.cell: each for each in found if each.arm == compared.baseline}
     ratios = {(pair.cell, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}

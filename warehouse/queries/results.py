@@ -156,7 +156,8 @@ def run_seconds(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
             pattern, concurrency, num_prompts, closed_loop, count(*) AS runs,
             median(requests_completed + requests_failed) AS requests,
             median(window_s + coalesce(warmup_s, 0)) AS run_s, median(engine_start_s) AS engine_start_s
-        FROM results WHERE status = 'completed' AND window_s IS NOT NULL AND origin = 'measured'
+        FROM results
+        WHERE status = 'completed' AND window_s IS NOT NULL AND origin = 'measured' AND ended_early IS NULL
         GROUP BY ALL ORDER BY ALL
         """,
     )

@@ -92,7 +92,7 @@ def selected(names: Iterable[str]) -> str:
 
 def where(filters: Filters) -> tuple[str, list[Any]]:
     """The condition of a WHERE and its parameters. Raises QueryError for an unknown dimension or validity."""
-    clauses = ["status = 'completed'", _VALID[_known(filters.validity, _VALID)]]
+    clauses = ["status = 'completed'", "search IS NULL", _VALID[_known(filters.validity, _VALID)]]
     parameters: list[Any] = []
     for name, values in filters.chosen:
         if not values:
@@ -138,7 +138,8 @@ def options(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
         con,
         f"""
         WITH each AS MATERIALIZED (
-            SELECT {selected(DIMENSIONS)}, started_at AS begun FROM results WHERE status = 'completed'
+            SELECT {selected(DIMENSIONS)}, started_at AS begun FROM results
+            WHERE status = 'completed' AND search IS NULL
         ) {parts} ORDER BY ALL
         """,
     )

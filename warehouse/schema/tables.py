@@ -89,6 +89,28 @@ STUDY_FINDING_COLUMNS: tuple[Column, ...] = (
     *FINDING_COLUMNS,
     column("run_ids", "texts", "the runs that the finding concerns; empty if all of them"),
 )
+CAPACITY_COLUMNS: tuple[Column, ...] = (
+    column("job_id", "text", "the job"),
+    column("arm", "text", "name of the arm"),
+    column("is_baseline", "bool", "whether the other arms of the job are compared with this one"),
+    column("method", "text?", "the method of speculation; the text none without speculation"),
+    column("num_speculative_tokens", "int?", "tokens drafted per round; null without speculation"),
+    column("workload", "text", "short name of the workload"),
+    column("category", "text", "the category that the prompts were restricted to; the text all if they were not"),
+    column("pattern", "text", "short name of the load that searches"),
+    column("concurrency", "int", "most requests in flight at the same time in any trial"),
+    column("find", "text", "what is searched for: rate, in requests per second, or concurrency, in requests at once"),
+    column("slo_share", "double", "the share of requests that must meet the study's SLO"),
+    column("repeat", "int?", "number of the repeat; null for all repeats together"),
+    column("capacity", "double?", "greatest load at which that share meets the SLO; null beyond the search's bounds"),
+    column("low", "double?", "lower bound of its 95 % interval; if capacity is null, a load that kept the SLO"),
+    column(
+        "high", "double?", "upper bound of its 95 % interval; if capacity is null, a load that did not keep the SLO"
+    ),
+    column("trials", "int", "valid trials from which it follows"),
+    column("requests", "bigint", "requests of those trials"),
+    column("goodput_tok_per_s", "double?", "output tokens a second of the requests within the SLO, at the capacity"),
+)
 _HISTOGRAM_COLUMNS = (
     _RUN_ID,
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
@@ -127,7 +149,7 @@ runs = table(
     "One row per run: what was run, in what environment and how it went. The view results adds its metrics",
     RUN_COLUMNS,
 )
-sa.Index("once_runs_run_id", runs.c.run_id, unique=True)
+sa.Index("single_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",
@@ -176,6 +198,12 @@ study_findings = table(
     "study_findings",
     "What checks found in the runs of a job together, such as arms that differ in more than speculation",
     STUDY_FINDING_COLUMNS,
+)
+capacities = table(
+    WAREHOUSE,
+    "capacities",
+    "What searches for capacities found: one row per arm, workload and search for each repeat and for all together",
+    CAPACITY_COLUMNS,
 )
 telemetry = table(
     WAREHOUSE,

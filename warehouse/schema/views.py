@@ -82,9 +82,9 @@ RESULTS = View(
 VALID_LATEST_RUNS = View(
     "valid_latest_runs",
     "One row per cell, whatever its origin: the last of its attempts that completed and that no check found invalid. "
-    "The columns are those of results",
+    "Trials of a search for a capacity are left out. The columns are those of results",
     _of("results", (each for _, each in RESULTS.columns)),
-    "FROM results WHERE status = 'completed' AND is_valid IS NOT false\n"
+    "FROM results WHERE status = 'completed' AND is_valid IS NOT false AND search IS NULL\n"
     "QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1",
 )
 #: What the view `requests` shows of each request's run.

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobs.datasets.prompt import Prompt
+from lab.capacity.early_end import MissCount
 from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
-from lab.study import Load
+from lab.study import Load, Slo
 from workers.load.client import Endpoint, RequestParams, send, unsent
 from workers.load.window import LoadProgress, Window
 
@@ -29,6 +30,7 @@ _EVERY_S = 1.0
 #: Why a trace load cannot replay a dataset.
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
 _NO_SERVER = "not sent: the server had ended before its turn came"
+_ENOUGH = "not sent: the trial had ended early"
 _NO_STREAM = "not sent: no stream was free before the {:g} s of the load were over"
 
 
@@ -97,7 +99,7 @@ class LoadResult:
     """All requests that became due, in the order of sending and including failed ones, and one telemetry sample a
     second.
 
-    `problem` is the reason why the load ended early, or None.
+    `problem` is the reason why the load failed and ended early, `ended_early` why a trial did; or None.
     """
 
     requests: tuple[RequestRecord, ...]
@@ -105,6 +107,7 @@ class LoadResult:
     client: ClientHealth
     duration_s: float  # from the start of the window to the end of its last request
     problem: str | None = None
+    ended_early: str | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +134,7 @@ async def drive(
     on_progress: OnProgress | None = None,
     cancel: asyncio.Event | None = None,
     end: asyncio.Event | None = None,
+    trial: tuple[Slo, float] | None = None,
 ) -> LoadResult:
     """Send `prompts` (as many as `load.num_prompts`) and return when the last answer has ended.
 
@@ -141,11 +145,14 @@ async def drive(
     `on_progress` is called each second and once at the end, in a thread; an exception in it ends the window and is
     raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say) nothing
     more is sent: requests that are still waiting are recorded as failed and never sent.
+
+    `trial`, the SLO and the share of requests that are to meet it, is for a search for a capacity: once far more have
+    missed it, nothing more is sent. What is in flight is read to its end, so that none of it burdens the next trial.
     """
     if len(prompts) != load.num_prompts:
         raise ValueError(f"{len(prompts)} prompts for a load of {load.num_prompts}")
     plan = _planned(prompts, load, seed)
-    window = Window(load, len(plan))
+    window = Window(load, len(plan), None if trial is None else MissCount(*trial, len(plan)))
     cpu_before_s = time.thread_time()
     over = asyncio.Event()
     sending = Sending(session, target, params, load, enumerate(plan), window, over)
@@ -156,7 +163,8 @@ async def drive(
     await asyncio.to_thread(tell, window.progress())
     requests = tuple(sorted(window.records, key=lambda record: record.index))
     last_end_s = max((request.end_s or 0.0 for request in requests), default=0.0)
-    return LoadResult(requests, window.telemetry(), window.health(cpu_s), last_end_s, _problem(window, load))
+    telemetry, health = window.telemetry(), window.health(cpu_s)
+    return LoadResult(requests, telemetry, health, last_end_s, _problem(window, load), window.ended_early)
 
 
 async def warm_up(
@@ -274,7 +282,7 @@ class Sending:
             due_s = free_s if self.load.closed_loop else offset_s
             if late or not await _reached(due_s - free_s, self.over):
                 if not window.problem:
-                    why = _NO_STREAM.format(until_s) if late else _NO_SERVER
+                    why = _ENOUGH if window.ended_early else _NO_STREAM.format(until_s) if late else _NO_SERVER
                     window.add(
                         replace(unsent(prompt, self.params, index=index, intended_send_s=due_s), error=why), due_s
                     )
@@ -289,7 +297,7 @@ class Sending:
         )
         window.in_flight -= 1
         window.add(record, due_s=max(due_s, free_s))
-        if window.problem:
+        if window.problem or window.ended_early:
             self.over.set()
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lab.capacity.early_end import MissCount
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
 
@@ -46,10 +47,12 @@ class LoadProgress:
 class Window:
     """Create it inside the event loop at the moment when the window begins."""
 
-    def __init__(self, load: Load, requests_total: int) -> None:
-        """`requests_total`: how many become due at most."""
+    def __init__(self, load: Load, requests_total: int, misses: MissCount | None = None) -> None:
+        """`requests_total`: how many become due at most. `misses`: of a trial, which may end early."""
         self.requests_total = requests_total
         self.problem: str | None = None  # why sending stopped before the end of the load
+        self.ended_early: str | None = None  # why a trial has ended before its last request
+        self._misses = misses
         self._load = load
         self.records: list[RequestRecord] = []
         self.in_flight = 0
@@ -68,6 +71,9 @@ class Window:
     def add(self, record: RequestRecord, due_s: float) -> None:
         """A request ended. `due_s`: its send time, or when a stream became free for it, whichever is later."""
         self.records.append(record)
+        if self._misses is not None and self.ended_early is None:
+            self._misses.add(record)
+            self.ended_early = self._misses.why_enough
         if record.sent_s is None:
             self._failed += 1
             return

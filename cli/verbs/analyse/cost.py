@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.errors import UserError
+from warehouse.queries.capacities import ArmCapacity
+from warehouse.queries.carried_loads import CarriedLoad, carried_loads
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 
@@ -27,11 +30,43 @@ def cost(
         raise UserError(f"--utilisation {utilisation:g} is not a share above 0 and at most 1: 0.6 means 60 % busy")
     with open_warehouse(ready_settings().warehouse_file) as con:
         found = study_costs(con, study, price_per_hour, utilisation)
+        carried = carried_loads(con, study, price_per_hour, utilisation)
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json([*(asdict(each) for each in found), *({"capacity": asdict(each.arm)} for each in carried)])
         return
+    if found:
+        _print_costs(found)
+    if carried:
+        _print_capacities(carried)
+
+
+def _print_costs(found: Sequence[ArmCost]) -> None:
     figures = ("per 10^6 output tokens", "", "with start-up", "per 10^6 tokens", "per request", "electricity", "saving")
     print_table(("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(each) for each in found])
+
+
+def _print_capacities(carried: Sequence[CarriedLoad]) -> None:
+    print("at the capacity within the SLO:")
+    columns = ("workload", "pattern", "arm", "capacity", "95 % interval", "per 10^6 output tokens", "currency")
+    print_table(columns, [_capacity_row(each.arm) for each in carried])
+    baseline = next((each.arm.arm for each in carried if each.arm.is_baseline), "the baseline")
+    for each in carried:
+        if sentence := each.sentence(baseline):
+            print(f"{sentence} ({each.arm.cell.workload}, {each.arm.cell.pattern})")
+
+
+def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
+    where = (arm.cell.workload, arm.cell.pattern, arm.arm)
+    if arm.found is None:
+        beyond = f"above {arm.least:.3g}" if arm.least is not None else f"below {arm.greatest:.3g}"
+        return (*where, f"{beyond} {arm.unit}", "", arm.cost, arm.currency)
+    return (
+        *where,
+        f"{arm.found.value:.3g} {arm.unit}",
+        f"{arm.found.low:.3g} to {arm.found.high:.3g}",
+        arm.cost,
+        arm.currency,
+    )
 
 
 def _row(each: ArmCost) -> tuple[object, ...]:

@@ -26,6 +26,8 @@ def _run_failed(seen: Evidence) -> Answer:
 
 
 def _requests_failed(seen: Evidence) -> Answer:
+    if seen.run.trial is not None:
+        return None
     if "error" in seen.unrecorded:
         return _counted_failed(seen)
     failed = [request for request in seen.sent if not is_completed(request)]
@@ -110,7 +112,7 @@ CHECKS = (
         looks_at=("error", "end_s", "requests_completed", "requests_failed"),
         needs=("requests_completed", "requests_failed"),
         threshold=f"invalid above {percent(FAILED_SHARE)} of the requests sent, or when none was answered; else a "
-        "warning",
+        "warning. A trial of a search for a capacity counts them as missing the SLO",
         why="Failed requests leave their share of the machine to the others, so the rest of a half-failed run looks "
         "fast. A few failures affect no percentile and cost little.",
         advice="Read the first error above and the engine's log; lower the concurrency or raise request_timeout_s.",

@@ -11,6 +11,7 @@ import pytest
 
 from lab.metrics.catalogue import (
     BY_NAME,
+    CAPACITIES,
     COSTS,
     DERIVED,
     LATENCIES,
@@ -43,7 +44,7 @@ def test_every_metric_has_a_label_a_known_unit_a_format_and_a_formula(metric: Me
 
 
 def test_names_and_labels_of_a_runs_metrics_are_unique() -> None:
-    every = (*METRICS, *DERIVED, *COSTS)
+    every = (*METRICS, *DERIVED, *COSTS, *CAPACITIES)
     assert max(Counter(metric.name for metric in every).values()) == 1
     assert max(Counter(metric.label for metric in every).values()) == 1
     assert max(Counter(metric.heading for metric in every).values()) == 1

@@ -82,8 +82,10 @@ def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
     """A newer format may have fields that this Drafthouse does not know."""
     folder = write_run(tmp_path)
     record = json.loads((folder / RUN_FILE).read_text())
-    (folder / RUN_FILE).write_text(json.dumps(record | {"format_version": 6, "a_new_field": 1}))
-    with pytest.raises(BundleError, match="reads 1, 2, 3, 4 and 5: use the Drafthouse that wrote it, or a newer one"):
+    (folder / RUN_FILE).write_text(json.dumps(record | {"format_version": 7, "a_new_field": 1}))
+    with pytest.raises(
+        BundleError, match="reads 1, 2, 3, 4, 5 and 6: use the Drafthouse that wrote it, or a newer one"
+    ):
         read_bundle(folder)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.compare import figures, outputs, sections, selection
-from webapp.shared import study_picker
+from webapp.shared import capacity_table, study_picker
 from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import View
 
@@ -22,10 +22,12 @@ with show_user_errors():
     sections.show_gaps(choice)
     sections.show_summary(choice)
     sections.show_report_button(choice)
-    of_all, of_cell = st.container(), st.container()
+    carried, of_all, of_cell = st.container(), st.container(), st.container()
     with of_cell:
         parameters |= sections.choose_cell(choice)
     choice, view = selection.parse(parameters), View("compare", parameters)
+    with carried:
+        capacity_table.show(choice.job_id, view, strict=choice.found.strict)
     with of_all:
         sections.show_charts(figures.OF_ALL, parameters, view)
     with of_cell:

@@ -15,7 +15,7 @@ from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables
 from webapp.pages.compare.selection import Choice
-from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared import capacity_table, published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
@@ -40,6 +40,10 @@ def choose() -> dict[str, Sequence[str]]:
         base = url_widgets.choose(
             url_params.BASELINE, selection.baselines(job_id), help_text="The arm that the others are compared with"
         )
+    if not capacity_table.has_ordinary_runs(job_id):
+        capacity_table.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
+        study_picker.follow(study_picker.job_state(job_id))
+        st.stop()
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(selection.BY_LABEL))
     candidates, readings, rows = st.columns([2.4, 1.4, 1.4])

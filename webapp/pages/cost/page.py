@@ -12,7 +12,7 @@ from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import figures, price_book, selection, tables
 from webapp.pages.cost.selection import Choice
-from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared import capacity_table, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -33,12 +33,13 @@ def show_page() -> None:
         with show_user_errors():
             parameters = choose()
             choice = selection.of(parameters)
-            costs = arm_costs(choice)
-            st.caption(literal(tables.price_sentence(costs, choice.utilisation)))
-            view = View("cost", parameters)
-            show_summary(choice, costs)
-            show_charts(parameters, view)
-            show_tables(choice, costs, view)
+            costs, view = arm_costs(choice), View("cost", parameters)
+            if costs:
+                st.caption(literal(tables.price_sentence(costs, choice.utilisation)))
+                show_summary(choice, costs)
+                show_charts(parameters, view)
+                show_tables(choice, costs, view)
+            capacity_table.show(choice.job_id, view, choice.price, choice.utilisation)
 
 
 def choose() -> dict[str, Sequence[str]]:

@@ -31,6 +31,11 @@ _ARRIVALS = {
     _RAMP: "at a rising rate, up to the rate below",
     "trace": "as recorded in the dataset",
 }
+_FIND, _SEARCH = "find", ("slo_share", "find_from", "find_to")
+_FINDS = {
+    "rate": "the greatest request rate within the SLO",
+    "concurrency": "the greatest concurrency within the SLO",
+}
 
 
 def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
@@ -93,11 +98,13 @@ def _row(widgets: RowWidgets) -> Row:
             "request_rate_rps", "Rate (1/s)", placeholder="none", width=_WIDTH
         )
         row["burstiness"] = widgets.number_field("burstiness", "Burstiness", step=0.1, width=_WIDTH)
-        if details := widgets.details("When requests are sent, and what ends the load"):
+        if details := widgets.details("When requests are sent, what ends the load, and whether it searches"):
             with details:
                 _show_details(widgets)
         widgets.show_remove_button("load")
-    row |= widgets.hidden_values(*_DETAILS)
+    row |= widgets.hidden_values(*_DETAILS, _FIND)
+    if row[_FIND]:
+        row |= widgets.hidden_values(*_SEARCH)
     if row["arrivals"] == _RAMP:
         row |= widgets.hidden_values(_RAMP_END)
     return row
@@ -115,3 +122,12 @@ def _show_details(widgets: RowWidgets) -> None:
         inside=True,
         placeholder="never",
     )
+    widgets.choice(
+        _FIND, "Search for", list(_FINDS), format_func=_FINDS.get, inside=True, placeholder="nothing: one load"
+    )
+    if widgets.hidden_values(_FIND)[_FIND]:
+        widgets.number_field(
+            "slo_share", "Share of requests within the SLO", step=0.01, inside=True, placeholder="0.95"
+        )
+        widgets.number_field("find_from", "Search from", inside=True, placeholder="1")
+        widgets.number_field("find_to", "Search up to (1/s)", inside=True, placeholder="for a rate: 4096")

@@ -25,6 +25,10 @@ LABELS = {
     "ramp_to_rps": "rate at the end",
     "duration_s": "end after",
     "stop_on_error_share": "share of failures",
+    "find": "search",
+    "slo_share": "share within the SLO",
+    "find_from": "search from",
+    "find_to": "search up to",
 }
 TABLES = ("arms", "workloads", "loads")
 

@@ -1,0 +1,72 @@
+"""Part capacity: how many searches of servers of known capacity have an interval that holds it, and what they take.
+
+First simulated queues, then real server processes, all searched at the same time: give these a machine without other
+work. No processor time is part of any figure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lab.capacity.result import Capacity
+from tests.lab.capacity.queues import QUEUES, Queue
+from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
+from tests.workers.real_searches import search
+from warehouse.settings import Settings
+
+#: Searches of each simulated queue, their repeats, and searches of real servers.
+SEARCHES, _REPEATS, _REAL = 50, 2, 10
+_SERVER = Queue(slots=4, service_s=0.8, cv=0.01, bound_s=0.8, requests=60)
+_AIM = "aim: at least 95 %"
+
+
+@dataclass(frozen=True)
+class _Searched:
+    """The truth, and what a search found."""
+
+    truth: float
+    found: Capacity
+    trials: int
+
+    @property
+    def holds(self) -> bool:
+        return (self.found.low or 0.0) <= self.truth <= (self.found.high or float("inf"))
+
+    @property
+    def width(self) -> float:
+        """Of the interval, as a share of the capacity."""
+        value, low, high = self.found.value, self.found.low, self.found.high
+        return float("nan") if value is None or low is None or high is None else (high - low) / value
+
+
+def run(_settings: Settings, _repeats: int, searches: int = SEARCHES) -> None:
+    """Search each queue so often, and ten real servers, and print the shares of intervals that hold the truth."""
+    every = []
+    for queue in QUEUES:
+        asked = searching(queue, _REPEATS, find_from=queue.capacity / 3)
+        found = []
+        for seed in range(searches):
+            outcomes = outcomes_of(queue, seed, asked)
+            found.append(_Searched(queue.capacity, capacity_of(outcomes, asked), len(outcomes)))
+        every += found
+        print(_line(f"{queue.slots} slots of {queue.service_s:g} s, {queue.requests} requests a trial", found))
+    print(f"{_line('all simulated queues', every)}; {_AIM}")
+    real = asyncio.run(_real())
+    print(f"{_line('real server processes, one repeat', real)}; {_AIM}")
+
+
+async def _real() -> list[_Searched]:
+    found = await asyncio.gather(*(search(_SERVER, seed) for seed in range(_REAL)))
+    return [_Searched(each.truth, each.capacity, each.trials) for each in found]
+
+
+def _line(name: str, found: Sequence[_Searched]) -> str:
+    held = sum(each.holds for each in found)
+    trials = statistics.median(each.trials for each in found)
+    width = statistics.median(each.width for each in found)
+    return (
+        f"{name}: {held} of {len(found)} intervals hold the truth; median {trials:g} trials, interval {width:.1%} wide"
+    )

@@ -1,0 +1,89 @@
+"""Which rate or concurrency a search for the capacity tries next, as a function of what its trials gave so far.
+
+Doubling until trials lie on both sides of the capacity, then its median each time, until its interval is narrow.
+Every answer is taken as uncertain: one run that was lucky or unlucky is outweighed by those after it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lab.capacity.attainment import Observation, Posterior, of_all, of_repeat
+from lab.study import Load
+from lab.study.plan import MOST_TRIALS
+
+#: The width of the interval over all repeats at which a search ends, as a share of the capacity.
+WIDTH = 0.05
+_FACTOR = 2.0
+#: In later repeats, whose capacity is about that of the repeats before, steps begin small.
+_NEAR_FACTOR = 1.1
+#: So many trials at a bound of the search must agree that the capacity lies beyond it.
+_AGREE = 2
+#: Rounding error of a share of requests.
+_TINY = 1e-9
+
+Reason = Literal["narrow", "trials spent", "above", "below"]
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The rate or concurrency to try next."""
+
+    load: float
+
+
+@dataclass(frozen=True)
+class Found:
+    """The end of the search in one repeat; `above` and `below` mean beyond the bounds of the search."""
+
+    reason: Reason
+
+
+def kept(seen: Observation, share: float) -> bool:
+    """Whether at least this share of the trial's requests met the SLO."""
+    return seen.within >= share * seen.planned - _TINY
+
+
+def next_trial(seen: Sequence[Observation], search: Load, repeat: int, repeats: int) -> Ask | Found:
+    """Return what follows the trials of this repeat; those of earlier repeats say where to begin."""
+    share = search.slo_share
+    own = [each for each in seen if each.repeat == repeat]
+    if not own:
+        return Ask(_allowed(of_all(seen, share).quantile(0.5) if seen else search.find_start, search))
+    held = [each.load for each in own if kept(each, share)]
+    missed = [each.load for each in own if not kept(each, share)]
+    if not (held and missed):
+        return _outwards(held, missed, search, _FACTOR if len(own) == len(seen) else _NEAR_FACTOR)
+    known = of_repeat(seen, repeat, share)
+    if _is_narrow(known, repeats, search):
+        return Found("narrow")
+    if len(own) >= MOST_TRIALS:
+        return Found("trials spent")
+    return Ask(_allowed(known.quantile(0.5), search))
+
+
+def _outwards(held: Sequence[float], missed: Sequence[float], search: Load, factor: float) -> Ask | Found:
+    """As long as all trials lie on one side of the capacity: steps that double, and end at a bound of the search."""
+    tried, bound = (held, search.find_greatest) if held else (missed, search.find_least)
+    if tried.count(bound) >= _AGREE:
+        return Found("above" if held else "below")
+    if len(tried) >= MOST_TRIALS:
+        return Found("trials spent")
+    step = min(_FACTOR, factor ** (2 ** (len(tried) - 1)))
+    return Ask(_allowed(max(held) * step if held else min(missed) / step, search))
+
+
+def _allowed(load: float, search: Load) -> float:
+    """The nearest load that can be tried: within the bounds of the search, a count or a number of three digits."""
+    rounded = float(round(load)) if search.find == "concurrency" else float(f"{load:.3g}")
+    return min(max(rounded, search.find_least), search.find_greatest)
+
+
+def _is_narrow(known: Posterior, repeats: int, search: Load) -> bool:
+    """The mean of several repeats is known better than each of them. A concurrency is a whole number."""
+    value, low, high = known.interval
+    one_number = search.find == "concurrency" and math.floor(low) == math.floor(high)
+    return one_number or high - low <= WIDTH * math.sqrt(repeats) * value

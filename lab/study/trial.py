@@ -1,0 +1,30 @@
+"""A trial: one run of a search for a capacity, at a rate or a concurrency that the search chose."""
+
+from __future__ import annotations
+
+from lab.study.load import Load
+from lab.study.model_base import Frozen
+
+
+class Trial(Frozen):
+    """Which search a run belongs to, by its load, and which of its runs in this repeat it is, from 0.
+
+    Each trial has arrivals of its own, so that no search depends on the luck of one pattern; those of two arms' trials
+    of the same number and repeat are the same.
+    """
+
+    search: Load
+    number: int
+    arrivals_seed: int
+
+
+def trial_load(search: Load, number: int, load: float) -> Load:
+    """The load of a trial at this request rate or concurrency."""
+    label = f"{search.name} #{number + 1} at {load:g}"
+    chosen = {"request_rate_rps": load} if search.find == "rate" else {"max_concurrency": int(load)}
+    given = search.model_dump(exclude={"label", "find", "slo_share", "find_from", "find_to"})
+    return Load.model_validate(given | chosen | {"label": label[:200]})
+
+
+def arrivals_seed(study_seed: int, repeat: int, number: int) -> int:
+    return study_seed + 1 + 1000 * repeat + number

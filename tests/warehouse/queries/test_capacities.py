@@ -1,0 +1,75 @@
+"""Capacities in the warehouse: found from bundles, compared between arms, priced, and in no other figure."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab.errors import QueryError
+from tests.warehouse.asking import ask
+from tests.warehouse.trials import CARRIED, write_search
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.capacities import study_capacities
+from warehouse.queries.carried_loads import carried_loads
+from warehouse.queries.comparisons import compare_study
+from warehouse.queries.connect import open_warehouse
+from warehouse.queries.costs import study_costs
+from warehouse.settings import Settings
+
+
+@pytest.fixture
+def searched(settings: Settings) -> Settings:
+    write_search(settings.bundles)
+    ingest_all(settings)
+    return settings
+
+
+def test_each_arm_has_its_capacity_in_each_repeat_and_over_all(searched: Settings) -> None:
+    rows = ask(searched, "SELECT arm, repeat, capacity, low, high, trials FROM capacities ORDER BY ALL")
+    assert len(rows) == 2 * (3 + 1)
+    for arm, repeat, capacity, low, high, trials in rows:
+        assert low <= CARRIED[arm] <= high
+        assert capacity == pytest.approx(CARRIED[arm], abs=1)
+        assert trials == (36 if repeat is None else 12)
+
+
+def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Settings) -> None:
+    with open_warehouse(searched.warehouse_file) as con:
+        (pair,) = compare_study(con, "job-search", "capacity").pairs
+        _, draft = carried_loads(con, "job-search", price_usd_per_hour=3.6)
+    ratio = pair.comparison.ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(2, rel=0.15)
+    assert ratio.low is not None
+    assert pair.comparison.blocks == 3
+    assert draft.pair is not None
+    assert draft.pair.verdict == pair.verdict
+    assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}x [{ratio.low:.2f}, ")
+
+
+def test_the_cost_at_the_capacity_is_that_of_the_tokens_within_the_slo(searched: Settings) -> None:
+    with open_warehouse(searched.warehouse_file) as con:
+        plain, draft = study_capacities(con, "job-search", price_usd_per_hour=3.6)
+        ((metric_pair),) = compare_study(
+            con, "job-search", "cost_per_million_output_tokens_at_capacity", price_usd_per_hour=3.6
+        ).pairs
+    assert (plain.is_baseline, draft.is_baseline) == (True, False)
+    # eight at once, four tokens each in half a second: 64 tokens a second for 0.001 a second
+    assert plain.cost == pytest.approx(0.001 / 64 * 1e6, rel=0.15)
+    assert draft.cost == pytest.approx(0.001 / 128 * 1e6, rel=0.15)
+    assert metric_pair.comparison.ratio is not None
+    assert metric_pair.comparison.ratio.value == pytest.approx(0.5, rel=0.15)
+
+
+def test_trials_are_in_no_ordinary_figure(searched: Settings) -> None:
+    assert ask(searched, "SELECT count(*) FROM valid_latest_runs WHERE job_id = 'job-search'") == [(0,)]
+    assert ask(searched, "SELECT count(*) FROM results WHERE search = 'most at once'") == [(72,)]
+    with open_warehouse(searched.warehouse_file) as con:
+        assert study_costs(con, "job-search", 3.6) == []
+        with pytest.raises(QueryError, match="the baseline has no valid run"):
+            compare_study(con, "job-search", "throughput")
+
+
+def test_a_study_that_searched_for_a_concurrency_has_no_capacity_in_requests_a_second(searched: Settings) -> None:
+    none = pytest.raises(QueryError, match="no search has found capacity_request_per_s")
+    with open_warehouse(searched.warehouse_file) as con, none:
+        compare_study(con, "job-search", "capacity_request_per_s")

@@ -1,0 +1,109 @@
+"""Searches for the capacity of real server processes, which work on a known number of requests at a time.
+
+Each search has a server of its own. The schedule asks and the load driver sends as for a worker; there are no bundles.
+Trials whose client did not keep up are invalid, as by the checks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import aiohttp
+
+from lab.capacity.result import Capacity
+from lab.metrics import slo
+from lab.metrics.latency import is_completed
+from lab.schedule import Outcome, Step, schedule_of
+from lab.study import Study
+from lab.study.plan import PlannedRun
+from lab.validity.checks.client import LAG_INVALID_MS
+from tests.lab.capacity.queues import Queue
+from tests.lab.capacity.searches import capacity_of, searching
+from tests.workers.homes import STAND_IN
+from tests.workers.load.builders import params, prompts
+from workers.load.client import Endpoint, RequestParams, open_session
+from workers.load.driver import drive
+
+#: Answers of two tokens. The bound allows a wait that is long beside what a busy machine adds to it.
+TOKENS = 2
+_READY_S = 30.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The truth and the bracket of a search."""
+
+    truth: float
+    capacity: Capacity
+    trials: int
+
+
+async def search(queue: Queue, seed: int, repeats: int = 1) -> Found:
+    """Start a server like `queue` and search for its capacity."""
+    asked = searching(queue, repeats, find_from=queue.capacity / 3)
+    asked = asked.model_copy(update={"seed": seed, "slo": asked.slo.model_copy(update={"ttft_ms": _bound_ms(queue)})})
+    outcomes: list[Outcome] = []
+    with _server(queue) as base_url:
+        await _until_ready(base_url)
+        schedule = schedule_of(asked)
+        while isinstance(step := await asyncio.to_thread(schedule.next, outcomes), Step):
+            outcomes += [await _measured(base_url, asked, run) for run in step.launch.runs]
+    return Found(queue.capacity, capacity_of(outcomes, asked), len(outcomes))
+
+
+def _bound_ms(queue: Queue) -> float:
+    """Time to first token at the longest wait that `queue` allows."""
+    return 1000 * (queue.bound_s + queue.service_s / TOKENS)
+
+
+async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
+    if run.trial is None:
+        raise ValueError("only trials are measured here")
+    target = Endpoint(base_url, "model")
+    ask = RequestParams(params().sampling, TOKENS, ignore_eos=True, timeout_s=60.0)
+    async with open_session(target) as session:
+        done = await drive(
+            session,
+            target,
+            prompts(run.load.num_prompts),
+            load=run.load,
+            params=ask,
+            seed=run.trial.arrivals_seed,
+            trial=(asked.slo, run.trial.search.slo_share),
+        )
+    completed = [slo.since_intended(request) for request in done.requests if is_completed(request)]
+    within = slo.requests_within(completed, asked.slo) or []
+    counts = {"completed": len(completed), "failed": len(done.requests) - len(completed), "within_slo": len(within)}
+    kept_up = done.client.loop_lag_p99_ms <= LAG_INVALID_MS
+    return Outcome(run, 0, is_valid=kept_up, metrics={f"requests_{name}": count for name, count in counts.items()})
+
+
+@contextlib.contextmanager
+def _server(queue: Queue) -> Iterator[str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(STAND_IN), "model", "--host", "127.0.0.1", "--port", str(port)]
+    command += ["--slots", str(queue.slots), "--token-s", str(queue.service_s / TOKENS)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def _until_ready(base_url: str) -> None:
+    async with asyncio.timeout(_READY_S), aiohttp.ClientSession() as session:
+        while True:
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get(f"{base_url}/health") as response:
+                    if response.status == 200:
+                        return
+            await asyncio.sleep(0.1)

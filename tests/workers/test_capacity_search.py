@@ -1,0 +1,57 @@
+"""Searches for a capacity on real server processes that work on a known number of requests at a time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from jobs.table import Job
+from lab.schedule import End, Outcome, schedule_of
+from lab.study.plan import PlannedRun
+from tests.workers.homes import Home
+from warehouse.bundles.run_bundle import find_bundles, read_run
+from workers.outcomes import read_outcome
+from workers.worker import Worker
+
+SLOTS = {"plain": 1, "drafted": 3}
+SEARCH = {"label": "at once", "find": "concurrency", "max_concurrency": 16, "num_prompts": 16, "slo_share": 0.9}
+#: An answer of 8 tokens takes 160 ms, and a request waits for as long as all of those before it take on the slots.
+STUDY: dict[str, Any] = {
+    "arms": [
+        {"name": name, "flags": {"slots": slots, "token-s": 0.02}, "baseline": name == "plain"}
+        for name, slots in SLOTS.items()
+    ],
+    "loads": [{"label": "one", "max_concurrency": 1, "num_prompts": 2}, SEARCH],
+    "slo": {"ttft_ms": 150},
+}
+
+
+def test_a_search_tries_loads_on_one_engine_start_until_it_knows(home: Home) -> None:
+    job_id = home.submit(**STUDY)
+    Worker(home.settings).work()
+    job = home.job(job_id)
+    assert (job.state, job.error) == ("done", None)
+    runs = sorted(home.runs(), key=lambda run: run.started_at)
+    assert {(run.arm.name, run.launch_index) for run in runs} == {("plain", 0), ("drafted", 1)}
+    for name, slots in SLOTS.items():
+        trials = [run for run in runs if run.arm.name == name and run.trial is not None]
+        tried = [run.load.max_concurrency for run in trials]
+        assert min(tried) <= slots < max(tried) <= 16
+        assert [run.trial.number for run in trials if run.trial] == list(range(len(trials)))
+        assert all(run.status == "completed" for run in trials)
+        assert all(before.started_at < after.started_at for before, after in pairwise(trials))
+    early = [run for run in runs if run.ended_early is not None]
+    assert early
+    assert all("had missed the SLO" in (run.ended_early or "") and run.load.max_concurrency > 1 for run in early)
+    assert schedule_of(job.study).next(outcomes(home, job)) == End("complete")
+
+
+def outcomes(home: Home, job: Job) -> list[Outcome]:
+    """What a worker that continues reads from the bundles."""
+    by_start = {read_run(folder).started_at: folder for folder in find_bundles(home.settings.bundles)}
+    found = [(by_start[start], read_run(by_start[start])) for start in sorted(by_start)]
+    return [
+        read_outcome(folder, PlannedRun(run.arm, run.workload, run.load, run.repeat, run.trial))
+        for folder, run in found
+        if run.job_id == job.job_id
+    ]

@@ -1,0 +1,161 @@
+"""The capacities that searches have found: as a metric of repeats, which comparisons read, and as a table of arms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+
+from lab import cost
+from lab.capacity.result import UNITS
+from lab.comparison.effect import Interval
+from lab.comparison.samples import RunSample
+from lab.errors import QueryError
+from lab.metrics.catalogue import BY_NAME, CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY
+from warehouse.queries import paired_runs
+from warehouse.queries.paired_runs import ArmRuns, CellKey, Row, dicts
+from warehouse.queries.prices import Prices, prices
+
+#: What a search looks for, by the metric that it gives.
+_FINDS = {CAPACITY.name: ("rate",), CAPACITY_CONCURRENCY.name: ("concurrency",)}
+_ROWS = """
+    WITH trials AS (
+        SELECT job_id, arm, workload, search AS pattern, repeat, min(run_id) AS run_id, any_value(study_id) AS study_id,
+            any_value(launch_index) AS launch_index, any_value(arm_id) AS arm_id,
+            coalesce(any_value(hardware), 'unknown hardware') AS hardware, min(started_at)::DATE AS day
+        FROM runs WHERE list_contains($1, job_id) AND search IS NOT NULL GROUP BY GROUPING SETS (
+            (job_id, arm, workload, search, repeat), (job_id, arm, workload, search))
+    )
+    SELECT c.*, t.run_id, t.launch_index, t.arm_id, t.study_id, t.hardware, t.day FROM capacities AS c JOIN trials AS t
+        ON (c.job_id, c.arm, c.workload, c.pattern) = (t.job_id, t.arm, t.workload, t.pattern)
+        AND c.repeat IS NOT DISTINCT FROM t.repeat
+    ORDER BY c.workload, c.pattern, c.is_baseline DESC, c.arm, c.job_id, c.repeat
+"""
+
+
+@dataclass(frozen=True)
+class ArmCapacity:
+    """What a search found for one arm over all repeats; `found` is None beyond the bounds of the search.
+
+    Beyond them `least` is a load that kept the SLO, or `greatest` one that did not. The cost is that of a million
+    output tokens within the SLO at the capacity, in `currency`.
+    """
+
+    job_id: str
+    cell: CellKey
+    arm: str
+    is_baseline: bool
+    find: str
+    slo_share: float
+    found: Interval | None
+    least: float | None
+    greatest: float | None
+    trials: int
+    cost: float | None
+    currency: str | None
+
+    @property
+    def unit(self) -> str:
+        return UNITS[self.find]
+
+    @property
+    def metric(self) -> str:
+        """The name of the metric that it is compared by."""
+        return CAPACITY.name if self.find == "rate" else CAPACITY_CONCURRENCY.name
+
+
+def searched(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[str]:
+    """Return which of the metrics of searches these jobs have, in the order of the catalogue."""
+    found = con.execute("SELECT DISTINCT find FROM capacities WHERE list_contains(?, job_id)", [list(jobs)]).fetchall()
+    return [name for name, finds in _FINDS.items() if (finds[0],) in found]
+
+
+def arm_capacities(
+    con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str, price_usd_per_hour: float | None
+) -> tuple[list[ArmRuns], str]:
+    """Return every arm in every search with its capacity, or its cost there, in each repeat, and their unit.
+
+    Raises QueryError for jobs without a search, for hardware without a price, and for prices in several currencies.
+    """
+    rows = [row for row in dicts(con, _ROWS, [list(jobs)]) if row["repeat"] is not None]
+    rows = [row for row in rows if row["find"] in _FINDS.get(metric, ("rate", "concurrency"))]
+    if not rows:
+        raise QueryError(f'no search has found {metric}: submit a study with a load that has find = "rate"')
+    if metric != COST_AT_CAPACITY.name:
+        return _by_arm(rows, [row["capacity"] for row in rows]), BY_NAME[metric].unit
+    known = prices(con, price_usd_per_hour)
+    currencies = sorted({known.of(row).currency for row in rows})
+    if len(currencies) > 1:
+        raise QueryError(
+            f"prices in {' and '.join(currencies)} cannot be compared: give one price with --price-per-hour"
+        )
+    unit = COST_AT_CAPACITY.unit.replace("currency", "".join(currencies))
+    return _by_arm(rows, [_cost(row, known) for row in rows]), unit
+
+
+def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns]:
+    found: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
+    for row, value in zip(rows, values, strict=True):
+        block, launch = (row["job_id"], row["repeat"]), (row["job_id"], row["launch_index"])
+        sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch)
+        found.setdefault((_cell(row), row["arm"]), []).append((row, sample))
+    return [
+        ArmRuns(
+            cell=cell,
+            arm=arm,
+            arm_id=there[0][0]["arm_id"],
+            is_baseline=there[0][0]["is_baseline"],
+            method=there[0][0]["method"],
+            num_speculative_tokens=there[0][0]["num_speculative_tokens"],
+            category=there[0][0]["category"],
+            closed_loop=there[0][0]["find"] == "concurrency",
+            runs=tuple(sample for _, sample in there),
+        )
+        for (cell, arm), there in found.items()
+    ]
+
+
+def _cell(row: Row) -> CellKey:
+    return CellKey(row["workload"], row["pattern"], row["concurrency"])
+
+
+def _cost(row: Row, known: Prices) -> float | None:
+    return cost.per_million_tokens(known.of(row).per_hour, row["goodput_tok_per_s"])
+
+
+def study_capacities(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    price_usd_per_hour: float | None = None,
+    utilisation: float | None = None,
+) -> list[ArmCapacity]:
+    """Return the capacity of each arm in each search over all repeats; costs are None without a recorded price.
+
+    Raises QueryError for an unknown study.
+    """
+    rows = [row for row in dicts(con, _ROWS, [paired_runs.jobs_of(con, study)]) if row["repeat"] is None]
+    known = prices(con, price_usd_per_hour, utilisation)
+    return [_arm_capacity(row, known) for row in rows]
+
+
+def _arm_capacity(row: Row, known: Prices) -> ArmCapacity:
+    try:
+        price = known.of(row)
+    except QueryError:
+        price = None
+    found = None if row["capacity"] is None else Interval(row["capacity"], row["low"], row["high"])
+    return ArmCapacity(
+        job_id=row["job_id"],
+        cell=_cell(row),
+        arm=row["arm"],
+        is_baseline=row["is_baseline"],
+        find=row["find"],
+        slo_share=row["slo_share"],
+        found=found,
+        least=row["low"] if found is None else None,
+        greatest=row["high"] if found is None else None,
+        trials=row["trials"],
+        cost=None if price is None else cost.per_million_tokens(price.per_hour, row["goodput_tok_per_s"]),
+        currency=None if price is None else price.currency,
+    )

@@ -1,0 +1,50 @@
+"""The load that each arm of a study carries within the SLO, beside that of the baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+
+from lab.errors import QueryError
+from warehouse.queries.capacities import ArmCapacity, study_capacities
+from warehouse.queries.comparisons import Pair, compare_study
+
+
+@dataclass(frozen=True)
+class CarriedLoad:
+    """An arm's capacity, and its comparison with the baseline's; None for the baseline, or if either is unknown."""
+
+    arm: ArmCapacity
+    pair: Pair | None
+
+    def sentence(self, baseline: str) -> str:
+        """`eagle3 carries 1.40x [1.20, 1.60] the load of plain`; empty if nothing is known of the ratio."""
+        ratio = None if self.pair is None else self.pair.comparison.ratio
+        if ratio is None:
+            return ""
+        bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+        return f"{self.arm.arm} carries {ratio.value:.2f}x{bounds} the load of {baseline}"
+
+
+def carried_loads(
+    con: duckdb.DuckDBPyConnection,
+    study: str,
+    price_usd_per_hour: float | None = None,
+    utilisation: float | None = None,
+    *,
+    strict: bool = False,
+) -> list[CarriedLoad]:
+    """Return what the searches of a study have found, the baseline first; empty without a search.
+
+    Raises QueryError for an unknown study.
+    """
+    arms = study_capacities(con, study, price_usd_per_hour, utilisation)
+    pairs: dict[tuple[object, str], Pair] = {}
+    for metric in dict.fromkeys(arm.metric for arm in arms):
+        try:
+            found = compare_study(con, study, metric, strict=strict)
+        except QueryError:  # the baseline's search has given nothing yet
+            continue
+        pairs |= {(pair.cell, pair.candidate.arm): pair for pair in found.pairs}
+    return [CarriedLoad(arm, pairs.get((arm.cell, arm.arm))) for arm in arms]
