@@ -106,22 +106,20 @@ def show_plan(study: Study) -> None:
     show_cards(
         [
             Card("Engine starts", f"{most}{forecast.launches:,}", starts),
-            Card("Runs", f"{most}{forecast.runs:,}", runs),
-            Card("Requests", f"{most}{forecast.requests:,}", "over all runs, without warm-up"),
+            Card("Runs", f"{most}{forecast.runs:,}", f"{runs}; {most}{forecast.requests:,} requests"),
             Card("Estimated duration", duration(forecast.seconds), forecast.basis),
             *([] if open_ended else [_decided_card(prospects)]),
         ]
     )
-    if prospects is not None and prospects.advice:
-        st.caption(prospects.advice)
+    if prospects is not None:
+        st.caption(f"{prospects.advice} Decided cells: {prospects.basis}.".strip())
 
 
 def _decided_card(prospects: Prospects | None) -> Card:
     """How many cells will probably have a verdict."""
     if prospects is None:
         return Card("Decided cells", "unknown", "until cells with several engine starts were measured on this hardware")
-    value = f"{prospects.as_is.decided:.0f} of {prospects.cells}"
-    return Card("Decided cells", value, f"{prospects.sentence}, {prospects.basis}")
+    return Card("Decided cells", f"{prospects.as_is.decided:.0f} of {prospects.cells}", prospects.sentence)
 
 
 def show_submit(study: Study) -> None:
