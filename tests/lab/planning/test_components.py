@@ -56,3 +56,29 @@ def test_more_prompts_reduce_what_requests_add_to_a_run_and_nothing_else() -> No
     assert known.of_block(2, 64) == 1 + (2 + 1) / 2
     all_of_requests = Components(start=1.0, run=4.0, request=640.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
     assert all_of_requests.of_block(1, 64) == 1 + 2
+
+
+def test_components_are_those_of_a_nested_analysis_of_variance() -> None:
+    """By hand: the scatter of means of two runs is that of starts and half that of runs."""
+    starts, runs = (0.1, 0.3), (-0.02, 0.02)
+    past = [
+        PastRatio(cell, start, of_start + run, 20 + 20 * (cell % 2))
+        for cell in range(6)
+        for start, of_start in enumerate(starts)
+        for run in runs
+    ]
+    found = components(past, request=0.5)
+    assert found is not None
+    assert found.run == pytest.approx(2 * 0.02**2)
+    assert found.start == pytest.approx(2 * 0.1**2 - 0.02**2)
+    assert (found.request, found.starts_df) == (0.5, 6)
+    assert found.num_prompts == pytest.approx(2 / (1 / 20 + 1 / 40))
+    assert found.gains == pytest.approx((0.2,) * 6)
+    assert components(past[4:]) is None  # five cells: fewer degrees of freedom than are wanted
+
+
+def test_without_prompts_what_requests_add_is_unknown_and_a_run_keeps_its_variance() -> None:
+    found = components([PastRatio(cell, start, 0.1 * start) for cell in range(6) for start in range(2)])
+    assert found is not None
+    assert (found.start, found.num_prompts) == (None, None)
+    assert found.of_block(1, 1) == found.of_block(1, 1000) == pytest.approx(2 * 0.05**2)
