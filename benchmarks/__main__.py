@@ -9,7 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import capacity, client, pages, power, presets, progress, questions, sweep, tuner, until_decided
+from benchmarks import client, pages, presets, progress, questions, sweep
+from benchmarks.deciding import capacity, power, tuner, until_decided
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings

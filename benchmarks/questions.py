@@ -24,11 +24,11 @@ from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries
 from warehouse.queries.acceptance import histories, study_acceptance
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparisons import StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.comparing.comparisons import StudyComparison, agreements, break_evens, compare_study
+from warehouse.queries.comparing.headlines import headlines
+from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
-from warehouse.queries.headlines import headlines
-from warehouse.queries.ratio_tables import arm_tables
 from warehouse.settings import Settings
 
 AIM_MS = 200.0

@@ -42,7 +42,7 @@ def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> P
     if study.tune is not None or study.until_decided or not warehouse_file.exists():
         return None
     from lab.planning.prospects import prospects  # noqa: PLC0415 - imports SciPy, which takes a while
-    from warehouse.queries.past_ratios import past_components  # noqa: PLC0415 - likewise
+    from warehouse.queries.comparing.past_ratios import past_components  # noqa: PLC0415 - likewise
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
     with open_warehouse(warehouse_file) as connection:

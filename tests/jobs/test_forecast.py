@@ -56,6 +56,8 @@ def seconds(settings: Settings, **changes: Any) -> tuple[float, int]:
 
 def test_a_study_is_forecast_by_what_this_host_took(measured: Home) -> None:
     assert seconds(measured.settings) == (2 * 30.0 + 2 * 3.0, 2)
+    found = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small())
+    assert (found.launches, found.runs, found.requests, found.starts_s) == (2, 2, 4, 2 * 30.0)
 
 
 def test_hardware_that_the_study_names_is_forecast_by_its_own_runs(measured: Home) -> None:

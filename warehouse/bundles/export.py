@@ -18,7 +18,7 @@ from pyarrow import csv
 from lab.errors import UserError
 from warehouse.bundles.run_bundle import bundle_folder
 from warehouse.bundles.vllm_json import vllm_results
-from warehouse.queries.paired_runs import dicts, jobs_of
+from warehouse.queries.comparing.paired_runs import dicts, jobs_of
 
 MANIFEST = "drafthouse-export.json"
 MANIFEST_FORMAT = "drafthouse export"

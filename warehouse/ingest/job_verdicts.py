@@ -13,7 +13,7 @@ from warehouse.bundles.run_bundle import bundle_folder, read_run
 from warehouse.ingest.capacity_rows import capacity_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import insert, transaction
-from warehouse.queries.paired_runs import Row, dicts
+from warehouse.queries.comparing.paired_runs import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
 

@@ -8,7 +8,7 @@ import duckdb
 import pandas as pd
 
 from lab.comparison.acceptance import Acceptance, Counts, pooled, with_fewer_tokens
-from warehouse.queries.paired_runs import dicts
+from warehouse.queries.comparing.paired_runs import dicts
 from warehouse.queries.results import frame
 
 RunIds = Mapping[str, Sequence[str]]  # of each arm

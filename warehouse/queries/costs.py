@@ -12,9 +12,9 @@ from lab import cost
 from lab.comparison.effect import Interval
 from lab.cost import Price, Window
 from lab.study import Slo
-from warehouse.queries.capacities import searched
-from warehouse.queries.comparisons import compare_study
-from warehouse.queries.paired_runs import CellKey, Row, dicts, jobs_of
+from warehouse.queries.comparing.capacities import searched
+from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
 #: Each window carries a share of its engine's start, in proportion to its length.

@@ -10,8 +10,8 @@ import pandas as pd
 import streamlit as st
 
 from lab.comparison.verdict import READING_WORDS
-from warehouse.queries import carried_loads as queries
-from warehouse.queries.carried_loads import CarriedLoad
+from warehouse.queries.comparing import carried_loads as queries
+from warehouse.queries.comparing.carried_loads import CarriedLoad
 from webapp.shared import published_data
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.tables import columns, show_table

@@ -27,9 +27,9 @@ from lab.estimate import Estimate
 from lab.planning.prospects import Prospects
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
-from warehouse.queries import comparisons
 from warehouse.queries import results as queries
-from warehouse.queries.comparisons import StudyComparison, compare_study
+from warehouse.queries.comparing import comparisons
+from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.settings import Settings, load_settings

@@ -10,7 +10,7 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
-from warehouse.queries.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.tables import columns
 from webapp.shared.text import count
 

@@ -21,8 +21,8 @@ from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.answers import study_answer
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 
 #: The pairs of a `Choice`.

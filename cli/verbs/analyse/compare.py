@@ -22,10 +22,17 @@ from lab.comparison.verdict import READING_WORDS
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from warehouse.queries import results
-from warehouse.queries.comparisons import Pair, StudyComparison, agreements, break_evens, compare_study, controls
+from warehouse.queries.comparing.comparisons import (
+    Pair,
+    StudyComparison,
+    agreements,
+    break_evens,
+    compare_study,
+    controls,
+)
+from warehouse.queries.comparing.paired_runs import ArmRuns
+from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.paired_runs import ArmRuns
-from warehouse.queries.ratio_tables import ArmTable, arm_tables
 
 _SLOWER, _UNDECIDED = 1, 3
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}

@@ -12,8 +12,8 @@ from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.errors import UserError
-from warehouse.queries.capacities import ArmCapacity
-from warehouse.queries.carried_loads import CarriedLoad, carried_loads
+from warehouse.queries.comparing.capacities import ArmCapacity
+from warehouse.queries.comparing.carried_loads import CarriedLoad, carried_loads
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 

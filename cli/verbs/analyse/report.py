@@ -15,7 +15,7 @@ from jobs.forecast import repeat_seconds
 from jobs.queue import job
 from lab.errors import UserError
 from warehouse.app_db.engine import app_engine
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from webapp.pages.compare import report as compare_report
 

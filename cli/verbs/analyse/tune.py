@@ -25,9 +25,9 @@ from lab.study.parsing import study_from_dict
 from lab.study.tune import drafts
 from lab.tuning.report import Measured, Report
 from warehouse.app_db.engine import app_engine
+from warehouse.queries.comparing.paired_runs import jobs_of
+from warehouse.queries.comparing.tunings import tuning_report
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.paired_runs import jobs_of
-from warehouse.queries.tunings import tuning_report
 from warehouse.settings import Settings
 
 StudyOrJob = Annotated[

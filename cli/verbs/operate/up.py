@@ -81,8 +81,8 @@ def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
 def _answer(settings: Settings, job_id: str) -> list[str]:
     """What the study says, in sentences."""
     from lab.advice.answer_text import sentences  # noqa: PLC0415 - loads SciPy, which `up` does not need
-    from warehouse.queries.answers import study_answer  # noqa: PLC0415 - likewise
-    from warehouse.queries.comparisons import compare_study  # noqa: PLC0415 - likewise
+    from warehouse.queries.comparing.answers import study_answer  # noqa: PLC0415 - likewise
+    from warehouse.queries.comparing.comparisons import compare_study  # noqa: PLC0415 - likewise
 
     with open_warehouse(settings.warehouse_file) as con:
         found = compare_study(con, job_id)

@@ -52,3 +52,11 @@ def test_names_write_no_markup_and_intervals_stay_readable() -> None:
 def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
     assert "![Ratio to no draft](report.png)" in told(picture="report.png")
     assert "![" not in told()
+
+
+def test_the_last_line_is_whole() -> None:
+    assert told().splitlines()[-1] == (
+        "<sub>study demo · job job-1 · target reference · measured 2026-11-22 09:05 to 12:00 UTC · on AMD EPYC · "
+        "vllm 0.32.0 · 36 valid runs on 6 engine starts · 2 repeats a cell · usual reading (Benjamini-Hochberg) · "
+        "Drafthouse 0.1.0</sub>"
+    )

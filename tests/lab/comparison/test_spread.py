@@ -9,6 +9,8 @@ import pytest
 from scipy import stats
 
 from lab.comparison import influence, spread
+from lab.comparison.effect import request_variance
+from lab.comparison.samples import Array, Requests, RunSample, pair
 from lab.comparison.spread import Spread
 
 
@@ -42,3 +44,17 @@ def test_the_number_of_a_percentile_is_numpys_quantile(q: float) -> None:
     requests = np.random.default_rng(2).lognormal(size=(3, 101, 5))
     found, _ = influence.percentile(q)(requests)
     assert (found == np.quantile(requests, q, axis=-2, keepdims=True)).all()
+
+
+def test_what_requests_add_to_a_block_leaves_out_what_a_prompt_repeats() -> None:
+    """Three prompts in two blocks; each has its own effect, and one block's shares differ by 0.2 and -0.2 of it."""
+    base = np.array([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]])
+    tried = base + np.array([[0.2, -0.2], [0.0, 0.0], [-0.2, 0.2]])
+    prompts = ("a", "b", "c")
+
+    def runs(arm: str, numbers: Array) -> list[RunSample]:
+        return [RunSample(f"{arm}{block}", arm, block, 1.0, Requests(prompts, numbers[:, block])) for block in range(2)]
+
+    pairs = pair(runs("plain", base), runs("draft", tried))
+    assert request_variance(pairs, influence.mean) == pytest.approx(2 / 3 * 2 * 0.1**2)
+    assert request_variance(pair(runs("plain", base)[:1], runs("draft", tried)[:1])) is None

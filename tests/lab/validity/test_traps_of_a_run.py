@@ -45,7 +45,7 @@ JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes 
 OVERRIDDEN = (
     "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`. If this"
 )
-PENALTY = OVERRIDDEN.format("{'repetition_penalty': 1.1, 'temperature': 0.6, 'top_k': 20}")
+PENALTY = OVERRIDDEN.format("{'repetition_penalty': 1.1, 'presence_penalty': 0.5, 'temperature': 0.6, 'top_k': 20}")
 BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings. This may lead"
 SMALL_GRAPHS = "{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': 8}"
 
@@ -162,7 +162,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "warning",
         (
             "The model's generation_config applied to every request, as far as requests do not set it: "
-            "repetition_penalty 1.1."
+            "presence_penalty 0.5, repetition_penalty 1.1."
         ),
         lambda: plain().with_log_line(PENALTY, -30),
     ),

@@ -13,13 +13,13 @@ import pytest
 from lab.errors import BundleError, ForeignFileError
 from lab.validity import CHECKS
 from tests.warehouse.asking import ask, contents
-from tests.warehouse.queries.test_comparisons import write_arm
+from tests.warehouse.queries.comparing.test_comparisons import write_arm
 from tests.warehouse.runs import old_bundle, second_bundle, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.importers.store import Import, import_paths
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparisons import StudyComparison, compare_study
+from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 

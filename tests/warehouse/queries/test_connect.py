@@ -14,7 +14,7 @@ from tests.lab.studies import study, study_dict
 from tests.webapp.homes import make_home
 from tests.webapp.measured import START, measure_study
 from warehouse.queries import results as queries
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
 from warehouse.sandbox.runner import run_sql

@@ -18,10 +18,10 @@ from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.paired_runs import CellKey
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, cheapest, meets_slo, slo_of, study_costs
-from warehouse.queries.paired_runs import CellKey
 from warehouse.settings import Settings
 
 _RATES = """

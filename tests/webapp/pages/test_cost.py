@@ -23,7 +23,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.paired_runs import CellKey
+from warehouse.queries.comparing.paired_runs import CellKey
 from warehouse.settings import Settings
 from webapp.charts import cost
 from webapp.pages.cost import price_book as page_book

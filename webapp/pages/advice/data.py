@@ -11,7 +11,7 @@ from lab.advice.advise import next_study
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from lab.study import Study
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
-from warehouse.queries.comparisons import StudyComparison
+from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 

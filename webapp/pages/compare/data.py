@@ -11,9 +11,10 @@ import pandas as pd
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.agreement import Agreement
 from lab.metrics import catalogue
-from warehouse.queries import cell_queries, comparisons, ratio_tables
-from warehouse.queries.comparisons import Pair, StudyComparison
-from warehouse.queries.ratio_tables import ArmTable
+from warehouse.queries import cell_queries
+from warehouse.queries.comparing import comparisons, ratio_tables
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.shared.published_data import published_query
 
 #: The latencies whose distribution is drawn, with their labels.

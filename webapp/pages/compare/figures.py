@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 
 from lab.comparison.breakeven import BreakEven
-from warehouse.queries.comparisons import break_evens
-from warehouse.queries.ratio_tables import ArmTable
+from warehouse.queries.comparing.comparisons import break_evens
+from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.charts import compare
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel

@@ -9,7 +9,7 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.agreement import Pair as Texts
-from warehouse.queries.comparisons import Pair
+from warehouse.queries.comparing.comparisons import Pair
 from webapp.pages.compare import data
 from webapp.pages.compare.selection import Choice
 from webapp.shared import url_params, url_widgets

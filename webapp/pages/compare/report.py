@@ -14,9 +14,9 @@ import duckdb
 
 from lab.advice import report
 from lab.metrics.catalogue import BY_NAME
-from warehouse.queries.answers import provenance, study_answer
-from warehouse.queries.comparisons import StudyComparison
-from warehouse.queries.ratio_tables import arm_tables
+from warehouse.queries.comparing.answers import provenance, study_answer
+from warehouse.queries.comparing.comparisons import StudyComparison
+from warehouse.queries.comparing.ratio_tables import arm_tables
 from webapp.charts.panels import Figure
 from webapp.charts.theme import arm_styles
 from webapp.pages.compare import figures, selection

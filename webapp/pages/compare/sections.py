@@ -10,7 +10,7 @@ import streamlit as st
 from jobs.forecast import repeat_seconds
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
-from warehouse.queries.comparisons import control_words
+from warehouse.queries.comparing.comparisons import control_words
 from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables

@@ -10,7 +10,7 @@ import pandas as pd
 from lab.comparison import verdict
 from lab.metrics.catalogue import BY_NAME, COST
 from lab.metrics.definition import Metric
-from warehouse.queries.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.charts import panels, results
 from webapp.shared import published_data, url_params
 from webapp.shared.url_params import Param

@@ -13,8 +13,8 @@ from lab.comparison.breakeven import BreakEven
 from lab.comparison.compare import Comparison
 from lab.comparison.tables import Cell
 from lab.metrics import histogram
-from warehouse.queries.comparisons import Pair
-from warehouse.queries.ratio_tables import ArmTable
+from warehouse.queries.comparing.comparisons import Pair
+from warehouse.queries.comparing.ratio_tables import ArmTable
 from webapp.pages.compare.data import LATENCIES
 from webapp.shared.tables import columns
 

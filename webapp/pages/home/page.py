@@ -13,7 +13,7 @@ from jobs.presets import load_preset
 from jobs.table import ACTIVE, Job
 from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
-from warehouse.queries.headlines import Headline
+from warehouse.queries.comparing.headlines import Headline
 from webapp.pages.home import tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list

@@ -11,8 +11,8 @@ import streamlit as st
 
 from jobs.table import FINISHED, Job
 from lab.comparison.effect import Interval
-from warehouse.queries import headlines as queries
-from warehouse.queries.headlines import Headline
+from warehouse.queries.comparing import headlines as queries
+from warehouse.queries.comparing.headlines import Headline
 from webapp.shared import published_data
 from webapp.shared.text import duration, number
 from webapp.shared.verdict_tables import SIGNS

@@ -11,7 +11,7 @@ from jobs import queue
 from jobs.engines.command_line import speculation_words
 from lab.study import Arm
 from lab.tuning.report import Measured, Report
-from warehouse.queries.tunings import tuning_report
+from warehouse.queries.comparing.tunings import tuning_report
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 from webapp.shared.tables import columns

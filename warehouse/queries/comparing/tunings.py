@@ -8,7 +8,7 @@ from lab.schedule.tuning import Seen
 from lab.study import Study
 from lab.study.plan import PlannedRun
 from lab.tuning.report import Report, report
-from warehouse.queries.paired_runs import Row, dicts
+from warehouse.queries.comparing.paired_runs import Row, dicts
 
 #: Of attempts at the same cell the last one that counts, or else the last one, as the worker saw it.
 _RUNS = """

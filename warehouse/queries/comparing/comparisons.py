@@ -17,8 +17,8 @@ from lab.comparison.influence import follows, mean
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
-from warehouse.queries import capacities, paired_runs
-from warehouse.queries.paired_runs import ArmRuns, CellKey
+from warehouse.queries.comparing import capacities, paired_runs
+from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey
 from warehouse.queries.prices import COSTS, arm_costs
 
 _OF_SEARCHES = tuple(metric.name for metric in CAPACITIES)

@@ -13,8 +13,8 @@ from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITY, CAPACITY_CONCURRENCY, COST_AT_CAPACITY
-from warehouse.queries import paired_runs
-from warehouse.queries.paired_runs import ArmRuns, CellKey, Row, dicts
+from warehouse.queries.comparing import paired_runs
+from warehouse.queries.comparing.paired_runs import ArmRuns, CellKey, Row, dicts
 from warehouse.queries.prices import Prices, prices
 
 #: What a search looks for, by the metric that it gives.

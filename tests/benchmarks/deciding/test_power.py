@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.power import PLANS, RULES, Calls, run, seen
+from benchmarks.deciding.power import PLANS, RULES, Calls, run, seen
 from tests.lab.comparison.tables_of_cells import Table
 from warehouse.settings import Settings
 

@@ -20,12 +20,12 @@ from tests.warehouse.studies import REQUESTS, TOKENS, RunSpec, write
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
-from warehouse.queries import paired_runs
 from warehouse.queries import results as queries
 from warehouse.queries.advice_inputs import failed_arms, measured_arms
-from warehouse.queries.comparisons import agreements, break_evens, compare_study, controls
+from warehouse.queries.comparing import paired_runs
+from warehouse.queries.comparing.comparisons import agreements, break_evens, compare_study, controls
+from warehouse.queries.comparing.ratio_tables import arm_tables
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.ratio_tables import arm_tables
 from warehouse.settings import Settings
 
 #: How much longer each run takes than the healthy one; the repeats differ by a per cent or so.

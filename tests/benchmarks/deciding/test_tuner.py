@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.tuner import GRID_RUNS, METHODS, grid, run, seen, tuned
+from benchmarks.deciding.tuner import GRID_RUNS, METHODS, grid, run, seen, tuned
 from tests.lab.tuning.worlds import SPACE, World
 from warehouse.settings import Settings
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks import power_picture
-from benchmarks.power_picture import Bar
+from benchmarks.deciding import power_picture
+from benchmarks.deciding.power_picture import Bar
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts

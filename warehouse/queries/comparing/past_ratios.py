@@ -12,7 +12,7 @@ from lab.comparison.effect import request_variance
 from lab.comparison.influence import follows, mean
 from lab.comparison.samples import pair
 from lab.planning.components import Components, PastRatio, components
-from warehouse.queries.paired_runs import ArmRuns, arm_runs
+from warehouse.queries.comparing.paired_runs import ArmRuns, arm_runs
 
 #: The newest studies say most about the machine as it is now, and a page waits for the answer.
 _MOST_JOBS = 10

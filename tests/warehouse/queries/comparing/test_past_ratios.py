@@ -13,8 +13,8 @@ from lab.planning.components import Components
 from lab.study.parsing import study_from_dict
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing.past_ratios import past_components
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.past_ratios import past_components
 from warehouse.settings import Settings
 
 STARTS, RUNS = 3, 2

@@ -12,8 +12,8 @@ from lab.comparison.effect import Interval
 from lab.comparison.verdict import UNKNOWN, Word
 from lab.cost import Price
 from lab.errors import UserError
-from warehouse.queries.comparisons import Pair, compare_study
-from warehouse.queries.paired_runs import CellKey, Row, dicts
+from warehouse.queries.comparing.comparisons import Pair, compare_study
+from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts
 from warehouse.queries.prices import Prices, prices
 
 _METRIC = "output_tok_per_s"

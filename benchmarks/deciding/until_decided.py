@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from benchmarks.power import cells_of
+from benchmarks.deciding.power import cells_of
 from lab.comparison.compare import compare_cells
 from lab.comparison.verdict import verdicts
 from tests.lab.comparison.stopped_tables import until_decided

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.errors import QueryError
-from warehouse.queries.capacities import ArmCapacity, study_capacities
-from warehouse.queries.comparisons import Pair, compare_study
+from warehouse.queries.comparing.capacities import ArmCapacity, study_capacities
+from warehouse.queries.comparing.comparisons import Pair, compare_study
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ import pytest
 from lab.advice.answer_text import sentences
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.answers import provenance, study_answer
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.answers import provenance, study_answer
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 

@@ -11,9 +11,9 @@ from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.headlines import Headline, headlines
 from warehouse.queries.connect import open_warehouse
-from warehouse.queries.headlines import Headline, headlines
 from warehouse.settings import Settings
 
 

@@ -7,8 +7,8 @@ import duckdb
 from lab.advice.answer import Answer, JudgedPair, answer
 from lab.advice.report import Provenance
 from lab.comparison.verdict import verdicts
-from warehouse.queries.comparisons import StudyComparison
-from warehouse.queries.paired_runs import dicts
+from warehouse.queries.comparing.comparisons import StudyComparison
+from warehouse.queries.comparing.paired_runs import dicts
 
 _PROVENANCE = """
     SELECT any_value(study_name) AS study, any_value(target) AS target,

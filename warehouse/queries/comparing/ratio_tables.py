@@ -12,7 +12,7 @@ from lab.comparison.tables import Cell, RatioTable, ratio_tables, sweep
 from lab.comparison.verdict import verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import better
-from warehouse.queries.comparisons import Pair, StudyComparison
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 
 #: Choices for rows and columns.
 SIDES = ("workload", "dataset", "category", "load", "concurrency")

@@ -8,9 +8,9 @@ from lab.errors import QueryError
 from tests.warehouse.asking import ask
 from tests.warehouse.trials import CARRIED, write_search
 from warehouse.ingest.service import ingest_all
-from warehouse.queries.capacities import study_capacities
-from warehouse.queries.carried_loads import carried_loads
-from warehouse.queries.comparisons import compare_study
+from warehouse.queries.comparing.capacities import study_capacities
+from warehouse.queries.comparing.carried_loads import carried_loads
+from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import study_costs
 from warehouse.settings import Settings

@@ -1,0 +1,1 @@
+"""Arms compared: their runs paired, ratios with verdicts, capacities, tunings, and a study's answer."""
