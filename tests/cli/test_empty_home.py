@@ -25,6 +25,7 @@ ANSWERS = {
     ("acceptance", "nothing"): "no results of 'nothing'",
     ("advise", "nothing"): "no results of 'nothing'",
     ("report", "nothing"): "no results of 'nothing'",
+    ("tune", "nothing"): "no results of 'nothing'",
     ("cost", "nothing"): "no results of 'nothing'",
     ("prices",): "The price book is empty",
     ("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list"): "price 1: H200 at 3.5 USD",

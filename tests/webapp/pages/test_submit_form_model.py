@@ -69,14 +69,6 @@ RICH: dict[str, Any] = {
             "stop_on_error_share": 0.25,
         },
         {"pattern": "concurrency_sweep", "concurrencies": [1, 8]},
-        {
-            "max_concurrency": 64,
-            "num_prompts": 100,
-            "find": "rate",
-            "slo_share": 0.9,
-            "find_from": 0.5,
-            "find_to": 64.0,
-        },
     ],
     "repeats": "until decided",
     "budget": "1 h 30 min",
@@ -89,6 +81,15 @@ RICH: dict[str, Any] = {
     "engine_flags": {"max-model-len": 1024, "quantization": "fp8"},
     "price_usd_per_hour": 3.5,
     "hardware": "H200",
+}
+#: A load of a study with a fixed number of repeats.
+CAPACITY = {
+    "max_concurrency": 64,
+    "num_prompts": 100,
+    "find": "rate",
+    "slo_share": 0.9,
+    "find_from": 0.5,
+    "find_to": 64.0,
 }
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,20}", fullmatch=True)
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=40)
@@ -112,6 +113,12 @@ def test_a_study_that_uses_every_field_comes_back_as_it_was() -> None:
     assert study_from_toml(to_toml(from_study(rich))) == rich
 
 
+def test_a_search_for_a_capacity_comes_back_as_it_was() -> None:
+    searched = study(loads=[CAPACITY], slo={"ttft_ms": 200.0})
+    assert to_study(from_study(searched)) == searched
+    assert study_from_toml(to_toml(from_study(searched))) == searched
+
+
 def test_a_tuning_comes_back_as_it_was() -> None:
     for tune in ({}, TUNE):
         tuned = study(tune=tune)
@@ -122,7 +129,8 @@ def test_a_tuning_comes_back_as_it_was() -> None:
 def test_that_study_really_uses_every_field_there_is() -> None:
     """So that a field added to a study later is not forgotten in the form."""
     rich, tuned = study(**RICH), study(tune=TUNE)
-    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (rich.loads, Load), ((rich, tuned), Study)):
+    loads = (*rich.loads, *study(loads=[CAPACITY], slo={"ttft_ms": 200.0}).loads)
+    for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (loads, Load), ((rich, tuned), Study)):
         told = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
         assert told == set(model.model_fields)
 
