@@ -1,4 +1,4 @@
-"""How `make test` shares tests between four processes (`pytest -n 4 -p tests.side_by_side`), and its slowest files.
+"""How `make test` shares tests between three processes (`pytest -n 3 -p tests.side_by_side`), and its slowest files.
 
 Half of the tests' time is waiting for other processes, so there is one process more than two processors. The one that
 measures has the longest way to go, and what it measures must not depend on what runs beside it: the others yield to it.
