@@ -33,7 +33,7 @@ MOST_REPEATS = 1000
 
 @dataclass(frozen=True)
 class Verdict:
-    """`more_repeats` would decide if ratio and scatter stayed as they are; None if unknown.
+    """`more_repeats`, with their engine starts, would decide if ratio and scatter stayed as they are; None if unknown.
 
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
     only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words).
@@ -88,7 +88,7 @@ class _Rule:
         if differs <= self.level:
             return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
         needed = more_repeats(effect, cell.blocks, self.bound, alpha, until_decided=cell.until_decided)
-        return Verdict("not enough data", differs, same, needed)
+        return Verdict("not enough data", differs, same, None if needed is None else needed * cell.repeats_a_block)
 
 
 def _paid(p_values: Array, cells: Sequence[Comparison]) -> Array:
@@ -130,7 +130,7 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
 
 
 def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, until_decided: bool = False) -> int | None:
-    """Return how many more repeats would make the interval exclude 0 or lie within the bound, other things equal.
+    """Return how many more blocks would make the interval exclude 0 or lie within the bound, other things equal.
 
     None if the scatter is unknown, or if more repeats alone would never suffice: then it takes more prompts.
     """

@@ -182,7 +182,7 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
     judged = runs.judged(study.baseline.name, arms)
     candidates = {cell: each for cell, each in judged.items() if cell.arm not in runs.controls}
     needs = {
-        cell: 1 if comparison.blocks < FIRST_LOOK else verdict.more_repeats
+        cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
         for cell, (comparison, verdict) in candidates.items()
         if verdict.word == "not enough data"
     }
@@ -192,6 +192,10 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
         failing=frozenset(cell for cell, each in candidates.items() if not each[0].blocks and runs.tried_enough(cell)),
         dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
     )
+
+
+def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
+    return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
 
 
 @dataclass(frozen=True)

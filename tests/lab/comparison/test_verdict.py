@@ -290,3 +290,15 @@ def test_repeats_on_one_engine_start_are_one_observation_of_it() -> None:
 def test_one_engine_start_of_either_arm_is_enough_to_tie_its_repeats_together() -> None:
     plain, draft = [100.0, 102.0, 98.0], [130.0, 131.0, 129.0]
     assert compare(started("plain", plain, [0] * 3), started("draft", draft, [1, 2, 3]), "higher").blocks == 1
+
+
+def test_more_repeats_count_those_that_share_an_engine_start() -> None:
+    """A block of two repeats on one start is decided by blocks of two: what takes n starts takes 2 n repeats."""
+    plain, draft = [100.0, 104.0, 97.0, 101.0], [103.0, 102.0, 104.0, 110.0]
+    alone = verdict(compare(runs("plain", plain), runs("draft", draft), "higher"))
+    twice = [[value for value in values for _ in range(2)] for values in (plain, draft)]
+    launches = [0, 0, 1, 1, 2, 2, 3, 3]
+    shared = verdict(compare(started("plain", twice[0], launches), started("draft", twice[1], launches), "higher"))
+    assert alone.word == "not enough data"
+    assert alone.more_repeats
+    assert shared.more_repeats == 2 * alone.more_repeats

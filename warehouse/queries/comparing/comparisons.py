@@ -130,7 +130,7 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
 
 
 def control_words(found: StudyComparison, arm: str) -> str:
-    """Say how far a control differs from the baseline over its cells; empty for an arm that is none."""
+    """Say how far a control differs from the baseline over its cells; empty for an arm that is not a control."""
     pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
     if not pairs or not all(pair.comparison.control for pair in pairs):
         return ""
