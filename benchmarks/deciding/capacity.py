@@ -56,6 +56,13 @@ def run(_settings: Settings, _repeats: int, searches: int = SEARCHES) -> None:
     print(f"{_line('all simulated queues', every)}; {_AIM}")
     real = asyncio.run(_real())
     print(f"{_line('real server processes, one repeat', real)}; {_AIM}")
+    for each in real:
+        bounds = " to ".join(
+            "unknown" if bound is None else f"{bound:.3g}" for bound in (each.found.low, each.found.high)
+        )
+        print(
+            f"  {each.truth:.3g} requests/s; found {bounds} in {each.trials} trials{'' if each.holds else ': MISSED'}"
+        )
 
 
 async def _real() -> list[_Searched]:

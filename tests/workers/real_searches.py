@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import aiohttp
 
 from lab.capacity.result import Capacity
 from lab.metrics import slo
@@ -32,7 +29,8 @@ from workers.load.driver import drive
 
 #: Answers of two tokens. The bound allows a wait that is long beside what a busy machine adds to it.
 TOKENS = 2
-_READY_S = 30.0
+#: Begins the line in which the server says its port.
+LISTENING = "listening on port "
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,6 @@ async def search(queue: Queue, seed: int, repeats: int = 1) -> Found:
     asked = asked.model_copy(update={"seed": seed, "slo": asked.slo.model_copy(update={"ttft_ms": _bound_ms(queue)})})
     outcomes: list[Outcome] = []
     with _server(queue) as base_url:
-        await _until_ready(base_url)
         schedule = schedule_of(asked)
         while isinstance(step := await asyncio.to_thread(schedule.next, outcomes), Step):
             outcomes += [await _measured(base_url, asked, run) for run in step.launch.runs]
@@ -86,24 +83,16 @@ async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
 
 @contextlib.contextmanager
 def _server(queue: Queue) -> Iterator[str]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(STAND_IN), "model", "--host", "127.0.0.1", "--port", str(port)]
+    """A server that listens when this returns, on a port that the system chose for it."""
+    command = [sys.executable, str(STAND_IN), "model", "--host", "127.0.0.1", "--port", "0"]
     command += ["--slots", str(queue.slots), "--token-s", str(queue.service_s / TOKENS)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-async def _until_ready(base_url: str) -> None:
-    async with asyncio.timeout(_READY_S), aiohttp.ClientSession() as session:
-        while True:
-            with contextlib.suppress(aiohttp.ClientError):
-                async with session.get(f"{base_url}/health") as response:
-                    if response.status == 200:
-                        return
-            await asyncio.sleep(0.1)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for line in process.stdout or ():
+                if line.startswith(LISTENING):
+                    yield f"http://127.0.0.1:{int(line.removeprefix(LISTENING))}"
+                    break
+            else:
+                raise RuntimeError(f"the server ended with {process.wait()} before it listened")
+        finally:
+            process.kill()

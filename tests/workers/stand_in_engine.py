@@ -166,6 +166,7 @@ def main() -> None:
     if starts <= options.port_taken_times:
         raise OSError(98, "Address already in use")
     engine = Engine((options.host, options.port), Handler)
+    print(f"listening on port {engine.server_port}", flush=True)
     engine.options, engine.free_s = options, [0.0] * options.slots
     engine.serve_forever()
 

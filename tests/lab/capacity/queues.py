@@ -26,8 +26,11 @@ class Queue:
     between: float = 0.02  # standard deviation of the logarithm of the speed between engine starts
 
     def within(self, rng: np.random.Generator, rate_rps: float, windows: int, speed: float = 1.0) -> NDArray[np.int_]:
-        """How many requests of each window meet the SLO under Poisson arrivals."""
-        arrivals = np.cumsum(rng.exponential(1 / rate_rps, (windows, self.requests)), axis=1)
+        """How many requests of each window meet the SLO under Poisson arrivals, scaled as the load driver scales them:
+        the last request of every window arrives at `requests / rate_rps`.
+        """
+        arrivals = np.cumsum(rng.exponential(1.0, (windows, self.requests)), axis=1)
+        arrivals *= self.requests / rate_rps / arrivals[:, -1:]
         shape = 1 / self.cv**2
         service = rng.gamma(shape, self.service_s / shape / speed, arrivals.shape)
         free, every = np.zeros((windows, self.slots)), np.arange(windows)

@@ -21,9 +21,11 @@ from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
 EASY = Queue(slots=64, service_s=0.01, cv=1.0, bound_s=1.0, requests=50)
 #: Searches of each queue. `python -m benchmarks capacity` makes 200 in all.
 _SEARCHES = 10
+#: Where 95 % of the brackets hold the truth, fewer than so many of 40 do in one such test of a hundred.
+_HELD = 34
 
 
-def test_at_least_95_percent_of_the_brackets_hold_the_truth() -> None:
+def test_brackets_hold_the_truth_as_often_as_stated() -> None:
     held, trials = [], []
     for queue in QUEUES:
         asked = searching(queue, repeats=2, find_from=queue.capacity / 3)
@@ -34,7 +36,7 @@ def test_at_least_95_percent_of_the_brackets_hold_the_truth() -> None:
             assert found.high is not None
             held.append(found.low <= queue.capacity <= found.high)
             trials.append(len(outcomes))
-    assert sum(held) >= 0.95 * len(held)
+    assert sum(held) >= _HELD
     assert statistics.median(trials) <= 2 * MOST_TRIALS
 
 
