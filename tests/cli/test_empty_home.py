@@ -8,8 +8,8 @@ import pytest
 
 from cli.app import VERBS
 from tests.cli.homes import REPOSITORY, new_home
+from tests.warehouse.importers.sample_files import APPENDED
 
-SAMPLE = REPOSITORY / "tests" / "warehouse" / "importers" / "samples" / "vllm-bench" / "spec-code-append-c4.json"
 #: What each verb prints there: on standard output with exit status 0, or the error with status 2.
 ANSWERS = {
     ("presets",): "friday-night",
@@ -31,7 +31,7 @@ ANSWERS = {
     ("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list"): "price 1: H200 at 3.5 USD",
     ("checks",): "what to do",
     ("sql", "select count(*) as runs from results where origin = 'measured'"): "0",
-    ("import", str(SAMPLE)): "2 of 2 runs are new",
+    ("import", str(APPENDED)): "2 of 2 runs are new",
     ("export", "nothing", "--to", "nowhere.csv"): "nothing",
     ("published",): "friday-night-2025-12",
     ("migrate",): "are up to date",

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.homes import REPOSITORY, Home, new_home
+from tests.warehouse.importers.sample_files import APPENDED, SAMPLES
 from tests.migrated import copy_migrated
 
-SAMPLES = REPOSITORY / "tests" / "warehouse" / "importers" / "samples"
-APPENDED = SAMPLES / "vllm-bench" / "spec-code-append-c4.json"
 
 
 @pytest.fixture

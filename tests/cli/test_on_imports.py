@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from tests.cli.homes import REPOSITORY, Home, new_home
+from tests.cli.homes import Home, new_home
 from tests.migrated import copy_migrated
+from tests.warehouse.importers.sample_files import SAMPLES
 
-SAMPLES = REPOSITORY / "tests" / "warehouse" / "importers" / "samples"
 VERBS = (
     ("compare",),
     ("compare", "--table"),

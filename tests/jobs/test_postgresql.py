@@ -21,7 +21,7 @@ from jobs import leases, queue
 from jobs.leases import LeaseLost
 from lab.cost import Price
 from lab.errors import RevisionError
-from tests.jobs.test_queue import GREEDY
+from tests.jobs.greedy_worker import GREEDY
 from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
 from warehouse.app_db import dashboards, pins, price_book
 from warehouse.app_db.engine import app_engine

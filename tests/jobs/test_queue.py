@@ -19,23 +19,12 @@ from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
+from tests.jobs.greedy_worker import GREEDY
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.app_db.schema import studies
 
 LEASE_S = 30.0
-#: Claims whatever there is and finishes it, printing each job's id.
-GREEDY = """
-import sys
-from warehouse.app_db.engine import app_engine
-from warehouse.settings import load_settings
-from jobs.leases import claim, finish, heartbeat
-database, me = app_engine(load_settings().app_database_url), sys.argv[1]
-while job := claim(database, me, 30.0):
-    heartbeat(database, job.job_id, me, 30.0, None)
-    finish(database, job.job_id, me, "done")
-    print(job.job_id, flush=True)
-"""
 
 
 def progress(runs_done: int = 0) -> Progress:

@@ -11,7 +11,7 @@ from lab.estimate import History, PastRuns, estimate
 from lab.study import Load, Study
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, estimate_s, paced_s, plan
 from tests.lab.studies import study
-from tests.lab.study.test_study import studies
+from tests.lab.study.generated import studies
 
 #: Of the small study's baseline: 4 prompts of 16 tokens, one after the other, in 8 s.
 PAST = PastRuns(

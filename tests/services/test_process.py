@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 
 from services.process import Process
+from tests.services.waiting import eventually
 
 PARENT_AND_CHILD = """
 import subprocess, sys, time
@@ -30,11 +29,6 @@ time.sleep(600)
 """
 
 
-def eventually(condition: Callable[[], bool], within_s: float = 10) -> None:
-    deadline_s = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "did not happen in time"
-        time.sleep(0.02)
 
 
 def process(tmp_path: Path, code: str, stop_s: float = 5.0) -> Process:

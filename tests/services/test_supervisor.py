@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from tests.cli.homes import Home, new_home, services_of, up
-from tests.services.test_process import eventually
+from tests.services.waiting import eventually
 
 pytestmark = pytest.mark.engine
 

@@ -13,7 +13,7 @@ import redis
 
 from services import valkey
 from services.process import Process
-from tests.services.test_process import eventually
+from tests.services.waiting import eventually
 from warehouse.settings import Settings
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from lab.validity import Severity
 from tests.warehouse.asking import ask
+from tests.warehouse.importers.sample_files import DETAILED
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
-SAMPLE = Path(__file__).parents[1] / "warehouse" / "importers" / "samples" / "vllm-bench" / "spec-code-c4.json"
 #: What was changed in a copy of the file.
 EDITED: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -41,7 +41,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Settin
     folder = tmp_path_factory.mktemp("edited")
     shutil.copytree(migrated, folder / "home")
     settings = Settings(home=folder / "home")
-    content = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    content = json.loads(DETAILED.read_text(encoding="utf-8"))
     for name, changes in EDITED.items():
         path = folder / f"{name}.json"
         path.write_text(json.dumps(content | changes), encoding="utf-8")

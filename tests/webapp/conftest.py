@@ -14,9 +14,10 @@ from streamlit.util import calc_hash
 
 from jobs.presets import load_preset
 from lab.study import Study
-from tests.lab.studies import DRAFT, study
+from tests.lab.studies import study
 from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
+from tests.webapp.three_arms import ARMS
 from warehouse.settings import Settings
 from webapp.server import first_paint
 from webapp.shared import published_data
@@ -27,8 +28,6 @@ DEFAULT_PAGE = "home"
 
 OpenPage = Callable[..., AppTest]
 
-NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
-THREE_ARMS = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "n-gram", "speculation": NGRAM}]
 SLO = {"ttft_ms": 1000, "tpot_ms": 30}
 
 # Each AppTest reads the metadata of all installed packages, 0.3 s of processor time: they stay the same.
@@ -69,7 +68,7 @@ def measured_home(tmp_path_factory: pytest.TempPathFactory) -> MeasuredHome:
     settings = make_home(tmp_path_factory.mktemp("measured"))
     baseline_only = measure_study(settings, study(name="baseline only", arms=[{"name": "no draft"}]))
     one_repeat = measure_study(settings, study(name="one repeat"))
-    three_arms = measure_study(settings, study(name="three arms", arms=THREE_ARMS, repeats=3, slo=SLO))
+    three_arms = measure_study(settings, study(name="three arms", arms=ARMS, repeats=3, slo=SLO))
     return MeasuredHome(settings, baseline_only, one_repeat, three_arms)
 
 

@@ -22,3 +22,7 @@ def ran(app: AppTest) -> AppTest:
 def click(app: AppTest, label: str) -> AppTest:
     """Click the first button with this label."""
     return ran(next(button for button in app.button if button.label == label).click().run())
+
+
+def charts(app: AppTest) -> int:
+    return len(app.get("vega_lite_chart"))

@@ -13,17 +13,11 @@ from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from tests.workers.homes import NGRAM, Home
+from tests.workers.working import worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
 
 BASELINE = {"name": "plain", "baseline": True}
-
-
-def worked(home: Home, **study: Any) -> Job:
-    """Submit a study and let a worker in this process work until nothing is queued."""
-    job_id = home.submit(**study)
-    Worker(home.settings).work()
-    return home.job(job_id)
 
 
 def second_arm(**flags: Any) -> list[dict[str, Any]]:

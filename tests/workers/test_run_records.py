@@ -10,7 +10,7 @@ import pytest
 from jobs import queue
 from jobs.engines.hardware import nvidia_gpus
 from tests.workers.homes import Home, new_home
-from tests.workers.test_job_runner import worked
+from tests.workers.working import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 from workers.worker import Worker
 

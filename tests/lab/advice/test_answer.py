@@ -16,30 +16,10 @@ from lab.advice.answer_text import sentences
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import UNKNOWN, Verdict, Word
-from lab.metrics.catalogue import BY_NAME, better
+from lab.metrics.catalogue import BY_NAME
+from tests.lab.advice.judged_pairs import judged
 
 WORDS: tuple[Word, ...] = ("faster", "slower", "no difference", "not enough data")
-
-
-def judged(
-    arm: str,
-    concurrency: int,
-    word: Word,
-    ratio: tuple[float, float, float] | None = (1.4, 1.3, 1.5),
-    *,
-    strict: Word | None = None,
-    workload: str = "code",
-    metric: str = "output_tok_per_s",
-    more: int | None = None,
-    load: str | None = None,
-) -> JudgedPair:
-    """A pair as `lab.comparison` would judge it; `more` repeats would decide it."""
-    interval = None if ratio is None else Interval(*ratio)
-    comparison = Comparison(better(metric), 3, None, interval, None, None, "3 repeats")
-    strictly = Verdict(strict or word, None, None, None)
-    return JudgedPair(
-        workload, load or f"c{concurrency}", concurrency, arm, comparison, Verdict(word, None, None, more), strictly
-    )
 
 
 def of(*pairs: JudgedPair, **changes: object) -> Answer:

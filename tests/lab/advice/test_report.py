@@ -9,7 +9,7 @@ import pytest
 
 from lab.advice.answer import answer
 from lab.advice.report import Provenance, Report, markdown
-from tests.lab.advice.test_answer import judged
+from tests.lab.advice.judged_pairs import judged
 
 MORNING, NOON = datetime(2026, 11, 22, 9, 5, tzinfo=UTC), datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 FROM = Provenance("demo", "reference", ("job-1",), ("AMD EPYC",), ("vllm 0.32.0",), MORNING, NOON, 36, 6, (2,))

@@ -8,7 +8,7 @@ from lab.schedule import End, Outcome, Step, schedule_of
 from lab.study import Study
 from lab.study.plan import plan
 from tests.lab.studies import study
-from tests.lab.study.test_study import studies
+from tests.lab.study.generated import studies
 
 
 @given(studies)

@@ -12,7 +12,7 @@ from hypothesis import given
 from lab.study import Arm, Load, Study, Workload
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, engine_starts, estimate_s, paced_s, plan
 from tests.lab.studies import study
-from tests.lab.study.test_study import studies
+from tests.lab.study.generated import studies
 
 
 @given(studies)

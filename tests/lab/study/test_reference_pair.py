@@ -12,7 +12,7 @@ from lab.study.parsing import study_from_toml, study_to_toml
 from lab.study.plan import plan
 from lab.study.reference_pair import reference_version
 from tests.lab.studies import study
-from tests.lab.study.test_study import studies
+from tests.lab.study.generated import studies
 
 HUB = "owner/model"
 

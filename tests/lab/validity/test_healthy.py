@@ -9,8 +9,9 @@ import pytest
 from lab.metrics.records import RunRecord, ServerCounters
 from lab.study import Workload
 from tests.lab.validity.healthy import TOKENS, Measured, healthy
-from tests.lab.validity.test_traps_of_a_run import JIT, OVERRIDDEN
 from tests.lab.validity.trapped import (
+    JIT,
+    OVERRIDDEN,
     cached_prompts,
     crowded,
     cut_prompts,

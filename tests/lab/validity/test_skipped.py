@@ -11,7 +11,7 @@ import pytest
 from lab.metrics.measure import Value
 from lab.validity import CHECKS
 from tests.lab.validity.healthy import Measured
-from tests.lab.validity.test_thresholds import answer, few, said, samples
+from tests.lab.validity.one_check import answer, few, said, samples
 from tests.lab.validity.trapped import drafted, plain
 
 NO_COUNTERS: dict[str, Any] = {"counters_before": None, "counters_after": None}

@@ -17,33 +17,15 @@ from lab.study import Load, Workload
 from lab.validity import CHECKS, Finding, Severity, Skipped
 from lab.validity.evidence import Evidence
 from tests.lab.validity.healthy import STREAMS, Measured
+from tests.lab.validity.one_check import CHECK, answer, few, said, samples
 from tests.lab.validity.trapped import RATED, beside, drafted, plain
 
 Said = Severity | None
-CHECK = {check.name: check for check in CHECKS}
 FAILED: dict[str, Any] = {"error": "broke", "first_token_s": None, "chunk_s": (), "completion_tokens": None}
 LOOP = "round and " * 30
 HOT, CAPPED = "sw_thermal_slowdown", "sw_power_cap"
 JIT = "Triton kernel JIT compilation during inference: _fwd_kernel."
 ONE = Load(max_concurrency=1, num_prompts=16)
-
-
-def few(count: int, of: Measured | None = None, **changes: Any) -> Measured:
-    """The first requests of a healthy run, all with these changes."""
-    run = of or plain()
-    return replace(run, requests=tuple(replace(each, **changes) for each in run.requests[:count]))
-
-
-def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | None:
-    """What one check says of a run; `metrics` replace those that follow from its requests."""
-    measured = measure(run.run, run.requests, run.samples) | metrics
-    log = None if run.log is None else run.log.encode()
-    return CHECK[check].judge(Evidence(run.run, run.requests, run.samples, measured, log, run.unrecorded))
-
-
-def said(found: Finding | Skipped | None) -> str | None:
-    """How grave the finding is, or what the check lacked."""
-    return f"skipped: {found.missing}" if isinstance(found, Skipped) else None if found is None else found.severity
 
 
 def counted_only(failed: int) -> Measured:
@@ -89,12 +71,6 @@ def lagging(p99_ms: float, *lags_ms: float) -> Measured:
 
 def waiting_ms(wait_ms: float) -> Measured:
     return few(5, intended_send_s=1.0, sent_s=1.0 + wait_ms / 1000).with_run(load=RATED)
-
-
-def samples(*each: tuple[int, dict[str, Any]]) -> Measured:
-    """So many samples of each kind, one kind after the other."""
-    one: TelemetrySample = plain().samples[0]
-    return replace(plain(), samples=tuple(replace(one, **changes) for count, changes in each for _ in range(count)))
 
 
 def clocks(first: float, last: float, count: int = 12, use: float = 50.0) -> Measured:

@@ -12,6 +12,8 @@ from lab.study import Workload
 from lab.validity import CHECKS, Severity
 from tests.lab.validity.healthy import Measured
 from tests.lab.validity.trapped import (
+    JIT,
+    OVERRIDDEN,
     at_once,
     beside,
     busy_client,
@@ -41,10 +43,6 @@ FAILED: dict[str, Any] = {
 
 LOOP = "round and " * 30
 HOT = "sw_thermal_slowdown"
-JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike."
-OVERRIDDEN = (
-    "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`. If this"
-)
 PENALTY = OVERRIDDEN.format("{'repetition_penalty': 1.1, 'presence_penalty': 0.5, 'temperature': 0.6, 'top_k': 20}")
 BUDGET = "max_num_scheduled_tokens is set to 2048 based on the speculative decoding settings. This may lead"
 SMALL_GRAPHS = "{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': 8}"

@@ -14,6 +14,11 @@ from tests.lab.validity.healthy import STREAMS, TOKENS, Measured, healthy, text_
 RATED = Load(max_concurrency=STREAMS, num_prompts=512, request_rate_rps=8.0)
 ALONE = Load(max_concurrency=1, num_prompts=16)
 FORCED = {"rejection_sample_method": "synthetic", "synthetic_acceptance_length": 2.5}
+#: Lines of an engine's log.
+JIT = "Triton kernel JIT compilation during inference: _fwd_kernel. This causes a latency spike."
+OVERRIDDEN = (
+    "Default vLLM sampling parameters have been overridden by the model's `generation_config.json`: `{}`. If this"
+)
 
 
 def plain() -> Measured:

@@ -15,7 +15,7 @@ import pytest
 
 from lab.errors import ForeignFileError, QueryError, UserError
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
 from warehouse.bundles import restore
 from warehouse.bundles.export import MANIFEST, export

@@ -4,10 +4,8 @@ rate in percent and length. TPOT is whatever the tool calls by that name or by I
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import NamedTuple
 
-SAMPLES = Path(__file__).parent / "samples"
 
 
 class Printed(NamedTuple):

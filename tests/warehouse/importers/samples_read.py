@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tests.warehouse.importers.printed import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from warehouse.importers.files import read_paths
 from warehouse.importers.model import ImportedRun
 from warehouse.importers.store import ReadRuns, read_runs

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab.errors import ForeignFileError
-from tests.warehouse.importers.printed import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from warehouse.importers.files import ForeignFile
 from warehouse.importers.model import ImportedRun
 from warehouse.importers.store import read_runs

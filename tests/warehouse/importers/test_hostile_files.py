@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lab.errors import ForeignFileError
-from tests.warehouse.importers.printed import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from warehouse.importers import files as reading
 from warehouse.importers import json_reader
 from warehouse.importers.files import ForeignFile, read_paths

@@ -13,7 +13,8 @@ import pytest
 from lab.errors import BundleError, ForeignFileError
 from lab.validity import CHECKS
 from tests.warehouse.asking import ask, contents
-from tests.warehouse.queries.comparing.test_comparisons import write_arm
+from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
+from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.runs import old_bundle, second_bundle, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.importers.store import Import, import_paths
@@ -23,9 +24,6 @@ from warehouse.queries.comparing.comparisons import StudyComparison, compare_stu
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
-SAMPLES = Path(__file__).parent / "samples"
-DETAILED = SAMPLES / "vllm-bench" / "spec-code-c4.json"
-APPENDED = SAMPLES / "vllm-bench" / "spec-code-append-c4.json"
 
 
 def imported(settings: Settings, *paths: Path, **labels: str) -> Import:

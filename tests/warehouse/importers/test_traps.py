@@ -10,7 +10,7 @@ import pytest
 
 from lab.errors import ForeignFileError
 from tests.warehouse.importers import samples_read
-from tests.warehouse.importers.printed import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from warehouse.importers.files import ForeignFile, read_paths
 from warehouse.importers.model import ImportedRun
 from warehouse.importers.store import ReadRuns, read_runs

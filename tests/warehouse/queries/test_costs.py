@@ -13,6 +13,7 @@ from lab.cost import Price
 from lab.errors import QueryError
 from lab.study import Slo
 from tests.warehouse.asking import ask
+from tests.warehouse.queries.arm_costs import COST
 from tests.warehouse.runs import circumstances
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
@@ -31,22 +32,6 @@ _RATES = """
 _STARTS = """
     SELECT 2 * any_value(engine_start_s), sum(duration_s), sum(completion_tokens) / 2 FROM results WHERE arm = '{arm}'
 """
-COST = ArmCost(
-    cell=CellKey("w", "c1", 1),
-    arm="a",
-    is_baseline=False,
-    hardware="H200",
-    price_per_hour=1.0,
-    currency="USD",
-    price_source="list",
-    per_million_output_tokens=3.0,
-    per_million_tokens=1.0,
-    per_request=0.1,
-    with_start_up=None,
-    kwh_per_million_output_tokens=None,
-    electricity_per_million_output_tokens=None,
-    within_slo=1.0,
-)
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from playwright.sync_api import Page, expect
 
 from tests.lab.studies import study
 from tests.webapp.browser.conftest import Server
-from tests.webapp.browser.test_links import choose, heading, parameters, settled
+from tests.webapp.browser.clicks import choose, heading, parameters, settled
 from tests.webapp.measured import measure_study
-from tests.webapp.pages.test_compare import OTHERWISE, THREE
+from tests.webapp.three_arms import ARMS, OTHERWISE
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -21,7 +21,7 @@ _CHARTS = "[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] s
 
 
 def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(server: Server, page: Page) -> None:
-    job_id = measure_study(server.settings, study(name="linked", arms=THREE), writes={"n-gram": OTHERWISE})
+    job_id = measure_study(server.settings, study(name="linked", arms=ARMS), writes={"n-gram": OTHERWISE})
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.goto(f"{server.url}/compare?job={job_id}")
@@ -56,7 +56,7 @@ def test_a_link_to_a_comparison_and_to_advice_shows_the_same_to_somebody_else(se
 
 
 def test_the_report_downloads_as_markdown_with_its_picture(server: Server, page: Page, tmp_path: Path) -> None:
-    job_id = measure_study(server.settings, study(name="to report", arms=THREE, repeats=3))
+    job_id = measure_study(server.settings, study(name="to report", arms=ARMS, repeats=3))
     page.goto(f"{server.url}/compare?job={job_id}&reading=no+false+call+in+the+table")
     heading(page, "Compare")
     with page.expect_download() as download:

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.webapp.browser.conftest import Server
-from tests.webapp.browser.test_links import choose, heading, open_listed, parameters, settled
+from tests.webapp.browser.clicks import choose, heading, open_listed, parameters, settled
 from tests.webapp.measured import measure_study
-from tests.webapp.pages.test_results import three_arms
+from tests.webapp.three_arms import three_arms
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import leases, queue
 from jobs.table import Job
 from tests.lab.studies import study
+from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, parameters, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
@@ -23,49 +23,6 @@ from warehouse.app_db.engine import app_engine
 pytestmark = pytest.mark.browser
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
-HOSTILE = "<script>document.title='owned'</script> $x$ :smile: *b* [a](http://b) -> :red[r]"
-#: On a busy machine a page takes its time.
-PATIENCE_MS, TRIES = 100_000, 10
-expect.set_options(timeout=PATIENCE_MS)
-
-
-def open_listed(page: Page, title: str) -> None:
-    """By the list of pages."""
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
-    heading(page, title)
-
-
-def heading(page: Page, name: str) -> None:
-    expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
-
-
-def parameters(page: Page) -> dict[str, str]:
-    return dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page.url).query))
-
-
-def settled(page: Page) -> None:
-    """Nothing is drawn any more: a list opened before would be closed by the drawing."""
-    expect(page.locator("[data-testid=stApp][data-test-script-state=notRunning]")).to_be_visible()
-
-
-def choose(page: Page, label: str, option: str) -> None:
-    """As a person does it who clicks again when the list was closed by a drawing."""
-    wanted = page.get_by_role("option", name=option, exact=True)
-    for _ in range(TRIES):
-        settled(page)
-        page.get_by_role("combobox", name=re.compile(label)).click()
-        with contextlib.suppress(NotInTimeError):
-            wanted.click(timeout=PATIENCE_MS / TRIES)
-            return
-    pytest.fail(f"{label} never offered {option}")
-
-
-def jobs(server: Server) -> list[Job]:
-    engine = app_engine(server.settings.app_database_url)
-    try:
-        return queue.jobs(engine)
-    finally:
-        engine.dispose()
 
 
 def test_a_link_to_results_carries_study_category_and_metric(server: Server, page: Page) -> None:
@@ -195,13 +152,6 @@ def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: 
     expect(page.locator(f".st-key-active-{first}").get_by_text("1 study ahead")).to_be_visible()
     for job_id in (first, second):
         cancel_by_hand(server, job_id)
-
-
-def cancel_by_hand(server: Server, job_id: str) -> None:
-    """Out of the way of the other tests, which share the queue."""
-    engine = app_engine(server.settings.app_database_url)
-    queue.cancel(engine, job_id)
-    engine.dispose()
 
 
 def test_cancelling_asks_once_more(server: Server, page: Page) -> None:

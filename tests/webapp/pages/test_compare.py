@@ -7,28 +7,24 @@ import re
 from streamlit.testing.v1 import AppTest
 
 from tests.lab.studies import DRAFT, study
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
-from tests.webapp.page_text import words
+from tests.webapp.page_text import charts, words
+from tests.webapp.three_arms import ARMS, OTHERWISE
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.compare import figures
 
-NGRAM = {"method": "ngram", "num_speculative_tokens": 2}
-THREE = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "n-gram", "speculation": NGRAM}]
-OTHERWISE = "return 2  # <b>bold</b> $x$ [a](http://b)"
 
 
-def charts(app: AppTest) -> int:
-    return len(app.get("vega_lite_chart"))
 
 
 def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_which(
     open_page: OpenPage, settings: Settings
 ) -> None:
-    job_id = measure_study(settings, study(arms=THREE, repeats=3), writes={"n-gram": OTHERWISE})
+    job_id = measure_study(settings, study(arms=ARMS, repeats=3), writes={"n-gram": OTHERWISE})
     app = open_page("compare", job=job_id)
     shown = words(app)
     assert "faster over all cells" in shown

@@ -12,8 +12,8 @@ import pytest
 from lab.cost import Price
 from lab.errors import UserError
 from tests.lab.studies import study
-from tests.warehouse.importers.test_store import SAMPLES
-from tests.warehouse.queries.test_costs import COST
+from tests.warehouse.importers.sample_files import SAMPLES
+from tests.warehouse.queries.arm_costs import COST
 from tests.webapp.conftest import OpenPage, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.measured import measure_study

@@ -6,11 +6,11 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from tests.lab.studies import study
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
-from tests.webapp.page_text import words
-from tests.webapp.pages.test_results import charts, three_arms
+from tests.webapp.page_text import charts, words
+from tests.webapp.three_arms import three_arms
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings

@@ -8,7 +8,7 @@ from streamlit.testing.v1 import AppTest
 from jobs.presets import load_preset
 from lab.errors import UserError
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words

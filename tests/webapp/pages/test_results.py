@@ -11,12 +11,13 @@ from jobs import queue
 from lab.study import Study
 from lab.study.plan import plan
 from tests.lab.studies import study
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
-from tests.webapp.page_text import words
+from tests.webapp.page_text import charts, words
+from tests.webapp.three_arms import three_arms
 from warehouse.app_db.engine import app_engine
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
@@ -27,20 +28,6 @@ from webapp.shared.cards import Card
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 
 
-def three_arms(**changes: object) -> Study:
-    """A baseline, a draft model and n-gram on two categories at two concurrencies."""
-    draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
-    return study(
-        **{
-            "arms": [
-                {"name": "no draft"},
-                {"name": "draft", "speculation": draft},
-                {"name": "a first by name", "speculation": NGRAM},
-            ],
-            "workloads": [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}],
-            **changes,
-        }
-    )
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +46,6 @@ def measured(measured_once: Settings, settings: Settings) -> Settings:
     return settings
 
 
-def charts(app: AppTest) -> int:
-    return len(app.get("vega_lite_chart"))
 
 
 def test_with_nothing_measured_the_page_says_what_will_be_here(open_page: OpenPage) -> None:

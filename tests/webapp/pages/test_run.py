@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from lab.metrics.catalogue import SAMPLED
 from tests.lab.studies import study
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import words

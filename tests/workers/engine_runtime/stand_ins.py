@@ -7,9 +7,9 @@ from typing import Any
 
 from jobs.table import Job
 from lab.metrics.records import RunRecord
+from tests.workers import working
 from tests.workers.homes import REPOSITORY, Home
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle
-from workers.worker import Worker
 
 TABLE = """
 [{name}]
@@ -40,10 +40,8 @@ def add_draft(home: Home) -> str:
 
 
 def worked(home: Home, **study: Any) -> Job:
-    """Submit a study of one small load and work until nothing is queued."""
-    job_id = home.submit(**({"loads": ONE_LOAD} | study))
-    Worker(home.settings).work()
-    return home.job(job_id)
+    """As `working.worked`, with one small load unless `study` has others."""
+    return working.worked(home, **({"loads": ONE_LOAD} | study))
 
 
 def bundles(home: Home, arm: str) -> list[Bundle]:

@@ -10,6 +10,7 @@ from lab.errors import EngineError
 from lab.metrics.records import ServerCounters
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
+from tests.workers.probes.gauges_page import EXPECTED, PAGE
 from workers.load.client import open_session
 from workers.probes.engine_metrics import GaugeReading, Gauges, parse_counters, parse_gauges, read_counters
 
@@ -28,17 +29,6 @@ vllm:num_preemptions_total NaN
 vllm:spec_decode_num_draft_tokens_total{engine=0} no number
 vllm:time_to_first_token_seconds_bucket{le="+Inf"} 5.0
 """
-PAGE = """\
-# HELP vllm:num_requests_running Number of requests in model execution batches.
-# TYPE vllm:num_requests_running gauge
-vllm:num_requests_running{engine="0",model_name="a"} 3.0
-vllm:num_requests_running{engine="1",model_name="a"} 1.0
-vllm:num_requests_waiting{engine="0",model_name="a"} 7.0
-vllm:kv_cache_usage_perc{engine="0",model_name="a"} 0.5
-vllm:kv_cache_usage_perc{engine="1",model_name="a"} 0.25
-vllm:generation_tokens_total{engine="0",model_name="a"} 64.0
-"""
-EXPECTED = GaugeReading(engine_running=4, engine_waiting=7, kv_cache_usage=0.375)
 
 
 def test_counters_are_summed_over_their_labels() -> None:

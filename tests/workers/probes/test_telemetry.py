@@ -15,7 +15,7 @@ from jobs.engines.metric_names import VLLM
 from lab.metrics.records import TelemetrySample
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import serve
-from tests.workers.probes.test_engine_metrics import EXPECTED, PAGE
+from tests.workers.probes.gauges_page import EXPECTED, PAGE
 from workers.load.client import open_session
 from workers.probes.engine_metrics import Gauges
 from workers.probes.nvml import NO_GPUS

@@ -13,9 +13,10 @@ from cli.verbs.analyse.compare import _same, exit_status
 from lab.advice import advise
 from lab.comparison.agreement import Agreement
 from lab.errors import QueryError
-from lab.metrics.records import Identity, RequestRecord
+from lab.metrics.records import Identity
 from lab.study import Sampling
 from tests.lab.validity.healthy import healthy
+from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.studies import REQUESTS, TOKENS, RunSpec, write
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.rebuild import rebuild
@@ -32,26 +33,6 @@ from warehouse.settings import Settings
 SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}
 
 
-def stretched(request: RequestRecord, factor: float) -> RequestRecord:
-    times = ("intended_send_s", "sent_s", "first_token_s", "end_s")
-    moved: dict[str, Any] = {name: None if (at := getattr(request, name)) is None else at * factor for name in times}
-    return replace(request, **moved, chunk_s=tuple(at * factor for at in request.chunk_s))
-
-
-def write_arm(settings: Settings, arm: str, repeat: int, factor: float, **changes: Any) -> None:
-    base = healthy(drafted=arm == "drafted")
-    requests = [stretched(request, factor) for request in base.requests]
-    values = {
-        "run_id": f"{arm}-{repeat}",
-        "cell_key": f"{arm}-{repeat}",
-        "arm": base.run.arm.model_copy(update={"name": arm}),
-        "is_baseline": arm == "plain",
-        "repeat": repeat,
-        "launch_index": repeat,
-        "duration_s": max(request.end_s or 0 for request in requests),
-        **changes,
-    }
-    write_bundle(settings.bundles, base.run.model_copy(update=values), requests, base.samples, None)
 
 
 @pytest.fixture(scope="module")

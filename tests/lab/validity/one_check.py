@@ -1,0 +1,39 @@
+"""What one check says of a run, and short runs for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lab.metrics.measure import Value, measure
+from lab.metrics.records import TelemetrySample
+from lab.validity import CHECKS, Finding, Skipped
+from lab.validity.evidence import Evidence
+from tests.lab.validity.healthy import Measured
+from tests.lab.validity.trapped import plain
+
+CHECK = {check.name: check for check in CHECKS}
+
+
+def few(count: int, of: Measured | None = None, **changes: Any) -> Measured:
+    """The first requests of a healthy run, all with these changes."""
+    run = of or plain()
+    return replace(run, requests=tuple(replace(each, **changes) for each in run.requests[:count]))
+
+
+def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | None:
+    """What one check says of a run; `metrics` replace those that follow from its requests."""
+    measured = measure(run.run, run.requests, run.samples) | metrics
+    log = None if run.log is None else run.log.encode()
+    return CHECK[check].judge(Evidence(run.run, run.requests, run.samples, measured, log, run.unrecorded))
+
+
+def said(found: Finding | Skipped | None) -> str | None:
+    """How grave the finding is, or what the check lacked."""
+    return f"skipped: {found.missing}" if isinstance(found, Skipped) else None if found is None else found.severity
+
+
+def samples(*each: tuple[int, dict[str, Any]]) -> Measured:
+    """So many samples of each kind, one kind after the other."""
+    one: TelemetrySample = plain().samples[0]
+    return replace(plain(), samples=tuple(replace(one, **changes) for count, changes in each for _ in range(count)))
