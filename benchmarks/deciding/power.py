@@ -21,7 +21,7 @@ from benchmarks.deciding.power_picture import Bar
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts
-from tests.lab.comparison.tables_of_cells import Table, simulated
+from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
 from warehouse.settings import Settings
 
 TABLES = 200

@@ -16,8 +16,8 @@ import numpy as np
 from benchmarks.deciding.power import cells_of
 from lab.comparison.compare import compare_cells
 from lab.comparison.verdict import verdicts
-from tests.lab.comparison.stopped_tables import until_decided
-from tests.lab.comparison.tables_of_cells import Table, simulated
+from tests.lab.comparison.simulations.stopped_tables import until_decided
+from tests.lab.comparison.simulations.tables_of_cells import Table, simulated
 from tests.lab.schedule.measuring import RUN_S, START_S
 from warehouse.settings import Settings
 

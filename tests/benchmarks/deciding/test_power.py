@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.deciding.power import PLANS, RULES, Calls, run, seen
-from tests.lab.comparison.tables_of_cells import Table
+from tests.lab.comparison.simulations.tables_of_cells import Table
 from warehouse.settings import Settings
 
 

@@ -20,7 +20,7 @@ from lab.comparison.samples import Requests, RunSample, pair
 from lab.comparison.verdict import Verdict, benjamini_hochberg, holm, verdicts
 from lab.metrics.catalogue import better
 from lab.metrics.definition import Better
-from tests.lab.comparison.simulated import World, requests
+from tests.lab.comparison.simulations.experiments import World, requests
 
 
 def verdict(comparison: Comparison) -> Verdict:

@@ -12,7 +12,7 @@ from lab.comparison import influence, spread
 from lab.comparison.influence import Influence
 from lab.comparison.moderation import moderated
 from lab.comparison.spread import Spread
-from tests.lab.comparison.simulated import Array, World, requests
+from tests.lab.comparison.simulations.experiments import Array, World, requests
 
 _EXPERIMENTS = 1500
 #: What a share of 95 % may be off by chance alone in that many: three standard deviations of the binomial.

@@ -15,7 +15,7 @@ from lab.schedule.until_decided import Cell, UntilDecided, compared
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import PlannedRun
-from tests.lab.comparison.tables_of_cells import Table
+from tests.lab.comparison.simulations.tables_of_cells import Table
 from tests.lab.schedule.measuring import RUN_S, START_S, measured
 
 Flags = NDArray[np.bool_]

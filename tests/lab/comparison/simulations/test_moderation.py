@@ -22,7 +22,7 @@ from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
 from lab.comparison.starts import repetitions
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
-from tests.lab.comparison.tables_of_cells import WORLDS, Table, simulated
+from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, simulated
 
 _TABLES = 100
 #: Three standard deviations of the simulation's own luck, for a share of 5 %.

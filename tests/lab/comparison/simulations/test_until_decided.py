@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tests.lab.comparison.stopped_tables import Ended, until_decided
-from tests.lab.comparison.tables_of_cells import simulated
+from tests.lab.comparison.simulations.stopped_tables import Ended, until_decided
+from tests.lab.comparison.simulations.tables_of_cells import simulated
 
 _TABLES = 20
 _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
