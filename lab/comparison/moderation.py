@@ -24,7 +24,7 @@ from lab.comparison.samples import Array
 #: With fewer cells than this, or fewer degrees of freedom in them, each cell stands on its own scatter.
 LEAST_CELLS, LEAST_DF = 3, 6
 #: The share of wild cells, and the standard deviation of the logarithm of their variance. These, the two below and the
-#: grid were chosen by simulation (tests/lab/comparison/simulations/test_moderation.py), so that promises hold in every world there.
+#: grid were chosen by simulation (tests/lab/comparison/simulations), so that promises hold in every world there.
 _WILD_SHARE, _WILD_SD = 0.2, 2.5
 #: How much one cell counts when centre and width are weighed, at most. Below 1 for caution.
 _CAUTION = 0.6

@@ -29,8 +29,6 @@ time.sleep(600)
 """
 
 
-
-
 def process(tmp_path: Path, code: str, stop_s: float = 5.0) -> Process:
     return Process("it", (sys.executable, "-u", "-c", code), tmp_path / "it.log", lambda: True, stop_s=stop_s)
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from jobs import queue
-from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
 from tests.workers.homes import NGRAM, Home

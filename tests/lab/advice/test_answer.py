@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 
 from lab.advice.answer import Answer, JudgedPair, OpenCells, answer
 from lab.advice.answer_text import sentences
-from lab.comparison.compare import Comparison
-from lab.comparison.effect import Interval
-from lab.comparison.verdict import UNKNOWN, Verdict, Word
+from lab.comparison.verdict import UNKNOWN, Word
 from lab.metrics.catalogue import BY_NAME
 from tests.lab.advice.judged_pairs import judged
 

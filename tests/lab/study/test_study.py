@@ -22,7 +22,6 @@ def test_a_study_survives_toml_and_json_unchanged(original: Study) -> None:
     assert study_from_json(original.model_dump_json()) == original
 
 
-
 @given(studies)
 def test_the_digest_depends_on_the_content_alone(original: Study) -> None:
     assert study_from_toml(study_to_toml(original)).digest() == original.digest()

@@ -11,13 +11,11 @@ from typing import Any
 
 import pytest
 
-from lab.metrics.measure import Value, measure
-from lab.metrics.records import TelemetrySample
+from lab.metrics.measure import Value
 from lab.study import Load, Workload
-from lab.validity import CHECKS, Finding, Severity, Skipped
-from lab.validity.evidence import Evidence
+from lab.validity import Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
-from tests.lab.validity.one_check import CHECK, answer, few, said, samples
+from tests.lab.validity.one_check import answer, few, said, samples
 from tests.lab.validity.trapped import RATED, beside, drafted, plain
 
 Said = Severity | None

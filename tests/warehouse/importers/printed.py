@@ -7,7 +7,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-
 class Printed(NamedTuple):
     file: str  # with "#2" for the second run in it
     completed: int

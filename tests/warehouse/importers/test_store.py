@@ -25,7 +25,6 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
-
 def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
     found = import_paths(settings, paths, labels=labels)
     ingest_all(settings)

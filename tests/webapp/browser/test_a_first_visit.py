@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.lab.studies import study
-from tests.webapp.browser.conftest import Server
 from tests.webapp.browser.clicks import cancel_by_hand, choose, heading, jobs, parameters, settled
+from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.screenshots import listen
 

@@ -10,8 +10,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.lab.studies import study
-from tests.webapp.browser.conftest import Server
 from tests.webapp.browser.clicks import choose, heading, parameters, settled
+from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import ARMS, OTHERWISE
 

@@ -9,8 +9,8 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.lab.studies import study
-from tests.webapp.browser.conftest import Server
 from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
+from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine

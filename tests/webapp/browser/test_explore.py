@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.webapp.browser.conftest import Server
 from tests.webapp.browser.clicks import choose, heading, open_listed, parameters, settled
+from tests.webapp.browser.conftest import Server
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import three_arms
 

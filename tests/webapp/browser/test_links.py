@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import urllib.parse
@@ -12,7 +11,6 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from jobs import leases, queue
-from jobs.table import Job
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, parameters, settled
 from tests.webapp.browser.conftest import Server

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-from streamlit.testing.v1 import AppTest
-
-from tests.lab.studies import DRAFT, study
+from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import measure_study
@@ -16,9 +14,6 @@ from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.compare import figures
-
-
-
 
 
 def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_which(

@@ -5,10 +5,8 @@ import shutil
 import duckdb
 import pandas as pd
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from jobs import queue
-from lab.study import Study
 from lab.study.plan import plan
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
@@ -28,8 +26,6 @@ from webapp.shared.cards import Card
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 
 
-
-
 @pytest.fixture(scope="module")
 def measured_once(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Three arms, only to be copied."""
@@ -44,8 +40,6 @@ def measured(measured_once: Settings, settings: Settings) -> Settings:
     shutil.rmtree(settings.home)
     shutil.copytree(measured_once.home, settings.home)
     return settings
-
-
 
 
 def test_with_nothing_measured_the_page_says_what_will_be_here(open_page: OpenPage) -> None:

@@ -33,8 +33,6 @@ from warehouse.settings import Settings
 SLOWER = {"plain": (1.0, 1.01, 0.995), "drafted": (0.5, 0.51, 0.497), "same": (1.001, 1.009, 0.996)}
 
 
-
-
 @pytest.fixture(scope="module")
 def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Three repeats of a baseline, an arm twice as fast and an arm that is the same."""
