@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +18,15 @@ from lab.study.plan import WITH_GPU, WITHOUT_GPU, plan
 from lab.study.reference_pair import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.point_in_time import seen_as_of
 
 if TYPE_CHECKING:
     from lab.planning.prospects import Prospects, Size
 
 #: Verdicts are foretold for this metric.
 _METRIC = "output_tok_per_s"
+#: The newest, and those that visitors look back to.
+_REMEMBERED_PUBLICATIONS = 4
 
 
 def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Estimate:
@@ -81,15 +86,34 @@ def _history(warehouse_file: Path, target: str, hardware: str | None) -> History
 
     Empty before the first publication. Raises UserError for a warehouse of another revision.
     """
-    if not warehouse_file.exists():
+    try:
+        stat = warehouse_file.stat()
+    except FileNotFoundError:
         return History()
+    publication = (stat.st_ino, stat.st_mtime_ns, stat.st_size, seen_as_of())
+    wanted = (hardware or hardware_name()).casefold()
+    return History(
+        [
+            runs
+            for there, of, runs in _past_runs(warehouse_file, publication)
+            if of == target and (wanted in there if hardware else wanted == there)
+        ]
+    )
+
+
+@functools.lru_cache(_REMEMBERED_PUBLICATIONS)
+def _past_runs(
+    warehouse_file: Path, _publication: tuple[int, int, int, datetime | None]
+) -> tuple[tuple[str, str, PastRuns], ...]:
+    """Return hardware (casefolded), target and times of all past runs.
+
+    Read once per publication: the Jobs page forecasts every queued study after each.
+    """
     from warehouse.queries import results  # noqa: PLC0415 - imports pandas, which takes a second
 
     with open_warehouse(warehouse_file) as connection:
         found = results.run_seconds(connection)
-    here = found["hardware"].str.casefold()
-    same = here.str.contains(hardware.casefold(), regex=False) if hardware else here == hardware_name().casefold()
-    return History([_past(row) for row in found[same & (found["target"] == target)].to_dict("records")])
+    return tuple((row["hardware"].casefold(), row["target"], _past(row)) for row in found.to_dict("records"))
 
 
 def _past(row: Mapping[Hashable, Any]) -> PastRuns:

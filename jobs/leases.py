@@ -6,17 +6,20 @@ statement here names the worker, and so cannot change a row that belongs to anot
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import logging
+import traceback
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
-from jobs.table import Job, Progress, State, add_event, find, job_from_row
+from jobs.table import SET_ASIDE, Job, Progress, State, UnreadableJobError, add_event, get_job, job_from_row
 from lab.errors import DrafthouseError
-from warehouse.app_db.engine import reading
+from warehouse.app_db.clock import database_now_s
 from warehouse.app_db.schema import job_events, jobs
 
+logger = logging.getLogger(__name__)
 #: After this many deaths of workers at the same point the job itself is to blame (its memory, say) and fails.
 MAX_DEATHS_AT_ONE_POINT = 8
 
@@ -25,30 +28,39 @@ class LeaseLost(DrafthouseError):  # noqa: N818 - an event like CancelledError, 
     """This worker was silent for too long, and another one owns the job: stop at once and write nothing more."""
 
 
-def claim(engine: sa.Engine, worker: str, lease_s: float, hardware: str = "") -> Job | None:
+def claim(
+    engine: sa.Engine, worker: str, lease_s: float, hardware: str = "", set_aside: set[str] | None = None
+) -> Job | None:
     """Take the first queued job (highest priority, then oldest) that may run on `hardware`, or return None.
 
-    No two workers get the same job. A worker that does not name its hardware gets no job that requires some.
+    No two workers get the same job. A worker that does not name its hardware gets no job that requires some. A job that
+    this Drafthouse cannot read stays queued for another version, with the traceback in its events; its id is added to
+    `set_aside`, whose jobs are passed over.
     """
+    passed_over = set() if set_aside is None else set_aside
     with engine.begin() as connection:
-        job_id = connection.execute(_first_queued(hardware)).scalar_one_or_none()
-        if job_id is None:
-            return None
-        started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
-        connection.execute(
-            jobs.update()
-            .where(jobs.c.job_id == job_id)
-            .values(state="running", worker=worker, lease_expires_at=time.time() + lease_s, started_at=started_at)
-        )
-        add_event(connection, job_id, "claimed", worker)
-        return find(connection, job_id)
+        while (row := connection.execute(_first_queued(hardware, passed_over)).mappings().one_or_none()) is not None:
+            job_id = row["job_id"]
+            try:
+                job_from_row(row)
+            except UnreadableJobError as error:
+                logger.exception("job %s is set aside", job_id)
+                add_event(connection, job_id, SET_ASIDE, f"by {worker}: {error}\n{traceback.format_exc()}")
+                passed_over.add(job_id)
+                continue
+            values = {"state": "running", "worker": worker, "lease_expires_at": database_now_s() + lease_s}
+            started_at = sa.func.coalesce(jobs.c.started_at, datetime.now(UTC))
+            connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(values | {"started_at": started_at}))
+            add_event(connection, job_id, "claimed", worker)
+            return get_job(connection, job_id)
+    return None
 
 
-def _first_queued(hardware: str) -> sa.Select[str]:
+def _first_queued(hardware: str, passed_over: Collection[str]) -> sa.Select[Any]:
     """On PostgreSQL the row is locked; on SQLite the transaction is the only writer anyway."""
     return (
-        sa.select(jobs.c.job_id)
-        .where(jobs.c.state == "queued", _fits(hardware))
+        sa.select(jobs)
+        .where(jobs.c.state == "queued", _fits(hardware), jobs.c.job_id.not_in(sorted(passed_over)))
         .order_by(jobs.c.priority.desc(), jobs.c.submitted_at, jobs.c.job_id)
         .limit(1)
         .with_for_update(skip_locked=True)
@@ -61,16 +73,9 @@ def _fits(hardware: str) -> sa.ColumnElement[bool]:
     return jobs.c.hardware.is_(None) | (sa.func.replace(mine, jobs.c.hardware, "") != mine)
 
 
-def has_queued(engine: sa.Engine, hardware: str = "") -> bool:
-    """Return whether any job waits for a worker with this hardware."""
-    with reading(engine).connect() as connection:
-        waits = sa.exists().where(jobs.c.state == "queued", _fits(hardware))
-        return connection.execute(sa.select(waits)).scalar_one()
-
-
 def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progress: Progress | None) -> bool:
     """Renew the lease and store the progress. Return False if the user asked to cancel. Raises LeaseLost."""
-    values: dict[str, object] = {"lease_expires_at": time.time() + lease_s}
+    values: dict[str, object] = {"lease_expires_at": database_now_s() + lease_s}
     if progress is not None:
         values["progress_json"] = progress.model_dump_json()
     with engine.begin() as connection:
@@ -109,33 +114,39 @@ def requeue_expired(engine: sa.Engine, is_dead: Callable[[str], bool] = lambda _
 
     A job that was being cancelled is cancelled; one whose workers keep dying at the same point fails.
     """
+    is_expired = jobs.c.lease_expires_at.is_(None) | (jobs.c.lease_expires_at <= database_now_s())
+    running = sa.select(jobs, is_expired.label("is_expired")).where(jobs.c.state == "running")
     with engine.begin() as connection:
-        running = sa.select(jobs).where(jobs.c.state == "running").with_for_update(skip_locked=True)
-        now_s = time.time()
-        lost = [
-            job
-            for job in map(job_from_row, connection.execute(running).mappings())
-            if job.lease_expires_at is None or job.lease_expires_at < now_s or is_dead(job.worker or "")
-        ]
-        for job in lost:
-            _requeue(connection, job)
-    return [job.job_id for job in lost]
+        rows = connection.execute(running.with_for_update(skip_locked=True)).mappings().all()
+        lost = [row for row in rows if row["is_expired"] or is_dead(row["worker"] or "")]
+        for row in lost:
+            _requeue(connection, row)
+    return [row["job_id"] for row in lost]
 
 
-def _requeue(connection: sa.Connection, job: Job) -> None:
-    point = "before its first run"
-    if job.progress is not None:
-        point = f"after {job.progress.runs_done} of {job.progress.runs_total} runs"
+def _requeue(connection: sa.Connection, row: sa.RowMapping) -> None:
+    job_id, point = row["job_id"], _point(row["progress_json"])
     state, kind, error = "queued", "requeued", None
-    if job.cancel_requested:
+    if row["cancel_requested"]:
         state = kind = "cancelled"
-    elif _deaths(connection, job.job_id, point) >= MAX_DEATHS_AT_ONE_POINT:
+    elif _deaths(connection, job_id, point) >= MAX_DEATHS_AT_ONE_POINT:
         state = kind = "failed"
         error = f"its worker died {MAX_DEATHS_AT_ONE_POINT + 1} times {point}: see the worker's log, then retry"
     finished_at = None if state == "queued" else datetime.now(UTC)
     values = {"state": state, "error": error, "finished_at": finished_at} | _unowned()
-    connection.execute(jobs.update().where(jobs.c.job_id == job.job_id).values(values))
-    add_event(connection, job.job_id, kind, error or f"its worker fell silent {point}")
+    connection.execute(jobs.update().where(jobs.c.job_id == job_id).values(values))
+    add_event(connection, job_id, kind, error or f"its worker fell silent {point}")
+
+
+def _point(progress_json: str | None) -> str:
+    """Say how far a job was. The study of the job may be unreadable here, and so may its progress."""
+    if progress_json is None:
+        return "before its first run"
+    try:
+        progress = Progress.model_validate_json(progress_json)
+    except ValueError:
+        return "at a point that only another version of Drafthouse can read"
+    return f"after {progress.runs_done} of {progress.runs_total} runs"
 
 
 def _deaths(connection: sa.Connection, job_id: str, point: str) -> int:

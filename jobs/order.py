@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import sqlalchemy as sa
 
-from jobs.table import Job, add_event, get_job, job_from_row
+from jobs.table import Job, add_event, get_job, readable
 from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError, UserError
 from lab.study import Study
@@ -111,7 +111,7 @@ def _move(engine: sa.Engine, job_id: str, step: int) -> None:
     with engine.begin() as connection:
         _queued_job(connection, job_id)
         rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state == "queued").with_for_update())
-        order = sorted(map(job_from_row, rows.mappings()), key=queue_key)
+        order = sorted(readable(rows.mappings())[0], key=queue_key)
         place = [job.job_id for job in order].index(job_id)
         other = place + step
         if 0 <= other < len(order):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import secrets
+import traceback
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
 
 from jobs.broker import wake
-from jobs.table import FINISHED, Event, Job, add_event, find, get_job, job_from_row
+from jobs.table import FINISHED, SET_ASIDE, Event, Job, State, add_event, find_row, get_job, get_row, readable
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
@@ -54,30 +58,62 @@ def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
 
 
 def _store_study(connection: sa.Connection, study: Study, study_json: str, now: datetime) -> None:
-    """Store the same study once, whoever submits it."""
+    """Store the same study once, even if several people submit it at the same moment."""
     row = {"study_id": study.digest(), "name": study.name, "toml": study_to_toml(study), "json": study_json}
-    there = sa.exists().where(studies.c.study_id == row["study_id"])
-    values = sa.select(*(sa.literal(value) for value in row.values()), sa.literal(now, studies.c.created_at.type))
-    connection.execute(studies.insert().from_select([*row, "created_at"], values.where(~there)))
+    insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    connection.execute(insert(studies).values(row | {"created_at": now}).on_conflict_do_nothing())
 
 
 def _new_id(connection: sa.Connection, now: datetime) -> str:
     """Return a readable id that sorts by time, like `20261121-041233-3fa9` (UTC)."""
     while True:
         job_id = f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-        if find(connection, job_id) is None:
+        if find_row(connection, job_id) is None:
             return job_id
 
 
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
-    """Return the newest jobs, newest first."""
-    newest = sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
+    """Return the newest jobs, newest first, without those of `set_aside` that cannot be read here."""
     with reading(engine).connect() as connection:
-        return [job_from_row(row) for row in connection.execute(newest).mappings()]
+        return readable(connection.execute(_newest(limit)).mappings())[0]
+
+
+def _newest(limit: int) -> sa.Select[Any]:
+    return sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A job that this Drafthouse, or a worker, cannot read. It stays as it is; the queue goes on without it."""
+
+    job_id: str
+    name: str
+    state: State
+    reason: str
+    traceback: str
+
+
+def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
+    """Return the newest jobs that cannot be read here, and the queued ones that a worker could not read."""
+    by_worker = (
+        sa.select(jobs_table.c.job_id, jobs_table.c.name, jobs_table.c.state, job_events.c.detail)
+        .join(job_events, job_events.c.job_id == jobs_table.c.job_id)
+        .where(jobs_table.c.state == "queued", job_events.c.kind == SET_ASIDE)
+        .order_by(job_events.c.id)
+    )
+    found: dict[str, SetAside] = {}
+    with reading(engine).connect() as connection:
+        for job_id, name, state, detail in connection.execute(by_worker):
+            reason, _, trace = detail.partition("\n")
+            found[job_id] = SetAside(job_id, name, state, reason, trace)
+        for error in readable(connection.execute(_newest(limit)).mappings())[1]:
+            trace = "".join(traceback.format_exception(error))
+            found[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)
+    return [found[job_id] for job_id in sorted(found, reverse=True)]
 
 
 def job(engine: sa.Engine, job_id: str) -> Job:
-    """Return one job. Raises UserError if there is no job with this id."""
+    """Return one job. Raises UserError if there is no job with this id, or if it cannot be read."""
     with reading(engine).connect() as connection:
         return get_job(connection, job_id)
 
@@ -87,7 +123,7 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
     columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
     of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
     with reading(engine).connect() as connection:
-        get_job(connection, job_id)
+        get_row(connection, job_id)
         return [Event(*row) for row in connection.execute(of_job)]
 
 
@@ -97,13 +133,14 @@ def cancel(engine: sa.Engine, job_id: str) -> None:
     Raises UserError if the job has ended otherwise or does not exist.
     """
     with engine.begin() as connection:
-        found = get_job(connection, job_id, lock=True)
-        if found.state in ("done", "failed"):
-            raise UserError(f"job {job_id} is already {found.state}: there is nothing to cancel")
-        if found.state == "queued":
+        row = get_row(connection, job_id, lock=True)
+        state = row["state"]
+        if state in ("done", "failed"):
+            raise UserError(f"job {job_id} is already {state}: there is nothing to cancel")
+        if state == "queued":
             _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
             add_event(connection, job_id, "cancelled", "before it was started")
-        elif found.state == "running" and not found.cancel_requested:
+        elif state == "running" and not row["cancel_requested"]:
             _update(connection, job_id, cancel_requested=True)
             add_event(connection, job_id, "cancel requested")
 

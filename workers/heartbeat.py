@@ -16,6 +16,7 @@ from jobs import leases
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, DrafthouseError
+from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -37,7 +38,7 @@ class Heartbeat:
         self._why_stop: DrafthouseError | None = None
         self._cancel: Callable[[], object] | None = None
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name=f"heartbeat of {job.job_id}", daemon=True)
+        self._thread = vital_thread(f"heartbeat of {job.job_id}", self._beat)
 
     def __enter__(self) -> Self:
         self._thread.start()

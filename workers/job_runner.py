@@ -21,8 +21,9 @@ from workers.file_digests import study_contents
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_progress import JobStatus
 from workers.launch_runner import LaunchRunner
+from workers.os_errors import named_os_errors
 from workers.outcomes import Outcomes
-from workers.run_recorder import BundleWriter, Recorder, disk_sentence
+from workers.run_recorder import BundleWriter, Recorder
 
 logger = logging.getLogger(__name__)
 _RETRY_EVERY_S = 1.0
@@ -33,9 +34,10 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
 
     Runs that have a bundle are not repeated, so it may be interrupted anywhere, even by kill -9.
     """
-    status = JobStatus(plan(job.study))
-    heartbeat.watch(status.snapshot)
+    status: JobStatus | None = None
     try:
+        status = JobStatus(plan(job.study))
+        heartbeat.watch(status.snapshot)
         state, error = _measure_study(settings, job, heartbeat, status)
     except CancelledError:
         state, error = "cancelled", None
@@ -46,32 +48,36 @@ def run_job(settings: Settings, database: sa.Engine, job: Job, worker: str, hear
         release(database, job.job_id, worker)
         return
     except UserError as refused:
+        trace = refused if refused.__cause__ is not None else None  # an error of the operating system, say
+        logger.warning("job %s failed: %s", job.job_id, refused, exc_info=trace)
         state, error = "failed", str(refused)
-    except OSError as error_of_disk:
-        state, error = "failed", disk_sentence(settings.home, error_of_disk)
     except Exception as bug:  # the worker goes on with the next job; the traceback is in its log
         logger.exception("job %s failed", job.job_id)
         state, error = "failed", f"an error inside Drafthouse ({type(bug).__name__}: {bug}): see the worker's log"
-    end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=status.snapshot())
+    progress = None if status is None else status.snapshot()
+    end = functools.partial(finish, database, job.job_id, worker, state, error=error, progress=progress)
     _retry_until(end, settings.lease_s)
 
 
 def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: JobStatus) -> tuple[State, str | None]:
     study = job.study
     most = max(load.num_prompts for load in study.loads)
-    prompts = {
-        workload.name: load_prompts(settings, workload, most, study.seed, target=study.target)
-        for workload in study.workloads
-    }
-    contents = study_contents(settings, study, heartbeat.check)
+    with named_os_errors("reading the prompts"):
+        prompts = {
+            workload.name: load_prompts(settings, workload, most, study.seed, target=study.target)
+            for workload in study.workloads
+        }
+    with named_os_errors("computing the digests of models and datasets"):
+        contents = study_contents(settings, study, heartbeat.check)
     with BundleWriter(settings.bundles) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
         with LaunchRunner(heartbeat, recorder, prompts) as launches:
             end = _measure_steps(schedule_of(study), launches, recorder)
         status.finishing(end)
         bundles.wait()
-    for log in engine_logs(settings.logs_dir, job.job_id):
-        log.unlink(missing_ok=True)  # every bundle has its copy
+    with named_os_errors("removing the engine's log"):
+        for log in engine_logs(settings.logs_dir, job.job_id):
+            log.unlink(missing_ok=True)  # every bundle has its copy
     return _state(status, recorder.first_error)
 
 

@@ -17,6 +17,7 @@ from lab.study.plan import Launch, PlannedRun
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import refuse_without_room
 from workers.heartbeat import Heartbeat
+from workers.os_errors import named_os_errors
 from workers.run_measurement import Measured, measure
 from workers.run_recorder import Recorder
 
@@ -118,7 +119,8 @@ class LaunchRunner:
             engine.command, engine.process = command, process
 
         log = engine_log(settings.logs_dir, job.job_id, engine.place)
-        engine.running = self.heartbeat.run(start_engine(settings, job.study, engine.arm, log, started))
+        with named_os_errors(f"starting the engine of {engine.arm.name!r}"):
+            engine.running = self.heartbeat.run(start_engine(settings, job.study, engine.arm, log, started))
         if engine.running.start_s is not None:
             self.recorder.status.forecast.saw_start(engine.running.start_s)
 
@@ -136,18 +138,19 @@ class LaunchRunner:
     def _measure(self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process]) -> Measured:
         recorder, study = self.recorder, self.recorder.job.study
         recorder.status.warming_up(run)
-        seen = self.heartbeat.run(
-            measure(
-                engine,
-                run,
-                study,
-                self.prompts[run.workload.name][: run.load.num_prompts],
-                request_timeout_s=recorder.settings.request_timeout_s,
-                before_window=self._before_window,
-                on_progress=recorder.status.measuring,
-                idle=idle,
+        with named_os_errors(f"measuring {run.arm.name!r} under {run.load.name}"):
+            seen = self.heartbeat.run(
+                measure(
+                    engine,
+                    run,
+                    study,
+                    self.prompts[run.workload.name][: run.load.num_prompts],
+                    request_timeout_s=recorder.settings.request_timeout_s,
+                    before_window=self._before_window,
+                    on_progress=recorder.status.measuring,
+                    idle=idle,
+                )
             )
-        )
         if seen.error is None and seen.ended_s is not None:
             recorder.status.forecast.saw_run(run, seen.ended_s - seen.warmup_began_s)
         return seen

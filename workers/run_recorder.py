@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import functools
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from jobs.table import Job
-from lab.errors import BundleError, UserError
+from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
@@ -21,6 +20,7 @@ from warehouse.bundles.run_bundle import bundle_folder, read_run, write_bundle
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
+from workers.os_errors import named_os_errors
 from workers.probes.nvml import NO_GPUS
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
@@ -59,21 +59,12 @@ class BundleWriter:
         """Wait until the last bundle is on disk. Raises UserError."""
         if (last := self._last) is not None:
             self._last = None
-            try:
+            with named_os_errors("writing a bundle"):
                 last.result()
-            except OSError as error:
-                raise UserError(disk_sentence(self._root, error)) from error
 
     async def wait_async(self) -> None:
         """`wait` for the event loop."""
         await asyncio.to_thread(self.wait)
-
-
-def disk_sentence(folder: Path, error: OSError) -> str:
-    """Explain to the user what to do about a failed write."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk of {folder.absolute()} is full: free some space, then retry the job"
-    return f"{error.filename or folder.absolute()} cannot be written ({error.strerror}): fix that, then retry the job"
 
 
 @dataclass

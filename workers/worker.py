@@ -1,11 +1,12 @@
-"""A worker process: runs queued jobs when it is woken, and polls the job table meanwhile.
+"""A worker process: runs queued jobs, one at a time. It polls the job table for them, and starts at once when woken.
 
-Celery carries one message without content. Everything else is in the job table, so a lost message costs seconds, and a
-broker outage does not affect a running job.
+Celery carries one message without content. Everything else is in the job table, so a message only saves the wait for
+the next poll: with the broker away, jobs start two seconds later.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -17,10 +18,9 @@ from pathlib import Path
 import psutil
 import sqlalchemy as sa
 
-from jobs.broker import wake
 from jobs.engines.capabilities import all_capabilities
 from jobs.engines.hardware import hardware_name, nvidia_gpus
-from jobs.leases import claim, has_queued, requeue_expired
+from jobs.leases import claim, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, register_worker, store_engines
 from lab.errors import UserError
@@ -29,13 +29,14 @@ from warehouse.settings import Settings
 from workers.engine_runtime.process import end_leftovers, is_alive
 from workers.heartbeat import Heartbeat, WorkerStops
 from workers.job_runner import run_job
+from workers.vital_thread import vital_thread
 
 logger = logging.getLogger(__name__)
 _LOOK_EVERY_S = 2.0
 
 
 class Worker:
-    """One worker process: works on one job at a time, and polls the queue in a thread of its own."""
+    """One worker process: works on one job at a time, and polls the job table in threads of its own."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -46,12 +47,13 @@ class Worker:
         self._busy = threading.Lock()  # held while a job is measured, and while the engines are examined
         self._knows_engines = False
         self._present_s = 0.0  # when that was last recorded, time.monotonic
+        self._set_aside: set[str] = set()  # ids of queued jobs that this worker cannot read
         self._stopping = threading.Event()
-        self._poller = threading.Thread(target=self._poll, name="queue", daemon=True)
-        self._broker_trouble: str | None = None
+        self._polls = vital_thread("polls of the queue", self._poll)
+        self._jobs = vital_thread("jobs", self._work_until_stopped)
 
     def start(self) -> None:
-        """Clear up after dead workers, register this one, then poll the queue until `stop`."""
+        """Clear up after dead workers, register this one, then poll for jobs and run them until `stop`."""
         end_leftovers(self._settings.home / "engines")
         register_worker(
             self._database,
@@ -61,7 +63,12 @@ class Worker:
             gpus=len(nvidia_gpus()),
             is_dead=is_dead,
         )
-        self._poller.start()
+        self._polls.start()
+        self._jobs.start()
+
+    def join(self) -> None:
+        """After `stop`: wait until the current job has been given back."""
+        self._jobs.join()
 
     def stop(self) -> None:
         """Give the current job back, stop its engine, and take no other job. May be called from a signal handler."""
@@ -70,10 +77,10 @@ class Worker:
             heartbeat.stop(WorkerStops("this worker is shutting down"))
 
     def work(self) -> None:
-        """Run every queued job, one after the other."""
+        """Run every queued job, one after the other. May be called from several threads: one of them works."""
         while not self._stopping.is_set():
             with self._busy:
-                job = claim(self._database, self._name, self._settings.lease_s, self._hardware)
+                job = claim(self._database, self._name, self._settings.lease_s, self._hardware, self._set_aside)
                 if job is None:
                     return
                 self._measure(job)
@@ -90,6 +97,11 @@ class Worker:
             self._heartbeat = self._job_id = None
         logger.info("no longer working on job %s", job.job_id)
 
+    def _work_until_stopped(self) -> None:
+        while not self._stopping.wait(_LOOK_EVERY_S):
+            with contextlib.suppress(sa.exc.DBAPIError):  # the other thread logs that
+                self.work()
+
     def _poll(self) -> None:
         while not self._stopping.wait(_LOOK_EVERY_S):
             try:
@@ -97,8 +109,6 @@ class Worker:
                     logger.warning("job %s: its worker died; it was queued again", job_id)
                 self._record_presence()
                 self._store_engines_when_idle()
-                if self._heartbeat is None and has_queued(self._database, self._hardware):
-                    self._wake()
             except sa.exc.DBAPIError as error:
                 logger.warning("the job table does not answer, trying again: %s", error.orig)
 
@@ -116,18 +126,11 @@ class Worker:
             store_engines(self._database, self._name, all_capabilities(self._settings))
         except UserError as error:
             logger.warning("the capabilities of this host's engines are unknown: %s", error)
+        except (OSError, ValueError, LookupError):  # what an engine answers is no reason to take no job
+            logger.exception("the capabilities of this host's engines are unknown")
         finally:
             self._busy.release()
         self._knows_engines = True
-
-    def _wake(self) -> None:
-        """Log once when the broker goes away, and once when it is back."""
-        trouble = wake(self._settings)
-        if trouble is not None and self._broker_trouble is None:
-            logger.warning("the broker is away, trying again until it is back: %s", trouble)
-        elif trouble is None and self._broker_trouble is not None:
-            logger.info("the broker is back")
-        self._broker_trouble = trouble
 
 
 def worker_name() -> str:

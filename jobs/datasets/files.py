@@ -27,8 +27,10 @@ from lab.study.model_base import Frozen
 _BATCH = 1024
 #: Characters in which the format of a file is recognised.
 _HEAD = 4096
-#: Files in memory: every check of a study reads its datasets, and they rarely change.
-_REMEMBERED_FILES = 4
+#: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
+_REMEMBERED_SMALL, _REMEMBERED_LARGE = 64, 4
+#: Files from this size on are large: of the published ones some have 600 MB.
+_LARGE_BYTES = 1 << 20
 
 
 class Stock(Frozen):
@@ -71,7 +73,8 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
     """
     try:
         stat = path.stat()
-        return _read_file(path.absolute(), (stat.st_size, stat.st_mtime_ns), read_row, called)
+        read = _read_large if stat.st_size >= _LARGE_BYTES else _read_small
+        return read(path.absolute(), (stat.st_size, stat.st_mtime_ns), read_row, called)
     except FileNotFoundError:
         raise UserError(
             f"{called}: there is no such file; use a JSONL file, or one of `drafthouse datasets`, like reference"
@@ -80,7 +83,6 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
         raise UserError(f"{called} cannot be read: {error}") from None
 
 
-@functools.lru_cache(_REMEMBERED_FILES)
 def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:
     content = path.read_bytes()
     rows, left_out = [], 0
@@ -96,6 +98,10 @@ def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, calle
     if not rows:
         raise UserError(f"{called} has no usable row" + (f" ({left_out} were left out)" if left_out else ""))
     return DatasetFile(tuple(rows), left_out, hashlib.sha256(content).hexdigest())
+
+
+_read_small = functools.lru_cache(_REMEMBERED_SMALL)(_read_file)
+_read_large = functools.lru_cache(_REMEMBERED_LARGE)(_read_file)
 
 
 def _records(content: bytes, called: str) -> Iterator[tuple[str, Any]]:

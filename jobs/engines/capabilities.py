@@ -94,9 +94,9 @@ def _answer(settings: Settings, profile: Profile) -> tuple[tuple[str, ...], tupl
     cached = settings.home / "engines" / "capabilities" / f"{key}.json"
     if not cached.exists():
         printed = _output((str(python), "-I", str(script)), _environment(settings, profile), key)
-        if printed is None:
+        if not printed or not printed.strip():
             return None
-        _store(cached, printed.splitlines()[-1])
+        _store(cached, printed.strip().splitlines()[-1])
     try:
         answer = json.loads(cached.read_text(encoding="utf-8"))
         return tuple(answer["methods"]), tuple(answer["flags"])

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from services import doctor
 from services.doctor import Finding, examine
+from tests.warehouse.runs import write_run
+from tests.workers.homes import Home
+from warehouse.app_db.schema import jobs
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 
@@ -21,6 +26,31 @@ def test_an_empty_machine_is_told_what_to_do_about_each_thing(tmp_path: Path) ->
     assert missing["home"] == "drafthouse migrate"
     assert "make engine-vllm" in missing["engine vllm"]
     assert all(missing.values())
+
+
+def test_a_broker_that_is_away_is_no_obstacle_to_jobs(tmp_path: Path) -> None:
+    broker = doctor._broker("redis://127.0.0.1:1/0")
+    assert (broker.ok, broker.remedy) == (False, "drafthouse up, or set DRAFTHOUSE_BROKER_URL")
+    assert broker.found == "no answer: workers that run start queued jobs all the same, two seconds later"
+
+
+def test_jobs_and_bundles_that_cannot_be_read_are_named(home: Home) -> None:
+    settings = home.settings
+    assert doctor._jobs(settings.app_database_url) == doctor._bundles(settings.warehouse_file) == []
+    job_id = home.submit()
+    with home.database.begin() as connection:
+        connection.execute(jobs.update().values(study_json="{}"))
+    for number in range(7):
+        (write_run(settings.bundles, run_id=f"run-{number}") / "run.json").write_text("{}")
+    ingest_all(settings)
+    (unreadable,) = doctor._jobs(settings.app_database_url)
+    assert (unreadable.what, unreadable.ok) == ("jobs", False)
+    assert unreadable.found.startswith(f"job {job_id} cannot be read by this Drafthouse (ValidationError: ")
+    assert "drafthouse cancel JOB" in unreadable.remedy
+    (rejected,) = doctor._bundles(settings.warehouse_file)
+    assert (rejected.what, rejected.ok) == ("bundles", False)
+    assert rejected.found.startswith("set aside: job-1/run-0: ")
+    assert rejected.found.endswith("; and 2 more")
 
 
 def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:

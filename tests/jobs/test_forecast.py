@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
+from jobs import forecast
 from jobs.engines.hardware import hardware_name
 from jobs.forecast import forecast_study
 from lab.study import Study
@@ -13,6 +16,7 @@ from lab.study.parsing import study_from_dict
 from tests.warehouse.runs import BASELINE_ARM, circumstances, request, write_run
 from tests.workers.homes import Home
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 
@@ -78,3 +82,24 @@ def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(me
 def test_without_a_warehouse_everything_is_assumed(home: Home) -> None:
     nowhere = home.settings.model_copy(update={"home": home.folder / "nowhere"})
     assert seconds(nowhere)[1] == 0
+
+
+def test_history_is_read_once_per_publication_however_many_studies_wait(
+    measured: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, opened = measured.settings, []
+
+    def opening(file: Path) -> duckdb.DuckDBPyConnection:
+        opened.append(file)
+        return open_warehouse(file)
+
+    monkeypatch.setattr(forecast, "open_warehouse", opening)
+    for target in ("reference", "owner/other", "owner/another"):
+        seconds(settings, target=target)
+    seconds(settings, hardware="h200")
+    assert opened == [settings.warehouse_file]
+    assert seconds(settings, repeats=1) == (30.0 + 3.0, 1)
+    write_run(settings.bundles, (request(),), run_id="newer")
+    ingest_all(settings)
+    assert seconds(settings)[1] == 2
+    assert len(opened) == 2

@@ -5,8 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -22,10 +24,11 @@ from jobs.leases import LeaseLost
 from lab.cost import Price
 from lab.errors import RevisionError
 from tests.jobs.greedy_worker import GREEDY
-from tests.workers.homes import REPOSITORY, Home, new_home, worker_environment
+from tests.workers.homes import REPOSITORY, Home, new_home, until, worker_environment
 from warehouse.app_db import dashboards, pins, price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import APP
+from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.migrate import migrate
 from warehouse.schema import revisions
 from warehouse.settings import Settings
@@ -124,6 +127,52 @@ def test_a_job_whose_worker_fell_silent_is_queued_again(home: Home) -> None:
     assert leases.requeue_expired(home.database) == [job_id]
     with pytest.raises(LeaseLost):
         leases.heartbeat(home.database, job_id, "me", 30.0, None)
+
+
+@pytest.mark.parametrize("ahead_s", [-3600, 3600])
+def test_leases_go_by_the_servers_clock(home: Home, monkeypatch: pytest.MonkeyPatch, ahead_s: float) -> None:
+    job_id = home.submit()
+    right_s = time.time
+    monkeypatch.setattr("time.time", lambda: right_s() + ahead_s)
+    leases.claim(home.database, "me", 30.0)
+    assert leases.requeue_expired(home.database) == []
+    leases.heartbeat(home.database, job_id, "me", -0.01, None)
+    assert leases.requeue_expired(home.database) == [job_id]
+
+
+def test_a_job_that_cannot_be_read_is_set_aside(home: Home) -> None:
+    first, second = home.submit(), home.submit()
+    with home.database.begin() as connection:
+        connection.execute(jobs_table.update().where(jobs_table.c.job_id == first).values(study_json="{"))
+    claimed = leases.claim(home.database, "me", 30.0)
+    assert claimed is not None
+    assert claimed.job_id == second
+    assert [each.job_id for each in queue.set_aside(home.database)] == [first]
+
+
+def test_the_same_study_submitted_by_several_people_at_once_is_stored_once_and_queued_for_each(home: Home) -> None:
+    """All of them have looked for the study before any of them has stored it."""
+    people = 4
+    ready = threading.Barrier(people)
+
+    def submit(_person: int) -> str:
+        ready.wait()
+        return home.submit()
+
+    with home.database.connect() as first:  # whose transaction is open while the others look
+        queue._store_study(first, home.study(), "{}", datetime.now(UTC))
+        with ThreadPoolExecutor(people) as pool:
+            submitted = [pool.submit(submit, person) for person in range(people)]
+            until(lambda: waiting_for_a_lock(home) == people, "all of them have come to the study")
+            first.commit()
+            ids = {each.result() for each in submitted}
+    assert {job.job_id for job in queue.jobs(home.database)} == ids
+    assert len(ids) == people
+
+
+def waiting_for_a_lock(home: Home) -> int:
+    with home.database.connect() as connection:
+        return int(connection.scalar(sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")) or 0)
 
 
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:

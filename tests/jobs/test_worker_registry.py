@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Self
+
+import pytest
 
 from jobs import worker_registry
 from jobs.engines.capabilities import Capabilities
@@ -37,6 +40,37 @@ def test_a_worker_that_says_nothing_is_away_after_a_while_and_still_known(home: 
     arrive(home, "one")
     (seen,) = worker_registry.list_workers(home.database)
     assert seen.is_away(seen.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
+
+
+@pytest.mark.parametrize("ahead_s", [-3600, 3600])
+def test_a_worker_whose_clock_is_wrong_is_there_and_seen_a_moment_ago(
+    home: Home, monkeypatch: pytest.MonkeyPatch, ahead_s: float
+) -> None:
+    class WrongClock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return super().now(tz) + timedelta(seconds=ahead_s)
+
+    with monkeypatch.context() as its_host:
+        its_host.setattr(worker_registry, "datetime", WrongClock)
+        arrive(home, "one")
+        record_presence(home.database, "one", None)
+        assert not worker_registry.list_workers(home.database)[0].is_away()  # by its own clock
+    (seen,) = worker_registry.list_workers(home.database)
+    assert not seen.is_away()
+    assert abs((datetime.now(UTC) - seen.last_seen).total_seconds()) < AWAY_AFTER_S
+
+
+def test_a_worker_whose_engines_another_version_described_is_listed_without_them(home: Home) -> None:
+    arrive(home, "newer")
+    arrive(home, "same")
+    store_engines(home.database, "same", [VLLM])
+    with home.database.begin() as connection:
+        newer = table.update().where(table.c.worker == "newer")
+        connection.execute(newer.values(engines_json='[{"a_new_field": 1}]'))
+    engines = {seen.worker: seen.engines for seen in worker_registry.list_workers(home.database)}
+    assert engines == {"newer": None, "same": (VLLM,)}
+    assert known_engines(home.database) == [VLLM]
 
 
 def test_a_new_worker_takes_the_place_of_its_dead_neighbours_and_of_no_other(home: Home) -> None:

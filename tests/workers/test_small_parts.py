@@ -3,29 +3,152 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import os
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import pytest
 
 from jobs import leases, queue
+from jobs.engines.capabilities import Capabilities
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
-from tests.workers.homes import Home, until
+from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.settings import Settings
+from workers import worker as worker_module
+from workers.engine_runtime.process import end_leftovers
 from workers.file_digests import weights_digest
 from workers.heartbeat import Heartbeat, WorkerStops
-from workers.run_recorder import disk_sentence
+from workers.job_runner import run_job
+from workers.os_errors import named_os_errors
+from workers.vital_thread import EXIT_STATUS
 from workers.worker import Worker, is_dead, worker_name
 
 
-def test_a_full_disk_is_one_sentence_that_says_what_to_do(tmp_path: Path) -> None:
-    sentence = disk_sentence(tmp_path, OSError(errno.ENOSPC, "No space left on device"))
-    assert sentence == f"the disk of {tmp_path} is full: free some space, then retry the job"
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError(errno.ENOSPC, "No space left on device", "/var/run.json"),
+            "writing a bundle failed: /var/run.json: No space left on device. Free some space, then retry the job",
+        ),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "/a", None, "/b"),
+            "writing a bundle failed: /a -> /b: Permission denied. Fix that, then retry the job",
+        ),
+        (TimeoutError(), "writing a bundle failed: TimeoutError. Fix that, then retry the job"),
+    ],
+)
+def test_an_error_of_the_system_names_the_operation_the_file_and_the_reason(error: OSError, words: str) -> None:
+    with pytest.raises(UserError) as caught, named_os_errors("writing a bundle"):
+        raise error
+    assert str(caught.value) == words
+    assert caught.value.__cause__ is error
+
+
+def test_weights_that_cannot_be_read_fail_the_job_by_their_name_and_leave_a_traceback(
+    home: Home, caplog: pytest.LogCaptureFixture
+) -> None:
+    job_id, weights = home.submit(), home.folder / "model" / "model.safetensors"
+    weights.unlink()
+    weights.mkdir()
+    Worker(home.settings).work()
+    reason = f"{weights}: Is a directory. Fix that, then retry the job"
+    assert home.job(job_id).state == "failed"
+    assert home.job(job_id).error == f"computing the digests of models and datasets failed: {reason}"
+    assert "IsADirectoryError" in caplog.text
+    assert "_file_digest" in caplog.text
+
+
+def test_an_error_before_the_first_run_fails_the_job_and_the_worker_goes_on(home: Home) -> None:
+    home.submit()
+    claimed = leases.claim(home.database, "me", 30.0)
+    assert claimed is not None
+    with heartbeat(home, claimed) as beating:
+        broken = dataclasses.replace(claimed, study=None)  # type: ignore[arg-type]  # on purpose
+        run_job(home.settings, home.database, broken, "me", beating)
+    job = home.job(claimed.job_id)
+    assert (job.state, job.progress) == ("failed", None)
+    assert (job.error or "").startswith("an error inside Drafthouse (AttributeError: ")
+
+
+def test_a_job_that_cannot_be_read_stays_queued_while_the_worker_does_the_others(home: Home) -> None:
+    unreadable, other = home.submit(), home.submit(engine_flags={"fail_to_start": True})
+    with home.database.begin() as connection:
+        connection.execute(jobs_table.update().where(jobs_table.c.job_id == unreadable).values(study_json="{}"))
+    worker = Worker(home.settings)
+    worker.work()
+    worker.work()
+    assert home.job(other).state == "failed"
+    assert home.event_kinds(unreadable) == ["submitted", "set aside"]
+    queue.cancel(home.database, unreadable)
+
+
+#: Programs in which a thread fails without which no worker must go on. They would run for ever.
+_HEARTBEAT = """
+job = queue.job(database, sys.argv[1])
+with Heartbeat(database, job, "me", 30.0) as beating:
+    beating.watch(lambda: 1 / 0)
+    beating.run(asyncio.sleep(600))
+"""
+_POLLS = """
+worker.requeue_expired = lambda *_: 1 / 0
+it = worker.Worker(load_settings())
+it.start()
+it.join()
+"""
+_IMPORTS = """
+import asyncio, sys
+from jobs import queue
+from warehouse.app_db.engine import app_engine
+from warehouse.settings import load_settings
+from workers import worker
+from workers.heartbeat import Heartbeat
+database = app_engine(load_settings().app_database_url)
+"""
+
+
+@pytest.mark.parametrize(("program", "thread"), [(_HEARTBEAT, "heartbeat of {job}"), (_POLLS, "polls of the queue")])
+def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
+    home: Home, job: Job, program: str, thread: str
+) -> None:
+    command = (sys.executable, "-c", _IMPORTS + program, job.job_id)
+    environment = worker_environment(home)
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == EXIT_STATUS, done.stderr
+    assert f"the thread '{thread.format(job=job.job_id)}' failed, so this process ends" in done.stderr
+    assert "Traceback" in done.stderr
+    assert "ZeroDivisionError" in done.stderr
+
+
+def test_an_engine_that_prints_nothing_when_asked_what_it_can_do_is_no_reason_to_take_no_job(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(settings: Settings) -> list[Capabilities]:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(worker_module, "all_capabilities", broken)
+    worker = Worker(home.settings)
+    worker._store_engines_when_idle()
+    assert "the capabilities of this host's engines are unknown" in caplog.text
+    assert "IndexError" in caplog.text
+    job_id = home.submit(engine_flags={"fail_to_start": True})
+    worker.work()
+    assert home.job(job_id).state == "failed"
+
+
+def test_a_damaged_mark_of_an_engine_does_not_stop_the_worker_from_starting(home: Home) -> None:
+    marks = home.settings.home / "engines"
+    marks.mkdir(exist_ok=True)
+    for name, text in (("empty", ""), ("other", "{}"), ("list", "[]")):
+        (marks / f"{name}.json").write_text(text)
+    end_leftovers(marks)
+    assert list(marks.glob("*.json")) == []
 
 
 def test_bundles_that_cannot_be_written_fail_the_job_with_a_sentence_and_a_retry_goes_on(home: Home) -> None:
@@ -35,8 +158,8 @@ def test_bundles_that_cannot_be_written_fail_the_job_with_a_sentence_and_a_retry
     Worker(home.settings).work()
     job = home.job(job_id)
     assert job.state == "failed"
-    assert f"{home.settings.bundles}" in (job.error or "")
-    assert "cannot be written" in (job.error or "")
+    assert (job.error or "").startswith(f"writing a bundle failed: {home.settings.bundles}/")
+    assert (job.error or "").endswith(": Not a directory. Fix that, then retry the job")
     assert job.progress is not None
     assert job.progress.runs_done == 0
     home.settings.bundles.unlink()

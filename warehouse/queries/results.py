@@ -120,6 +120,13 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     )
 
 
+def rejected_bundles(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """path (below the folder of bundles; of a job alone if its runs could not be judged together), error (a sentence,
+    perhaps followed by a traceback), rejected_at; the last first.
+    """
+    return frame(con, "SELECT path, error, rejected_at FROM rejected_bundles ORDER BY rejected_at DESC, path")
+
+
 def findings(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
     """severity, check_name, sentence, advice, run_id, arm, dataset, category, pattern, concurrency, repeat: findings of
     the checks about the job's runs, and about the job as a whole (run_id and all after it are null); the gravest first,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import platform
 import subprocess
@@ -23,6 +24,7 @@ import psutil
 from jobs.engines.profiles import MARK
 from workers.engine_runtime import guard
 
+logger = logging.getLogger(__name__)
 #: vLLM sets process titles, which overwrite the environment and so the mark, unless this variable forbids it.
 _KEEP_ENVIRONMENT = {"SPT_NOENV": "1"}
 _INSIST_S = 5.0
@@ -91,9 +93,14 @@ def end_leftovers(marks: Path) -> None:
     for mark_file in marks.glob("*.json"):
         try:
             owner = json.loads(mark_file.read_text(encoding="utf-8"))
+            is_ours, pid, created_s = owner["host"] == platform.node(), int(owner["pid"]), float(owner["created_s"])
         except FileNotFoundError:  # another worker was quicker
             continue
-        if owner["host"] == platform.node() and not is_alive(owner["pid"], owner["created_s"]):
+        except (ValueError, LookupError, TypeError):  # damaged by a power cut, which ended the engine too
+            logger.warning("%s cannot be read and is removed", mark_file, exc_info=True)
+            mark_file.unlink(missing_ok=True)
+            continue
+        if is_ours and not is_alive(pid, created_s):
             _kill_marked(mark_file.stem)
             mark_file.unlink(missing_ok=True)
 

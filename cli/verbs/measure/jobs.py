@@ -13,17 +13,19 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs import queue
+from jobs.queue import SetAside
 from jobs.table import Job
 from warehouse.app_db.engine import app_engine
 
 
 def jobs(*, as_json: AsJson = False) -> None:
     """List the jobs, newest first: queued, running and ended."""
-    found = queue.jobs(app_engine(ready_settings().app_database_url))
+    engine = app_engine(ready_settings().app_database_url)
+    found = queue.jobs(engine)
     if as_json:
         print_json([_as_dict(job) for job in found])
     else:
-        _show(found)
+        _show(found, queue.set_aside(engine))
 
 
 def cancel(job_id: JobId) -> None:
@@ -44,11 +46,16 @@ def retry(
     print(f"{job_id} is queued again")
 
 
-def _show(found: Sequence[Job]) -> None:
-    if not found:
+def _show(found: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
+    if not found and not set_aside:
         print("No jobs yet. Begin with `drafthouse submit demo`.")
         return
-    rows = [(job.job_id, job.name, job.state, _progress(job), time_left(job), job.error or "") for job in found]
+    reasons = {job.job_id: job.reason for job in set_aside}
+    rows = [
+        (job.job_id, job.name, job.state, _progress(job), time_left(job), job.error or reasons.pop(job.job_id, ""))
+        for job in found
+    ]
+    rows += [(job.job_id, job.name, job.state, "", "", job.reason) for job in set_aside if job.job_id in reasons]
     print_table(("job", "study", "state", "runs", "time left", "error"), rows)
 
 

@@ -37,6 +37,24 @@ def test_a_registered_file_is_used_by_its_name_without_the_original(settings: Se
         check_workload(settings, Workload(dataset="mine", category="y"), 1)
 
 
+def test_listing_the_datasets_again_reads_no_file_that_has_not_changed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, reads, read_bytes = list_datasets(settings), [], Path.read_bytes
+    assert sum(state.stock is not None for state in first) > 8  # some of them in several files
+
+    def reading(path: Path) -> bytes:
+        reads.append(path.name)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", reading)
+    assert list_datasets(settings) == first
+    assert reads == []
+    write_rows(settings.models_dir / "prompts" / "code.jsonl", [{"prompt": "new", "category": "code"}])
+    assert list_datasets(settings) != first
+    assert reads == ["code.jsonl"]
+
+
 def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: Settings, tmp_path: Path) -> None:
     add_dataset(settings.datasets, "mine", own_file(tmp_path))
     with pytest.raises(UserError, match="line 2"):

@@ -14,10 +14,13 @@ from jobs.engines.capabilities import Capabilities
 from jobs.table import Job
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo
 from tests.lab.studies import study
+from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import failed_job, finish, progress, running_job, tell_worker
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
+from warehouse.app_db.schema import jobs as jobs_table
+from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.jobs import detail, sections, workers
 from webapp.pages.jobs.queue_controls import in_queue_order, queue_sentence
@@ -206,6 +209,30 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     assert app.selectbox(key="job").value == f"{HOSTILE} · {newest}"
     (head, *_) = [each.value for each in app.markdown if "script" in each.value]
     assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
+
+
+def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_and_the_others_are_shown(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    unreadable, other = queue.submit(settings, study(name=HOSTILE)), queue.submit(settings, study(name="another"))
+    database = app_engine(settings.app_database_url)
+    with database.begin() as connection:
+        connection.execute(jobs_table.update().where(jobs_table.c.job_id == unreadable).values(study_json="{}"))
+    database.dispose()
+    broken = write_run(settings.bundles)
+    (broken / "requests.parquet").write_bytes(b"<script>no parquet</script>")
+    ingest_all(settings)
+    app = open_page("jobs")
+    shown = words(app)
+    assert f"{HOSTILE}** :gray[{unreadable}, queued]" in shown
+    assert f"job {unreadable} cannot be read by this Drafthouse (ValidationError: " in shown
+    assert "**job-1/run-1** :gray[last tried " in shown
+    assert "requests.parquet cannot be read" in shown
+    assert any("Traceback" in code.value and "ValidationError" in code.value for code in app.code)
+    assert "**another**" in shown
+    assert app.selectbox(key="job").options == [f"another · {other}"]
+    ran(app.button(key=f"cancel-set-aside-{unreadable}").click().run())
+    assert f"{unreadable}, cancelled]" in words(app)
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:

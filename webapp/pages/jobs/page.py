@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from webapp.pages.jobs import detail, sections, workers
+from webapp.pages.jobs import detail, sections, set_aside, workers
 from webapp.shared import published_data, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 
 st.title("Jobs")
 with show_user_errors():
     jobs = sections.all_jobs(published_data.engine())
+set_aside.show(published_data.engine())
 if not jobs:
     sections.show_empty_state()
 sections.show_active(jobs)

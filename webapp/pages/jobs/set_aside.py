@@ -1,0 +1,64 @@
+"""What was set aside because it cannot be read: jobs, and bundles that the ingester rejected, with their tracebacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import sqlalchemy as sa
+import streamlit as st
+
+from jobs import queue
+from jobs.queue import SetAside
+from warehouse.queries import results
+from webapp.shared import published_data
+from webapp.shared.errors import show_user_errors
+from webapp.shared.published_data import published_query
+from webapp.shared.text import count, literal, moment
+
+#: More would make the page slow.
+_MOST_SHOWN = 20
+_rejected_bundles = published_query()(results.rejected_bundles)
+
+
+def show(engine: sa.Engine) -> None:
+    """Show nothing if nothing is set aside."""
+    with show_user_errors():
+        jobs = queue.set_aside(engine)
+        bundles = None if published_data.publication() is None else _rejected_bundles()
+    if jobs:
+        _show_jobs(engine, jobs)
+    if bundles is not None and not bundles.empty:
+        _show_bundles(bundles)
+
+
+def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
+    head = f"{count(len(jobs), 'job')} cannot be read by this Drafthouse or by a worker; the queue goes on without"
+    st.warning(head, icon=":material/report:")
+    with st.expander("Which, and why"):
+        for job in jobs:
+            with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+                st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}, {job.state}]", width="content")
+                if job.state == "queued" and st.button("Cancel", key=f"cancel-set-aside-{job.job_id}"):
+                    with show_user_errors():
+                        queue.cancel(engine, job.job_id)
+                    st.rerun()
+            _show_reason(job.reason, job.traceback)
+
+
+def _show_bundles(bundles: pd.DataFrame) -> None:
+    head = f"{count(len(bundles), 'bundle')} cannot be ingested; those that are repaired are ingested within a minute"
+    st.warning(head, icon=":material/report:")
+    with st.expander("Which, and why"):
+        for row in bundles.head(_MOST_SHOWN).to_dict("records"):
+            st.markdown(f"**{literal(row['path'])}** :gray[last tried {moment(row['rejected_at'])}]")
+            reason, _, trace = row["error"].partition("\n")
+            _show_reason(reason, trace)
+        if len(bundles) > _MOST_SHOWN:
+            st.caption(f"The table `rejected_bundles` on the SQL page has the other {len(bundles) - _MOST_SHOWN}.")
+
+
+def _show_reason(reason: str, trace: str) -> None:
+    st.caption(literal(reason))
+    if trace:
+        st.code(trace, language=None, wrap_lines=True)

@@ -1,0 +1,27 @@
+"""Errors of the operating system as sentences for users: what was done, to which file, why it failed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Iterator
+
+from lab.errors import UserError
+
+
+@contextlib.contextmanager
+def named_os_errors(operation: str) -> Iterator[None]:
+    """Raise UserError in place of an OSError inside; its cause, and so its traceback, is that error."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(sentence(operation, error)) from error
+
+
+def sentence(operation: str, error: OSError) -> str:
+    """`writing a bundle failed: /var/x/run.json: No space left on device. Free some space, then retry the job`."""
+    files = " -> ".join(str(name) for name in (error.filename, error.filename2) if name is not None)
+    reason = error.strerror or str(error) or type(error).__name__
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "Free some space, then retry the job" if full else "Fix that, then retry the job"
+    return ": ".join(part for part in (f"{operation} failed", files, reason) if part) + f". {remedy}"
