@@ -12,7 +12,8 @@ from lab.study import Arm, Frozen, Load, Sampling, Slo, Trial, Workload
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-#: The version of the bundle format that this Drafthouse writes. Raise it when readers must change.
+#: The version of the bundle format that this Drafthouse writes. Raise it with every field that a record here or a part
+#: of a study in RunRecord gains, and add the form of that version to warehouse.bundles.stored_run.
 #: 2 added figures of the engine, the host and its GPUs to telemetry, and the identity to the run.
 #: 3 added the position of the window in the engine's log to the run, other processes on the GPUs to telemetry, and the
 #: length of the sent prompt to the request.
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 #: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
 #: 6 added the trial of a search for a capacity to the run, and why it was ended early.
 BUNDLE_FORMAT_VERSION = 6
-READABLE_FORMAT_VERSIONS = (1, 2, 3, 4, 5, 6)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
+import shutil
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lab.metrics.records import (
     Circumstances,
@@ -19,7 +16,7 @@ from lab.metrics.records import (
     TelemetrySample,
 )
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
-from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, TELEMETRY_FILE, write_bundle
+from warehouse.bundles.run_bundle import write_bundle
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)
@@ -135,37 +132,13 @@ def cell(cell_id: str, **changes: Any) -> Identity:
     )
 
 
-def third_bundle(bundles: Path, **changes: Any) -> Path:
-    """Write a bundle of the third format, which had no token ids of outputs."""
-    folder = write_run(bundles, (request(sent_prompt_tokens=9),), **{"format_version": 3, **changes})
-    pq.write_table(pq.read_table(folder / REQUESTS_FILE).drop_columns("output_token_ids"), folder / REQUESTS_FILE)
-    return folder
+#: One small bundle of each format, each written by a Drafthouse of that time.
+FORMATS = Path(__file__).parent / "bundles" / "formats"
 
 
-def second_bundle(bundles: Path, **changes: Any) -> Path:
-    """Write a bundle of the second format, which had no log positions, other processes and sent tokens either."""
-    folder = third_bundle(bundles, **{"format_version": 2, **changes})
-    record = json.loads((folder / RUN_FILE).read_text())
-    for field in ("log_begin_bytes", "log_end_bytes"):
-        del record[field]
-    (folder / RUN_FILE).write_text(json.dumps(record))
-    for file, column in ((REQUESTS_FILE, "sent_prompt_tokens"), (TELEMETRY_FILE, "gpu_other_processes")):
-        pq.write_table(pq.read_table(folder / file).drop_columns(column), folder / file)
-    return folder
-
-
-def old_bundle(bundles: Path, **changes: Any) -> Path:
-    """Write a bundle of the first format, which had no probes, no identity and fewer circumstances either."""
-    folder = second_bundle(bundles, format_version=1, **changes)
-    record = json.loads((folder / RUN_FILE).read_text())
-    for field in ("identity", "prompts_seed"):
-        del record[field]
-    for field in ("target_revision", "draft_path", "draft_digest", "draft_revision", "driver_version", "settings"):
-        del record["circumstances"][field]
-    for field in ("gpus", "gpus_found_by"):
-        del record["circumstances"][field]
-    (folder / RUN_FILE).write_text(json.dumps(record))
-    columns = ("t_s", "loop_lag_ms", "requests_in_flight", "requests_done", "chunks_received")
-    rows = [{name: getattr(sample, name) for name in columns} for sample in TELEMETRY]
-    pq.write_table(pa.Table.from_pylist(rows), folder / TELEMETRY_FILE)
-    return folder
+def bundle_of_format(bundles: Path, version: int) -> Path:
+    """Put the bundle of this format, which may be an old one, among the bundles."""
+    return shutil.copytree(
+        FORMATS / f"job-of-format-{version}" / f"run-of-format-{version}",
+        bundles / f"job-of-format-{version}" / f"run-of-format-{version}",
+    )

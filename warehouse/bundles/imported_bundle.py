@@ -21,11 +21,20 @@ from lab.errors import BundleError
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
 from warehouse.bundles.record_table import arrow_schema, read_records, write_records
-from warehouse.bundles.run_bundle import REQUESTS_FILE, RUN_FILE, bundle_folder, find_bundles, write_atomically
+from warehouse.bundles.run_bundle import (
+    REQUESTS_FILE,
+    RUN_FILE,
+    bundle_folder,
+    find_bundles,
+    readable_version,
+    write_atomically,
+)
 from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
 from warehouse.schema.column import record_kinds
 
 SOURCE_FOLDER = "source"
+#: Of imported bundles, whose format has numbers of its own.
+_READABLE_FORMAT_VERSIONS = (1,)
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -127,6 +136,8 @@ def read_imported(folder: Path) -> ImportedBundle:
 def read_record(folder: Path) -> ImportedRecord:
     """Read `run.json` alone. Raises BundleError."""
     try:
-        return ImportedRecord.model_validate_json((folder / RUN_FILE).read_bytes())
+        content = (folder / RUN_FILE).read_bytes()
+        readable_version(folder, content, _READABLE_FORMAT_VERSIONS)
+        return ImportedRecord.model_validate_json(content)
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None

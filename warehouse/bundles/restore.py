@@ -92,7 +92,8 @@ def _digests(folder: Path) -> Mapping[str, object]:
         raise _error(folder, f"{MANIFEST} is not the manifest of an export")
     if manifest.get("version") != MANIFEST_VERSION:
         version = manifest.get("version")
-        raise _error(folder, f"the export has version {version!r}; this Drafthouse reads version {MANIFEST_VERSION}")
+        known = f"this Drafthouse reads version {MANIFEST_VERSION}: use the one that wrote it, or a newer one"
+        raise _error(folder, f"the export has version {version!r}; {known}")
     if not isinstance(manifest.get("files"), dict):
         raise _error(folder, f"{MANIFEST} lists no files")
     return dict(manifest["files"])

@@ -19,15 +19,9 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.records import (
-    BUNDLE_FORMAT_VERSION,
-    READABLE_FORMAT_VERSIONS,
-    RequestRecord,
-    RunRecord,
-    TelemetrySample,
-    field_infos,
-)
+from lab.metrics.records import BUNDLE_FORMAT_VERSION, RequestRecord, RunRecord, TelemetrySample, field_infos
 from warehouse.bundles.record_table import arrow_schema, read_records, write_records
+from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
 from warehouse.schema.column import record_kinds
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
@@ -45,7 +39,7 @@ _TELEMETRY_SCHEMAS = {version: _schema(TelemetrySample, version) for version in 
 
 
 class _FormatVersion(BaseModel):
-    """The one field of `run.json` that is read first: a newer format may have fields that RunRecord forbids."""
+    """The one field of `run.json` that is read first: all others depend on it."""
 
     format_version: int
 
@@ -133,19 +127,24 @@ def read_run(folder: Path) -> RunRecord:
     """Read `run.json` alone. Raises BundleError."""
     try:
         content = (folder / RUN_FILE).read_bytes()
-        _refuse_other_format(folder, _FormatVersion.model_validate_json(content).format_version)
-        return RunRecord.model_validate_json(content)
+        return run_from_json(readable_version(folder, content, READABLE_FORMAT_VERSIONS), content)
     except (OSError, ValidationError) as error:
         raise BundleError(f"{folder / RUN_FILE} cannot be read: {error}") from None
 
 
-def _refuse_other_format(folder: Path, version: int) -> None:
-    if version not in READABLE_FORMAT_VERSIONS:
-        *earlier, newest = map(str, READABLE_FORMAT_VERSIONS)
+def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> int:
+    """Return the version in the content of a `run.json`. Raises BundleError unless it is one of `readable`,
+    ValidationError if there is none.
+    """
+    version = _FormatVersion.model_validate_json(content).format_version
+    if version not in readable:
+        *earlier, newest = map(str, readable)
+        known = f"{', '.join(earlier)} and {newest}" if earlier else newest
         raise BundleError(
-            f"{folder} has bundle format {version}; this Drafthouse reads {', '.join(earlier)} and {newest}: "
+            f"{folder} has bundle format {version}; this Drafthouse reads {known}: "
             "use the Drafthouse that wrote it, or a newer one"
         )
+    return version
 
 
 def read_log(folder: Path) -> bytes | None:

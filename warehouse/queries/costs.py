@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -132,7 +133,7 @@ _SLO = "SELECT any_value(slo_json) FROM runs WHERE job_id IN (SELECT unnest(?)) 
 def slo_of(con: duckdb.DuckDBPyConnection, study: str) -> Slo | None:
     """The study's SLO, or None if it has no bounds. Raises QueryError for an unknown study."""
     ((found,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
-    slo = Slo() if found is None else Slo.model_validate_json(found)
+    slo = Slo() if found is None else Slo.model_construct(**json.loads(found))
     return None if slo == Slo() else slo
 
 

@@ -292,7 +292,10 @@ def _edited(folder: Path, change: Callable[[str], str]) -> None:
         (_renamed, "job-1/run-3 holds another run: job-1/run-1"),
         (_outside, "bundles/../job-1/run-1/engine.log is not a valid path in an export"),
         (_hidden, "bundles/.job-1/run-1/engine.log is not a file of a bundle"),
-        (_newer, "the export has version 2; this Drafthouse reads version 1"),
+        (
+            _newer,
+            "the export has version 2; this Drafthouse reads version 1: use the one that wrote it, or a newer one",
+        ),
         (_no_manifest, "drafthouse-export.json is not the manifest of an export"),
         (_of_something_else, "drafthouse-export.json is not the manifest of an export"),
         (_no_json, "drafthouse-export.json is not valid JSON"),

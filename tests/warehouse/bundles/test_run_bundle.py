@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from lab.errors import BundleError
 from lab.metrics.records import RequestRecord, TelemetrySample, field_infos
 from tests.warehouse.generated import request_records
-from tests.warehouse.runs import old_bundle, request, run_record, second_bundle, third_bundle, write_run
+from tests.warehouse.runs import request, run_record, write_run
 from warehouse.bundles.run_bundle import (
     REQUESTS_FILE,
     RUN_FILE,
@@ -75,17 +74,6 @@ def test_a_broken_file_is_a_bundle_error_that_names_it(tmp_path: Path, broken: s
     folder = write_run(tmp_path)
     (folder / broken).write_bytes(b"{")
     with pytest.raises(BundleError, match=broken):
-        read_bundle(folder)
-
-
-def test_a_bundle_of_a_newer_format_names_the_remedy(tmp_path: Path) -> None:
-    """A newer format may have fields that this Drafthouse does not know."""
-    folder = write_run(tmp_path)
-    record = json.loads((folder / RUN_FILE).read_text())
-    (folder / RUN_FILE).write_text(json.dumps(record | {"format_version": 7, "a_new_field": 1}))
-    with pytest.raises(
-        BundleError, match="reads 1, 2, 3, 4, 5 and 6: use the Drafthouse that wrote it, or a newer one"
-    ):
         read_bundle(folder)
 
 
@@ -150,28 +138,6 @@ def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) ->
 def test_each_field_names_the_format_that_added_it(record: type[RequestRecord], added: dict[int, str]) -> None:
     since = {line.split(":")[0]: version for version, lines in added.items() for line in lines.split("\n")}
     assert {name: info.since_format for name, info in field_infos(record).items()} == since
-
-
-def test_a_bundle_of_the_first_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
-    folder = old_bundle(tmp_path)
-    bundle = read_bundle(folder)
-    assert (bundle.run.format_version, bundle.run.identity, bundle.run.prompts_seed) == (1, None, None)
-    assert bundle.run.circumstances.driver_version is None
-    assert [(sample.t_s, sample.chunks_received, sample.gpu_power_w) for sample in bundle.telemetry] == [(1.0, 4, None)]
-    assert len(bundle.requests) == 1
-
-
-def test_a_bundle_of_the_second_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
-    bundle = read_bundle(second_bundle(tmp_path))
-    assert (bundle.run.format_version, bundle.run.log_begin_bytes, bundle.run.log_end_bytes) == (2, None, None)
-    assert [sample.gpu_other_processes for sample in bundle.telemetry] == [None]
-    assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(None, None)]
-
-
-def test_a_bundle_of_the_third_format_is_read_and_missing_fields_are_unknown(tmp_path: Path) -> None:
-    bundle = read_bundle(third_bundle(tmp_path))
-    assert bundle.run.format_version == 3
-    assert [(each.sent_prompt_tokens, each.output_token_ids) for each in bundle.requests] == [(9, None)]
 
 
 def test_a_log_of_arbitrary_bytes_is_returned_unchanged(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from lab.validity import CHECKS
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
-from tests.warehouse.runs import old_bundle, second_bundle, write_run
+from tests.warehouse.runs import bundle_of_format, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
 from warehouse.importers.store import Import, import_paths
 from warehouse.ingest.rebuild import rebuild
@@ -241,8 +241,8 @@ def test_names_with_markup_and_paths_are_text(settings: Settings, tmp_path: Path
 
 
 def test_bundles_of_earlier_formats_are_read_beside_imported_ones(settings: Settings) -> None:
-    old_bundle(settings.bundles, run_id="first")
-    second_bundle(settings.bundles, run_id="second")
+    for version in (1, 2):
+        bundle_of_format(settings.bundles, version)
     imported(settings, DETAILED)
     found = ask(settings, "select origin, format_version from runs order by all")
     assert found == [("imported", 1), ("measured", 1), ("measured", 2)]

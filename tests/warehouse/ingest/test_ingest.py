@@ -14,7 +14,15 @@ import sqlalchemy as sa
 
 from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask, contents
-from tests.warehouse.runs import BASELINE_ARM, counters, failed_request, old_bundle, request, run_record, write_run
+from tests.warehouse.runs import (
+    BASELINE_ARM,
+    bundle_of_format,
+    counters,
+    failed_request,
+    request,
+    run_record,
+    write_run,
+)
 from warehouse.app_db import schema
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
@@ -38,7 +46,7 @@ def test_a_run_is_in_the_view_with_its_environment_and_metrics(settings: Setting
 
 
 def test_a_run_of_the_first_format_has_null_where_nothing_was_probed(settings: Settings) -> None:
-    old_bundle(settings.bundles)
+    bundle_of_format(settings.bundles, 1)
     ingest_all(settings)
     probed = "cell_id, gpus, driver_version, settings_json, energy_j, host_cpu_mean_percent, kv_cache_usage_max"
     assert ask(settings, f"select {probed} from runs join run_metrics using (run_id)") == [(None,) * 7]
