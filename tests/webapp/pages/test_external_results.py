@@ -20,7 +20,7 @@ FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
 
 
 def uploaded(app: AppTest, content: bytes, labels: str = "") -> AppTest:
-    app.file_uploader(key="import-files").upload("result.json", content, "application/json")
+    app.file_uploader[0].upload("result.json", content, "application/json")
     app.text_input(key="import-labels").set_value(labels)
     return click(ran(app.run()), "Import")
 
@@ -47,9 +47,9 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     assert "Imported 1 run. The Results page shows imported-" in words(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
-    again = page.import_uploaded([("result.json", FILE.read_bytes())], "hardware=H200, study=theirs")
+    again = page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
     assert again == (True, "Nothing was imported: 1 run in the files, all of them imported before.")
-    refused = page.import_uploaded([("result.json", b"{}")], "")
+    refused = page.import_uploaded([("result.json", b"{}")], {})
     assert not refused[0]
     assert "not a supported result" in refused[1]
 

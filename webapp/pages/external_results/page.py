@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -9,13 +10,14 @@ import streamlit as st
 
 from lab.errors import UserError
 from webapp.pages.external_results import data
-from webapp.shared import url_params, url_widgets
+from webapp.shared import uploads, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import columns, show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 
 _MAX_MIB = 128
+_UPLOADER = "import-files"
 #: Key in the session's state: whether the last import succeeded, and a sentence.
 _OUTCOME = "import-outcome"
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
@@ -50,14 +52,14 @@ def show_page() -> None:
 def show_upload() -> None:
     """The upload form, and the outcome of the last import."""
     with st.expander("Import result files of other tools", icon=":material/upload_file:", expanded=True):
-        uploaded = st.file_uploader(
+        uploaded = uploads.choose_files(
             "Files",
             ["json", "jsonl"],
-            accept_multiple_files=True,
-            key="import-files",
-            max_upload_size=_MAX_MIB,
-            help="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and inference-perf. "
-            "Upload all files of a run together.",
+            _UPLOADER,
+            _MAX_MIB,
+            multiple=True,
+            help_text="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and "
+            "inference-perf. Upload all files of a run together.",
         )
         labels = st.text_input(
             "Labels",
@@ -65,18 +67,26 @@ def show_upload() -> None:
             placeholder="hardware=H200, study=our baseline, arm=no draft",
             help="KEY=VALUE pairs separated by commas, for what the files do not record",
         )
+        # Wrong labels are named before anything is imported; the files stay.
         if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:
-            st.session_state[_OUTCOME] = import_uploaded([(file.name, file.getvalue()) for file in uploaded], labels)
-        st.caption("To import folders or exports of another Drafthouse, run `drafthouse import FOLDER` on this host.")
+            with st.spinner(f"Importing {count(len(uploaded), 'file')} ..."):
+                outcome = import_uploaded([(file.name, file.getvalue()) for file in uploaded], parse_labels(labels))
+            st.session_state[_OUTCOME] = outcome
+            uploads.forget(_UPLOADER)
+            st.rerun()
+        st.caption(
+            f"Files are refused above {_MAX_MIB} MiB. To import larger ones, folders or exports of another Drafthouse, "
+            "run `drafthouse import PATH` on this host."
+        )
         if outcome := st.session_state.pop(_OUTCOME, None):
             succeeded, sentence = outcome
             (st.success if succeeded else st.error)(sentence)
 
 
-def import_uploaded(files: list[tuple[str, bytes]], labels: str) -> tuple[bool, str]:
+def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -> tuple[bool, str]:
     """Import the files. Returns whether that succeeded, and a sentence."""
     try:
-        imported = data.import_files(files, parse_labels(labels))
+        imported = data.import_files(files, labels)
     except UserError as error:
         return False, literal(error)
     new, known = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pandas as pd
 import streamlit as st
@@ -12,9 +13,11 @@ import streamlit as st
 from jobs.datasets.listing import DatasetState
 from lab.errors import UserError
 from webapp.pages.submit import form_options
+from webapp.shared import uploads
 from webapp.shared.text import count, literal
 
 _MAX_MIB = 200
+_UPLOADER = "dataset-file"
 _TYPES = ["jsonl", "json", "csv", "parquet"]
 #: Key in the session's state: whether the last upload was registered, and a sentence.
 _OUTCOME = "datasets-outcome"
@@ -79,23 +82,26 @@ def _show_upload() -> None:
     with name:
         chosen = st.text_input("Name", key="dataset-name", placeholder="like my_prompts", help=help_text).strip()
     with file:
-        uploaded = st.file_uploader("File", _TYPES, key="dataset-file", max_upload_size=_MAX_MIB)
+        files = uploads.choose_files("File", _TYPES, _UPLOADER, _MAX_MIB)
     with add:
-        ready = bool(chosen and uploaded)
-        if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and uploaded:
-            st.session_state[_OUTCOME] = register(chosen, uploaded.name, uploaded.getvalue())
+        ready = bool(chosen and files)
+        if st.button("Check and add", icon=":material/upload_file:", disabled=not ready, width="stretch") and files:
+            with st.spinner(f"Checking {literal(files[0].name)} ..."):
+                st.session_state[_OUTCOME] = register(chosen, files[0].name, files[0])
+            uploads.forget(_UPLOADER)
             st.rerun(scope="app")
-    st.caption(f"For files over {_MAX_MIB} MiB run `drafthouse datasets add NAME FILE` on the workers' host.")
+    st.caption(f"Files are refused above {_MAX_MIB} MiB: for those run `drafthouse datasets add NAME FILE` on the workers' host.")
     if outcome := st.session_state.pop(_OUTCOME, None):
         is_registered, sentence = outcome
         (st.success if is_registered else st.error)(sentence)
 
 
-def register(name: str, file_name: str, content: bytes) -> tuple[bool, str]:
+def register(name: str, file_name: str, content: BinaryIO) -> tuple[bool, str]:
     """Whether it is registered now, and a sentence. The file keeps its name, which messages and lists show."""
     with tempfile.TemporaryDirectory(prefix="drafthouse-upload-") as folder:
         file = Path(folder, Path(file_name).name)
-        file.write_bytes(content)
+        with file.open("wb") as copy:
+            shutil.copyfileobj(content, copy)
         try:
             added = form_options.add_dataset(name, file)
         except UserError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from io import BytesIO
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -76,9 +77,11 @@ def lines(*rows: Mapping[str, str]) -> bytes:
 
 def test_a_dataset_is_checked_registered_and_then_offered(settings: Settings) -> None:
     assert settings.models_dir.exists()
-    assert datasets.register("my_prompts", "mine.jsonl", lines({"prompt": "fine"}, {"promt": "not"}))[0] is False
+    assert (
+        datasets.register("my_prompts", "mine.jsonl", BytesIO(lines({"prompt": "fine"}, {"promt": "not"})))[0] is False
+    )
     rows = [{"prompt": f"question {place}", "category": "ours"} for place in range(20)]
-    outcome = datasets.register("my_prompts", "mine.jsonl", lines(*rows))
+    outcome = datasets.register("my_prompts", "mine.jsonl", BytesIO(lines(*rows)))
     assert outcome[0] is True
     assert outcome[1].replace("\\", "").startswith("my_prompts is registered with 20 rows")
     assert form_options.categories("my_prompts") == ["ours"]
@@ -203,7 +206,7 @@ def test_an_arm_takes_text_and_the_address_of_a_server_and_its_dataset_may_be_up
 def upload(app: AppTest, content: bytes) -> None:
     app.session_state["datasets"] = True
     ran(app.run()).text_input(key="dataset-name").set_value("my_prompts")
-    app.file_uploader(key="dataset-file").upload("mine.jsonl", content, "application/jsonl")
+    app.file_uploader[0].upload("mine.jsonl", content, "application/jsonl")
     click(ran(app.run()), "Check and add")
 
 

@@ -1,0 +1,39 @@
+"""File uploaders whose files leave once they were checked, so that a refused file is not sent again with the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+
+def widget_key(key: str) -> str:
+    """The key of the uploader `key` as it is shown: another one after each `forget`."""
+    return f"{key}-{st.session_state.get(_rounds(key), 0)}"
+
+
+def choose_files(
+    label: str, types: Sequence[str], key: str, max_mib: int, *, multiple: bool = False, help_text: str | None = None
+) -> list[UploadedFile]:
+    """Show an uploader and return the files in it. The browser refuses larger files and says so beside their names."""
+    chosen = st.file_uploader(
+        label,
+        list(types),
+        accept_multiple_files=multiple,
+        key=widget_key(key),
+        max_upload_size=max_mib,
+        help=help_text,
+    )
+    if chosen is None:
+        return []
+    return chosen if isinstance(chosen, list) else [chosen]
+
+
+def forget(key: str) -> None:
+    """Empty the uploader from the next run of the page on."""
+    st.session_state[_rounds(key)] = st.session_state.get(_rounds(key), 0) + 1
+
+
+def _rounds(key: str) -> str:
+    return f"{key}-uploads"
