@@ -1,4 +1,4 @@
-"""File uploaders whose files leave once they were checked, so that a refused file is not sent again with the next one."""
+"""File uploaders that let go of a file once it was checked, so that it is not sent again with the next one."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.webapp.browser.clicks import heading, settled
 from tests.webapp.browser.conftest import Server
-from tests.webapp.browser.test_links import heading, settled
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(400)]
 MIB = 2**20
