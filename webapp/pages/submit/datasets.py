@@ -90,9 +90,7 @@ def _show_upload() -> None:
                 st.session_state[_OUTCOME] = register(chosen, files[0].name, files[0])
             uploads.forget(_UPLOADER)
             st.rerun(scope="app")
-    st.caption(
-        f"Files are refused above {_MAX_MIB} MiB: add those with `drafthouse datasets add NAME FILE` on the workers' host."
-    )
+    st.caption(f"Files are refused above {_MAX_MIB} MiB: for those, `drafthouse datasets add NAME FILE` on this host.")
     if outcome := st.session_state.pop(_OUTCOME, None):
         is_registered, sentence = outcome
         (st.success if is_registered else st.error)(sentence)
