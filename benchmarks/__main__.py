@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks import client, pages, presets, progress, questions, sweep
-from benchmarks.deciding import capacity, power, tuner, until_decided
+from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
@@ -23,6 +23,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "questions": questions.run,
     "pages": pages.run,
     "power": power.run,
+    "repeats": repeats.run,
     "tuner": tuner.run,
     "until_decided": until_decided.run,
     "capacity": capacity.run,

@@ -123,12 +123,24 @@ def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Pa
 def seen(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Seen:
     """What a rule does with `tables` tables with effects, and as many without; the seed makes them the same ones."""
     rng = np.random.default_rng(seed)
-    shape = (plan.cells, plan.repeats)
-    real = [simulated(rng, _WORLD, shape, ratio=plan.ratio, noise=plan.noise) for _ in range(tables)]
-    empty = [simulated(rng, _WORLD, shape, ratio=1.0, noise=plan.noise) for _ in range(tables)]
+    shape = {"cells": plan.cells, "repeats": plan.repeats}
+    real = tables_of(rng, tables, **shape, ratio=plan.ratio, noise=plan.noise)
+    empty = tables_of(rng, tables, **shape, ratio=1.0, noise=plan.noise)
     shares = np.array([_shares(rule(table), table.truth != 0) for table in real])
     called, false_calls = (float(mean) for mean in shares.mean(axis=0))
     return Seen(called, false_calls, float(np.mean([any(rule(table)) for table in empty])))
+
+
+def tables_of(
+    rng: np.random.Generator, tables: int, *, cells: int, repeats: int, ratio: float, noise: float
+) -> list[Table]:
+    """Simulate studies: half of the cells of each have the effect."""
+    return [simulated(rng, _WORLD, (cells, repeats), ratio=ratio, noise=noise) for _ in range(tables)]
+
+
+def cells_called(rule: Callable[[Table], Calls], table: Table) -> float:
+    """The share of a table's true effects that a rule calls."""
+    return _shares(rule(table), table.truth != 0)[0]
 
 
 def _shares(calls: Calls, effect: NDArray[np.bool_]) -> tuple[float, float]:

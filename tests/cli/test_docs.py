@@ -14,6 +14,7 @@ from jobs.presets import load_preset
 from lab.study.parsing import study_from_toml
 from tests.cli.homes import REPOSITORY
 
+DOCUMENTS = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md")))
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
@@ -22,9 +23,18 @@ def test_a_generated_document_is_up_to_date(path: Path) -> None:
     assert path.read_text(encoding="utf-8") == reference.documents()[path], "run `make docs`"
 
 
-def test_the_study_in_the_readme_is_valid() -> None:
-    (text,) = re.findall(r"```toml\n(.*?)```", README, re.DOTALL)
+@pytest.mark.parametrize("document", ["README.md", "docs/start.md"])
+def test_the_study_in_a_document_is_valid(document: str) -> None:
+    (text,) = re.findall(r"```toml\n(.*?)```", (REPOSITORY / document).read_text("utf-8"), re.DOTALL)
     assert study_from_toml(text).baseline.name == "no draft"
+
+
+def test_every_verb_in_the_documents_exists() -> None:
+    text = "".join(path.read_text("utf-8") for path in DOCUMENTS)
+    named = set(re.findall(r"(?:`|^|/)drafthouse ([a-z]+)", text, re.MULTILINE))
+    verbs = set(re.findall(r"^## ([a-z]+)", (REPOSITORY / "docs/cli.md").read_text("utf-8"), re.MULTILINE))
+    assert named
+    assert named - verbs == set()
 
 
 def test_every_make_target_in_the_readme_exists() -> None:
@@ -39,10 +49,15 @@ def test_make_help_lists_every_documented_target() -> None:
     assert all(f"{target} " in text for target in ("demo", "test", "check", "bench", "up", "help"))
 
 
-def test_every_file_the_readme_links_to_exists() -> None:
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
-    assert links
-    assert not [link for link in links if not (REPOSITORY / link).exists()]
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_file_and_heading_a_document_links_to_exists(path: Path) -> None:
+    for link, heading in re.findall(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)", path.read_text("utf-8")):
+        linked = path.parent / link if link else path
+        assert linked.exists(), link
+        if heading:
+            titles = re.findall(r"^#+ (.*)$", linked.read_text("utf-8"), re.MULTILINE)
+            anchors = {re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") for title in titles}
+            assert heading in anchors, f"{link}#{heading}"
 
 
 def test_the_demo_study_shows_several_methods_categories_and_concurrencies() -> None:
