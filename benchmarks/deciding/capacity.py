@@ -19,7 +19,7 @@ from warehouse.settings import Settings
 
 #: Searches of each simulated queue, their repeats, and searches of real servers.
 SEARCHES, _REPEATS, _REAL = 50, 2, 10
-_SERVER = Queue(slots=4, service_s=0.8, cv=0.01, bound_s=0.8, requests=60)
+_SERVER = Queue(slots=4, service_s=0.4, cv=0.01, bound_s=0.4, requests=60)
 _AIM = "aim: at least 95 %"
 
 
