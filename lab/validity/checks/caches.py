@@ -42,11 +42,11 @@ def _shared_share(seen: Evidence) -> float:
     """
     prompts = sorted(request.prompt for request in seen.requests)
     shared = sum(_common(earlier, later) for earlier, later in pairwise(prompts))
-    own = shared / max(1, sum(map(len, prompts)))
+    own = shared / sum(map(len, prompts)) if shared else 0.0
     lengths = [request.prompt_tokens for request in seen.completed if request.prompt_tokens]
     if seen.run.endpoint == "completions" or not lengths:
         return own
-    return min(1.0, own + min(TEMPLATE_TOKENS, *lengths) * len(lengths) / sum(lengths))
+    return own + min(TEMPLATE_TOKENS, *lengths) * len(lengths) / sum(lengths)
 
 
 def _common(one: str, other: str) -> int:
@@ -59,24 +59,26 @@ def _common(one: str, other: str) -> int:
 
 
 def _cached_answers(seen: Evidence) -> Answer:
-    quick = [request for request in seen.completed if _is_quick(seen, request)]
+    timed = [(took_ms, request) for request in seen.completed if (took_ms := e2e_ms(request)) is not None]
+    quick = [(took_ms, request) for took_ms, request in timed if _is_quick(seen, request, took_ms)]
     if not quick:
         return None
-    fastest = min(quick, key=lambda request: e2e_ms(request) or 0.0)
+    took_ms, fastest = min(quick, key=lambda each: each[0])
     return Fired(
         f"{of_requests(len(quick), len(seen.completed))} were answered faster than any model can: "
-        f"{fastest.completion_tokens} tokens in {ms(e2e_ms(fastest) or 0.0)} for the prompt {fastest.prompt_id}. The "
-        "server answers from a cache."
+        f"{fastest.completion_tokens} tokens in {ms(took_ms)} for the prompt {fastest.prompt_id}. The server answers "
+        "from a cache."
     )
 
 
-def _is_quick(seen: Evidence, request: RequestRecord) -> bool:
+def _is_quick(seen: Evidence, request: RequestRecord, took_ms: float) -> bool:
     """Whether it came at once, and faster than possible or than others needed for as many tokens."""
-    took_ms, tokens = e2e_ms(request), request.completion_tokens or 0
-    if took_ms is None or not is_long(seen, request) or not came_at_once(request):
+    tokens, usual_ms = request.completion_tokens, seen.number("tpot_p90_ms")
+    if tokens is None or not is_long(seen, tokens) or not came_at_once(request):
         return False
-    likely_ms = (seen.number("tpot_p90_ms") or 0.0) * tokens / (1 + seen.drafted_a_round)
-    return 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms or FASTER_THAN_LIKE * took_ms < likely_ms
+    if 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms:
+        return True
+    return usual_ms is not None and FASTER_THAN_LIKE * took_ms * (1 + seen.drafted_a_round) < usual_ms * tokens
 
 
 CHECKS = (

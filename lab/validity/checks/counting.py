@@ -68,9 +68,9 @@ def _several_tokens(seen: Evidence) -> Answer:
 
 
 def _at_once(seen: Evidence) -> Answer:
-    long = [request for request in seen.completed if is_long(seen, request)]
+    long = [each for each in seen.completed if each.completion_tokens and is_long(seen, each.completion_tokens)]
     whole = [request for request in long if came_at_once(request)]
-    if not long or len(whole) <= AT_ONCE_REQUESTS * len(long):
+    if len(whole) <= AT_ONCE_REQUESTS * len(long):
         return None
     return Fired(
         f"{of_requests(len(whole), len(long))} got a long answer all at once, {whole[0].completion_tokens} tokens in "
@@ -78,9 +78,9 @@ def _at_once(seen: Evidence) -> Answer:
     )
 
 
-def is_long(seen: Evidence, request: RequestRecord) -> bool:
-    """Whether its answer is longer than what a few rounds of speculation can give."""
-    return (request.completion_tokens or 0) > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
+def is_long(seen: Evidence, tokens: int) -> bool:
+    """Whether an answer of so many tokens is longer than what a few rounds of speculation can give."""
+    return tokens > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
 
 
 def came_at_once(request: RequestRecord) -> bool:

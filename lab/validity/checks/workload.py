@@ -78,11 +78,12 @@ def _sent_tokens(seen: Evidence, request: RequestRecord) -> int | None:
 
 def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
     """Whether the longest prompts have much more text per token than shorter ones, or than each other."""
-    prompts = {request.prompt: request.prompt_tokens or 0 for request in requests}
-    limit = max(prompts.values(), default=0)
-    at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit and tokens)
-    below = sorted(len(text) / tokens for text, tokens in prompts.items() if 0 < tokens < limit)
-    if len(at_limit) < CUT_PROMPTS or limit < CUT_FROM_TOKENS:
+    prompts = {request.prompt: request.prompt_tokens for request in requests if request.prompt_tokens}
+    if len(prompts) < CUT_PROMPTS or (limit := max(prompts.values())) < CUT_FROM_TOKENS:
+        return None
+    at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit)
+    below = sorted(len(text) / tokens for text, tokens in prompts.items() if tokens < limit)
+    if len(at_limit) < CUT_PROMPTS:
         return None
     usual = below[len(below) // 2] if below else at_limit[0]
     typical = at_limit[len(at_limit) // 2] if below else at_limit[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,3 +71,37 @@ def test_noise_never_makes_a_round_cheaper_than_half_a_step() -> None:
     rounds = lengths(KS, {5: (0.9, 0.8, 0.7, 0.6, 0.5)})
     found = curve(KS, rounds, {5: Gain(math.log(100.0), 1e-8)})
     assert found.gains.max() <= math.log(rounds[5] / 0.5) + 1e-9
+
+
+def test_one_k_is_weighed_against_what_rounds_usually_cost() -> None:
+    """A round of two drafted tokens usually costs 1.2 steps, give or take; here it cost 1.25, measured within 10 %."""
+    found = curve((2,), {2: 2.0}, {2: Gain(math.log(1.6), 0.01)})
+    usual, variance = 1.2, 0.3**2 + (0.5 * 2) ** 2 + (0.02 * 1.25) ** 2
+    weight = variance / (variance + 0.01 * 1.25**2)
+    cost = usual + weight * (1.25 - usual)
+    assert found.ks == (2,)
+    assert found.gains == pytest.approx([math.log(2.0 / cost)], rel=1e-9)
+    assert found.covariance == pytest.approx(np.array([[variance * (1 - weight) / cost**2]]), rel=1e-9)
+
+
+def test_a_curve_is_the_usual_line_corrected_by_what_was_measured() -> None:
+    """The same by the other form of the correction: precisions add up."""
+    ks, rounds = (1, 2, 4), {1: 1.7, 2: 2.2, 4: 2.8}
+    measured = {4: Gain(math.log(1.9), 0.002), 1: Gain(math.log(1.5), 0.001)}
+    costs = {k: rounds[k] / math.exp(gain.value) for k, gain in measured.items()}
+    line = np.array([[1.0, k] for k in ks])
+    bend = (0.02 * (costs[4] + costs[1]) / 2) ** 2
+    before = line @ np.diag([0.09, 0.25]) @ line.T + bend * np.eye(3)
+    seen = np.array([[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    noise = np.diag([0.002 * costs[4] ** 2, 0.001 * costs[1] ** 2])
+    left = np.linalg.inv(np.linalg.inv(before) + seen.T @ np.linalg.inv(noise) @ seen)
+    usual = line @ np.array([1.0, 0.1])
+    expected = usual + left @ seen.T @ np.linalg.inv(noise) @ (np.array([costs[4], costs[1]]) - seen @ usual)
+    found = curve(ks, rounds, measured)
+    assert found.gains == pytest.approx(np.log([rounds[k] for k in ks] / expected), rel=1e-6)
+    assert found.covariance == pytest.approx(left / np.outer(expected, expected), rel=1e-5)
+
+
+def test_a_round_is_never_taken_for_cheaper_than_half_a_step() -> None:
+    found = curve((2,), {2: 2.0}, {2: Gain(math.log(8.0), 1e-12)})
+    assert found.gains == pytest.approx([math.log(2.0 / 0.5)])

@@ -24,6 +24,8 @@ LOOP = "round and " * 30
 HOT, CAPPED = "sw_thermal_slowdown", "sw_power_cap"
 JIT = "Triton kernel JIT compilation during inference: _fwd_kernel."
 ONE = Load(max_concurrency=1, num_prompts=16)
+TWO = Load(max_concurrency=2, num_prompts=16)
+TRACE = Load(max_concurrency=STREAMS, num_prompts=512, arrivals="trace")
 
 
 def counted_only(failed: int) -> Measured:
@@ -56,10 +58,34 @@ def compiling(pause_s: float) -> Measured:
     return run.with_log_line(JIT)
 
 
-def answered_in(took_ms: float) -> Measured:
+def answered_in(took_ms: float, of: Measured | None = None) -> Measured:
     """One answer of 64 tokens that came at once."""
     end_s = took_ms / 1000
-    return few(1, sent_s=0.0, first_token_s=end_s, chunk_s=(end_s, end_s), end_s=end_s, completion_tokens=64)
+    return few(1, of, sent_s=0.0, first_token_s=end_s, chunk_s=(end_s, end_s), end_s=end_s, completion_tokens=64)
+
+
+def texts(tokens: int, *characters: int) -> Measured:
+    """Prompts with the same number of tokens, whose texts have so many characters."""
+    run = few(len(characters), sent_prompt_tokens=None, prompt_tokens=tokens)
+    changed = (replace(each, prompt="a" * count) for each, count in zip(run.requests, characters, strict=True))
+    return replace(run, requests=tuple(changed)).with_run(endpoint="chat")
+
+
+def made_to_length(prompt_tokens: int) -> Measured:
+    """Prompts of 10 + 100 tokens by their workload, of which the server read so many."""
+    workload = Workload(dataset="prefix_repetition", prefix_tokens=10, input_tokens=100)
+    return few(3, sent_prompt_tokens=None, prompt_tokens=prompt_tokens).with_run(workload=workload)
+
+
+def configured(**config: str) -> Measured:
+    """Without a draft, four streams."""
+    return plain().with_circumstances(effective_config=config)
+
+
+def repeated(count: int, output_text: str, first: int) -> Measured:
+    """So many requests, the first of them with this output, the others with one that does not loop."""
+    looping, sound = replace(plain().requests[0], output_text=output_text), plain().requests[0]
+    return replace(plain(), requests=(*[looping] * first, *[sound] * (count - first)))
 
 
 def lagging(p99_ms: float, *lags_ms: float) -> Measured:
@@ -133,9 +159,9 @@ def accepted(by_server: float, of_each: int, requests: int) -> Measured:
     return run.with_counters(num_accepted_tokens=1000.0 + by_server)
 
 
-def captured(tokens: int) -> Measured:
+def captured(tokens: int, **config: str) -> Measured:
     sizes = f"{{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': {tokens}}}"
-    return drafted().with_circumstances(effective_config={"compilation_config": sizes})
+    return drafted().with_circumstances(effective_config={"compilation_config": sizes, **config})
 
 
 def chat_of(tokens: int) -> Measured:
@@ -181,6 +207,13 @@ CASES: tuple[Case, ...] = (
     case("prompt_truncated", None, lambda: cut(characters=599)),
     case("prompt_truncated", "warning", lambda: cut(limit=64, characters=384)),
     case("prompt_truncated", None, lambda: cut(limit=63, characters=384)),
+    case("prompt_truncated", None, lambda: few(0)),
+    case("prompt_truncated", "warning", lambda: texts(100, 300, 350, 450)),
+    case("prompt_truncated", None, lambda: texts(100, 300, 350, 449)),
+    case("prompt_truncated", None, lambda: texts(100, 300, 450)),
+    case("prompt_truncated", None, lambda: made_to_length(prompt_tokens=110)),
+    case("prompt_truncated", "warning", lambda: made_to_length(prompt_tokens=109)),
+    case("prompt_truncated", "invalid", lambda: made_to_length(prompt_tokens=107)),
     case("slow_first_requests", None, lambda: first_tokens(179.0, 60.0)),
     case("slow_first_requests", "warning", lambda: first_tokens(181.0, 60.0)),
     case("slow_first_requests", None, lambda: first_tokens(139.0, 40.0)),
@@ -201,6 +234,11 @@ CASES: tuple[Case, ...] = (
     case("warm_prefix_cache", "warning", lambda: few(1), prefix_cache_hit_rate=0.051),
     case("warm_prefix_cache", "warning", lambda: few(1), prefix_cache_hit_rate=0.2),
     case("warm_prefix_cache", "invalid", lambda: few(1), prefix_cache_hit_rate=0.201),
+    case("warm_prefix_cache", None, lambda: few(1).with_counters(prefix_cache_queries=1000.0)),
+    case("warm_prefix_cache", None, lambda: few(3, prompt=""), prefix_cache_hit_rate=0.05),
+    case("warm_prefix_cache", "warning", lambda: few(3, prompt=""), prefix_cache_hit_rate=0.06),
+    case("warm_prefix_cache", None, lambda: few(3, prompt="abc"), prefix_cache_hit_rate=0.71),
+    case("warm_prefix_cache", "warning", lambda: few(3, prompt="abc"), prefix_cache_hit_rate=0.72),
     case("warm_prefix_cache", None, lambda: chat_of(1000), prefix_cache_hit_rate=0.305),
     case("warm_prefix_cache", "warning", lambda: chat_of(1000), prefix_cache_hit_rate=0.307),
     case(
@@ -210,6 +248,13 @@ CASES: tuple[Case, ...] = (
     case("answers_from_cache", "invalid", lambda: answered_in(3.1), tpot_p90_ms=0.0),
     case("answers_from_cache", None, lambda: answered_in(10.0), tpot_p90_ms=3.1),
     case("answers_from_cache", "invalid", lambda: answered_in(10.0), tpot_p90_ms=3.2),
+    case("answers_from_cache", None, lambda: answered_in(10.0, drafted()), tpot_p90_ms=12.4),
+    case("answers_from_cache", "invalid", lambda: answered_in(10.0, drafted()), tpot_p90_ms=12.6),
+    case("answers_from_cache", None, lambda: answered_in(3.3), tpot_p90_ms=None),
+    case("answers_from_cache", None, lambda: answered_in(0.0).with_requests(completion_tokens=2)),
+    case("answers_from_cache", None, lambda: answered_in(0.0).with_requests(completion_tokens=None)),
+    case("answers_from_cache", None, lambda: answered_in(0.0).with_requests(sent_s=None)),
+    case("answers_from_cache", None, lambda: answered_in(3.1).with_requests(chunk_s=(0.0, 0.0032))),
     case("client_lag", None, lambda: lagging(20.0)),
     case("client_lag", "warning", lambda: lagging(20.1)),
     case("client_lag", "warning", lambda: lagging(50.0), ttft_p50_ms=100.0),
@@ -241,6 +286,7 @@ CASES: tuple[Case, ...] = (
     case("server_shared", None, lambda: samples((1, {"engine_running": 5}), (8, {"engine_running": 4}))),
     case("server_shared", "invalid", lambda: samples((2, {"engine_running": 5}), (7, {"engine_running": 4}))),
     case("server_shared", "invalid", lambda: samples((2, {"engine_running": 3, "engine_waiting": 2}))),
+    case("server_shared", None, lambda: samples((9, {"engine_running": 4, "engine_waiting": None}))),
     case("gpu_throttled", None, lambda: samples((1, {"gpu_throttle_reasons": HOT}), (99, {}))),
     case("gpu_throttled", "warning", lambda: samples((2, {"gpu_throttle_reasons": HOT}), (98, {}))),
     case("gpu_throttled", "warning", lambda: samples((20, {"gpu_throttle_reasons": HOT}), (80, {}))),
@@ -279,6 +325,13 @@ CASES: tuple[Case, ...] = (
     case("long_tail", None, lambda: tail(75.0)),
     case("long_tail", "note", lambda: tail(74.9)),
     case("long_tail", None, lambda: tail(50.0, streams_until_end=2)),
+    case("long_tail", "note", lambda: tail(75.0).with_requests(sent_s=0.1)),
+    case("long_tail", None, lambda: tail(50.0).with_run(duration_s=None), duration_s=None),
+    case("long_tail", None, lambda: tail(50.0).with_run(load=RATED)),
+    case("long_tail", None, lambda: tail(50.0, streams_until_end=0).with_run(load=ONE)),
+    case("long_tail", "note", lambda: tail(74.0, streams_until_end=0).with_run(load=TWO)),
+    case("drift_within_run", None, lambda: speeds([100.0] * 10, [50.0] * 10).with_run(load=TRACE)),
+    case("drift_within_run", "warning", lambda: speeds([100.0] * 10, [86.0] + [80.0] * 5 + [86.0] * 5)),
     case("server_token_count", None, lambda: counted(10_200), completion_tokens=10_000),
     case("server_token_count", "invalid", lambda: counted(10_201), completion_tokens=10_000),
     case("server_token_count", "invalid", lambda: counted(9_799), completion_tokens=10_000),
@@ -328,6 +381,22 @@ CASES: tuple[Case, ...] = (
     case("preemptions", "warning", lambda: few(20).with_counters(num_preemptions=2.0)),
     case("capture_sizes_too_small", None, lambda: captured(16)),
     case("capture_sizes_too_small", "warning", lambda: captured(15)),
+    case("capture_sizes_too_small", None, lambda: captured(15, non_default_args="{'max_num_seqs': 3}")),
+    case("capture_sizes_too_small", "warning", lambda: captured(15, non_default_args="{'max_num_seqs': 5}")),
+    case("capture_sizes_too_small", "warning", lambda: captured(15, non_default_args="{'max_model_len': 3}")),
+    case("capture_sizes_too_small", None, lambda: configured(compilation_config="{'mode': 3}")),
+    case("capture_sizes_too_small", None, lambda: configured(cuda_graph_max_bs="4")),
+    case("capture_sizes_too_small", "warning", lambda: configured(cuda_graph_max_bs="3")),
+    case("capture_sizes_too_small", None, lambda: configured(cuda_graph_max_bs="3", disable_cuda_graph="True")),
+    case("capture_sizes_too_small", "warning", lambda: configured(cuda_graph_max_bs="3", disable_cuda_graph="False")),
+    case(
+        "capture_sizes_too_small",
+        "skipped: the sizes that the engine captured graphs for",
+        lambda: configured(cuda_graph_max_bs="None"),
+    ),
+    case("prompts_without_category", None, lambda: few(2, category=None)),
+    case("prompts_without_category", None, lambda: few(2, drafted())),
+    case("degenerate_output", "warning", lambda: repeated(1999, LOOP, 200)),
 )
 
 
