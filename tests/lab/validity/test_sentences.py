@@ -10,17 +10,15 @@ import pytest
 from lab.metrics.measure import Value
 from lab.validity import Finding
 from tests.lab.validity.healthy import STREAMS, Measured
+from tests.lab.validity.one_check import answer, few, samples
 from tests.lab.validity.test_thresholds import (
     FAILED,
     JIT,
-    answer,
     captured,
     chat_of,
     cut,
-    few,
     first_tokens,
     lagging,
-    samples,
     tail,
     waiting_ms,
 )
