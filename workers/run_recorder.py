@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
-from warehouse.bundles.run_bundle import bundle_folder, read_run, write_bundle
+from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
 from workers.job_progress import JobStatus
@@ -24,6 +25,9 @@ from workers.os_errors import named_os_errors
 from workers.probes.nvml import NO_GPUS
 from workers.run_environment import describe_environment
 from workers.run_measurement import Measured
+
+#: A network's file system may show a folder before its files.
+_FILES_COME_WITHIN_S, _LOOK_EVERY_S = 5.0, 0.1
 
 
 class BundleWriter:
@@ -89,8 +93,10 @@ class Recorder:
         """Return the run's bundle of this attempt, or a completed one of an earlier attempt that counts; else None."""
         for number in range(self.job.attempt, self.job.reuse_from_attempt - 1, -1):
             folder = bundle_folder(self.settings.bundles, self.job.job_id, self._run_id(run, number))
-            if folder.exists() and (number == self.job.attempt or not _has_failed(folder)):
-                return folder
+            if folder.exists():
+                _await_files(folder)
+                if number == self.job.attempt or not _has_failed(folder):
+                    return folder
         return None
 
     def measured(
@@ -174,6 +180,13 @@ class Recorder:
 
 def _log(engine: Command | RunningEngine) -> Path:
     return engine.command.log if isinstance(engine, RunningEngine) else engine.log
+
+
+def _await_files(folder: Path) -> None:
+    """Wait for the files of a bundle that another host wrote; one that stays incomplete is damaged."""
+    give_up_s = time.monotonic() + _FILES_COME_WITHIN_S
+    while not is_whole(folder) and time.monotonic() < give_up_s:
+        time.sleep(_LOOK_EVERY_S)
 
 
 def _has_failed(folder: Path) -> bool:

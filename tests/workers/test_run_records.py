@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from jobs import queue
+from jobs import leases, queue
 from jobs.engines.hardware import nvidia_gpus
+from lab.study.cell_ids import Contents
+from lab.study.plan import plan
+from tests.warehouse.runs import write_run
 from tests.workers.homes import Home, new_home
 from tests.workers.working import worked
 from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
+from workers import run_recorder
+from workers.job_progress import JobStatus
+from workers.run_recorder import BundleWriter, Recorder
 from workers.worker import Worker
 
 STREAMS = 2
@@ -72,3 +79,25 @@ def test_the_settings_are_stored_with_each_run_and_addresses_with_passwords_are_
         stored = read_bundle(folder).run.circumstances.settings
         assert stored["request_timeout_s"] == settings.request_timeout_s
         assert not {"broker_url", "database_url"} & set(stored)
+
+
+@pytest.mark.parametrize(("late", "failed"), [(True, 0), (False, 1)])
+def test_a_bundle_of_another_host_may_appear_before_its_files_and_one_that_stays_incomplete_has_failed(
+    home: Home, monkeypatch: pytest.MonkeyPatch, *, late: bool, failed: int
+) -> None:
+    """As on a network's file system."""
+    home.submit()
+    job = leases.claim(home.database, "me", 30.0)
+    assert job is not None
+    planned = plan(job.study)
+    run = planned[0].runs[0]
+    folder = write_run(home.settings.bundles, job_id=job.job_id, run_id=f"{run.key(job.job_id)}-0")
+    files = {path: path.rename(home.folder / path.name) for path in list(folder.iterdir())}
+    status = JobStatus(planned)
+    recorder = Recorder(home.settings, job, BundleWriter(home.settings.bundles), status, Contents())
+    if late:
+        threading.Timer(0.3, lambda: [hidden.rename(path) for path, hidden in files.items()]).start()
+    else:
+        monkeypatch.setattr(run_recorder, "_FILES_COME_WITHIN_S", 0.2)
+    assert recorder.is_done(run)
+    assert (status.runs_done, status.runs_failed) == (1, failed)

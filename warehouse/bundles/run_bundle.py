@@ -155,6 +155,13 @@ def read_log(folder: Path) -> bytes | None:
         raise BundleError(f"{folder / LOG_FILE} cannot be read: {error}") from None
 
 
+def is_whole(folder: Path) -> bool:
+    """Return whether every file of a measured run is there. On a network's file system they may come after their
+    folder.
+    """
+    return all((folder / name).exists() for name in (RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE))
+
+
 def find_bundles(root: Path) -> Iterator[Path]:
     """Yield every complete bundle under `root`, oldest job first; folders still being written are skipped."""
     for run_file in sorted(root.glob(f"*/*/{RUN_FILE}")):

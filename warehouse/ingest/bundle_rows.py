@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle, is_imported, read_imported
 from warehouse.bundles.run_bundle import read_bundle, read_log
 from warehouse.ingest import imported_rows
-from warehouse.ingest.master import Tables, insert, transaction
+from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS, prompt_latencies
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -23,27 +24,38 @@ from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COL
 
 #: Errors for values that no column can hold.
 UNSTORABLE = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
-#: Errors of a bundle itself. Those of a full disk are not among them, because they are no reason to reject it.
-_BUNDLE_ERRORS = (BundleError, *UNSTORABLE)
-_REFUSALS = (duckdb.ConstraintException, duckdb.ConversionException, duckdb.InvalidInputException)
 
 
 def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) -> None:
-    """Ingest one bundle. Raises BundleError if it is broken, duckdb.Error if the master cannot grow."""
+    """Ingest one bundle. Raises BundleError if that fails because of the bundle, be it broken or our code not up to it,
+    and one of MASTER_ERRORS if the master cannot grow.
+    """
     try:
         tables = bundle_tables(root, folder)
-    except _BUNDLE_ERRORS as error:
+    except Exception as error:  # whatever it is: one bundle must not stop the others
         raise BundleError(f"{type(error).__name__}: {error}") from error
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
             insert(connection, _new_lists(connection, tables))
-        except _REFUSALS as error:
+        except MASTER_ERRORS:
+            raise
+        except Exception as error:  # likewise
             raise BundleError(f"the warehouse refuses it: {error}") from error
 
 
+def rejection(error: Exception) -> str:
+    """Return the text of a rejection: a sentence, and a traceback unless it says what is wrong with a file."""
+    if isinstance(error, BundleError) and (error.__cause__ is None or isinstance(error.__cause__, BundleError)):
+        return str(error)
+    sentence = str(error) if isinstance(error, BundleError) else f"{type(error).__name__}: {error}"
+    return f"{sentence}\n{''.join(traceback.format_exception(error.__cause__ or error))}"
+
+
 def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: str) -> bool:
-    """Record why the bundle at `path` (relative to the bundles) was rejected; False if that is recorded already."""
+    """Record why the bundle at `path` (relative to the bundles) was rejected, or why the runs of the job at `path`
+    could not be judged together; False if that is recorded already.
+    """
     known = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
     if known == (error,):
         return False
@@ -54,8 +66,17 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
     return True
 
 
+def forget_removed(connection: duckdb.DuckDBPyConnection, root: Path) -> bool:
+    """Forget the rejections of bundles and jobs that have been taken away. Return whether there were any."""
+    paths = [path for (path,) in connection.execute("SELECT path FROM rejected_bundles").fetchall()]
+    gone = [path for path in paths if not (root / path).exists()]
+    if gone:
+        connection.execute("DELETE FROM rejected_bundles WHERE path IN (SELECT unnest(?))", [gone])
+    return bool(gone)
+
+
 def bundle_tables(root: Path, folder: Path) -> Tables:
-    """Return the rows of a measured or imported bundle by table. Raises one of _BUNDLE_ERRORS."""
+    """Return the rows of a measured or imported bundle by table. Raises BundleError, or one of UNSTORABLE."""
     return _imported_tables(root, folder) if is_imported(folder) else _measured_tables(root, folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import duckdb
@@ -12,7 +13,7 @@ from warehouse.bundles.imported_bundle import is_imported, read_imported
 from warehouse.bundles.run_bundle import bundle_folder, read_run
 from warehouse.ingest.capacity_rows import capacity_rows
 from warehouse.ingest.imported_evidence import as_evidence
-from warehouse.ingest.master import insert, transaction
+from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
 from warehouse.queries.comparing.paired_runs import Row, dicts
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.tables import CAPACITY_COLUMNS, STUDY_FINDING_COLUMNS, STUDY_VERDICT_COLUMNS
@@ -43,12 +44,25 @@ _TRIALS = """
 _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
 
 
-def judge_jobs(connection: duckdb.DuckDBPyConnection, root: Path) -> int:
-    """Judge every job that has new runs and return how many there were. Safe to repeat after being killed anywhere."""
-    changed = [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
-    for job_id in changed:
-        _judge(connection, root, job_id)
-    return len(changed)
+def judge_jobs(
+    connection: duckdb.DuckDBPyConnection, root: Path, skip: Collection[str] = ()
+) -> dict[str, Exception | None]:
+    """Judge every job that has new runs, except those to skip. Return what went wrong with each, None for nothing.
+
+    Safe to repeat after being killed anywhere. Raises one of MASTER_ERRORS.
+    """
+    errors: dict[str, Exception | None] = {}
+    for (job_id,) in connection.execute(_CHANGED).fetchall():
+        if job_id in skip:
+            continue
+        try:
+            _judge(connection, root, job_id)
+            errors[job_id] = None
+        except MASTER_ERRORS:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is: one job must not stop the others
+            errors[job_id] = error
+    return errors
 
 
 def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
@@ -70,6 +84,7 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
     found = capacity_rows([run.run for run in runs], metrics, _usable_trials(connection, job_id))
     with transaction(connection):
+        connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
         for table in ("study_verdicts", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
         insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})

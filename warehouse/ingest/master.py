@@ -30,6 +30,8 @@ from warehouse.schema.column import Column, from_dicts, rows
 from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS, WAREHOUSE
 from warehouse.schema.views import describe
 
+#: Errors of a full disk, or of a database that is to be opened anew. They are no reason to reject a bundle.
+MASTER_ERRORS = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB"}

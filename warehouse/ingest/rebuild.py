@@ -7,7 +7,7 @@ from pathlib import Path
 from lab.errors import BundleError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
-from warehouse.ingest.bundle_rows import add_bundle, record_rejection
+from warehouse.ingest.bundle_rows import add_bundle, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import (
     connect_master,
@@ -36,9 +36,11 @@ def rebuild(settings: Settings) -> None:
                     try:
                         add_bundle(connection, settings.bundles, folder)
                     except BundleError as error:
-                        record_rejection(connection, str(folder.relative_to(settings.bundles)), str(error))
+                        record_rejection(connection, str(folder.relative_to(settings.bundles)), rejection(error))
                 replicate_app_tables(connection, read_app_tables(app))
-                judge_jobs(connection, settings.bundles)
+                for job_id, failed in judge_jobs(connection, settings.bundles).items():
+                    if failed is not None:
+                        record_rejection(connection, job_id, rejection(failed))
             _replace(settings.master_file, fresh)
             with connect_master(settings.master_file) as connection:
                 publish(connection, settings.master_file, settings.warehouse_file)

@@ -23,9 +23,10 @@ import sqlalchemy as sa
 from lab.errors import BundleError, UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles import run_bundle
-from warehouse.ingest.bundle_rows import add_bundle, record_rejection
+from warehouse.ingest.bundle_rows import add_bundle, forget_removed, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import (
+    MASTER_ERRORS,
     AppTables,
     connect_master,
     only_ingester,
@@ -38,11 +39,28 @@ from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
 BUDGET_S = 2.0
-#: Interval at which broken bundles are tried again: a disk that was away may have come back.
+#: A bundle that was rejected is tried again: at first at once, because the files of a new folder may appear late on a
+#: network's file system, then after as long as it has been failing, and at last at this interval.
 RETRY_REJECTED_S = 60.0
+_RETRY_AT_ONCE_S = 1.0
 #: Pause after a full disk, or a master that cannot be opened.
 RETRY_S = 2.0
 _log = logging.getLogger("drafthouse.ingester")
+
+
+@dataclass
+class SetAside:
+    """A bundle that was rejected, or a job whose runs could not be judged together. Times are monotonic."""
+
+    reason: str  # as in the table rejected_bundles
+    first_s: float
+    last_s: float
+    is_recorded: bool = False
+
+    def is_due(self, now_s: float) -> bool:
+        """Return whether it is to be tried again."""
+        pause_s = max(_RETRY_AT_ONCE_S, self.last_s - self.first_s)
+        return now_s - self.last_s >= min(pause_s, RETRY_REJECTED_S)
 
 
 @dataclass
@@ -54,7 +72,7 @@ class Ingester:
     app: sa.Engine
     published: bool = False  # whether the published file equals the master
     replicated: AppTables = field(default_factory=dict)
-    rejected_at: dict[str, float] = field(default_factory=dict)  # monotonic seconds by path
+    set_aside: dict[str, SetAside] = field(default_factory=dict)  # by path, or by the job's id
 
 
 def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
@@ -64,55 +82,111 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
     """
     deadline = time.monotonic() + budget_s
     more = False
+    _look_after_set_aside(ingester)
     for folder in _new_bundles(ingester):
         if time.monotonic() > deadline:
             more = True
             break
         _ingest(ingester, folder)
-    _replicate(ingester)  # before judging: a study's own price is judged with its runs
-    if not more and judge_jobs(ingester.connection, ingester.settings.bundles):
-        ingester.published = False
+    with _named("copying the app tables"):
+        _replicate(ingester)  # before judging: a study's own price is judged with its runs
+    if not more:
+        _judge(ingester)
     if not ingester.published:
-        publish(ingester.connection, ingester.settings.master_file, ingester.settings.warehouse_file)
+        with _named("publishing"):
+            publish(ingester.connection, ingester.settings.master_file, ingester.settings.warehouse_file)
         ingester.published = True
     return more
+
+
+@contextlib.contextmanager
+def _named(operation: str) -> Iterator[None]:
+    """Note the operation in an error, for the log."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(operation)
+        raise
 
 
 def _new_bundles(ingester: Ingester) -> Iterator[Path]:
     root = ingester.settings.bundles
     query = "select job_id || '/' || run_id from runs"
     known = {path for (path,) in ingester.connection.execute(query).fetchall()}
-    waiting = time.monotonic() - RETRY_REJECTED_S
-    known |= {path for path, tried_at in ingester.rejected_at.items() if tried_at > waiting}
+    known |= _waiting(ingester)
     return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in known)
+
+
+def _waiting(ingester: Ingester) -> set[str]:
+    """Return the paths and jobs that are not yet to be tried again."""
+    now_s = time.monotonic()
+    return {path for path, aside in ingester.set_aside.items() if not aside.is_due(now_s)}
 
 
 def _ingest(ingester: Ingester, folder: Path) -> None:
     path = str(folder.relative_to(ingester.settings.bundles))
     try:
-        add_bundle(ingester.connection, ingester.settings.bundles, folder)
+        with _named(f"ingesting {path}"):
+            add_bundle(ingester.connection, ingester.settings.bundles, folder)
     except BundleError as error:
-        _reject(ingester, path, str(error))
+        _set_aside(ingester, path, error)
+        _record_rejections(ingester)
+    except MASTER_ERRORS as error:  # should the bundle be the reason, the others go on once the master is open again
+        _set_aside(ingester, path, error)
+        raise
     else:
-        ingester.rejected_at.pop(path, None)
+        ingester.set_aside.pop(path, None)
         ingester.published = False
         _log.info("ingested %s", path)
 
 
-def _reject(ingester: Ingester, path: str, error: str) -> None:
-    """Record why the bundle was rejected; the others are ingested regardless."""
-    ingester.rejected_at[path] = time.monotonic()
-    if record_rejection(ingester.connection, path, error):
-        _log.warning("bundle %s was rejected: %s", path, error)
+def _judge(ingester: Ingester) -> None:
+    with _named("judging the runs of a job together"):
+        errors = judge_jobs(ingester.connection, ingester.settings.bundles, _waiting(ingester))
+    for job_id, error in errors.items():
+        if error is not None:
+            _set_aside(ingester, job_id, error)
+        else:
+            ingester.set_aside.pop(job_id, None)
+            ingester.published = False
+    _record_rejections(ingester)
+
+
+def _set_aside(ingester: Ingester, path: str, error: Exception) -> None:
+    now_s, before = time.monotonic(), ingester.set_aside.get(path)
+    ingester.set_aside[path] = SetAside(rejection(error), now_s if before is None else before.first_s, now_s)
+
+
+def _look_after_set_aside(ingester: Ingester) -> None:
+    """Record what could not be recorded before, as the master failed with it; forget what has been taken away."""
+    _record_rejections(ingester)
+    root = ingester.settings.bundles
+    for path in [path for path in ingester.set_aside if not (root / path).exists()]:
+        del ingester.set_aside[path]
+    if forget_removed(ingester.connection, root):
         ingester.published = False
 
 
+def _record_rejections(ingester: Ingester) -> None:
+    """Record why bundles and jobs were set aside; the others are ingested regardless."""
+    for path, aside in ingester.set_aside.items():
+        if aside.is_recorded:
+            continue
+        if record_rejection(ingester.connection, path, aside.reason):
+            _log.warning("%s is set aside: %s", path, aside.reason)
+            ingester.published = False
+        aside.is_recorded = True
+
+
 def _replicate(ingester: Ingester) -> None:
-    """Replicate the app tables if they changed. Ingestion goes on while the app database is away."""
+    """Replicate the app tables if they changed. Ingestion goes on while the app database is away or cannot be read."""
     try:
         tables = read_app_tables(ingester.app)
     except sa.exc.DBAPIError as error:
         _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", error.orig)
+        return
+    except (ValueError, TypeError):  # of a row that another version wrote
+        _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
         return
     if tables != ingester.replicated:
         replicate_app_tables(ingester.connection, tables)
@@ -121,11 +195,13 @@ def _replicate(ingester: Ingester) -> None:
 
 
 @contextlib.contextmanager
-def open_ingester(settings: Settings, app: sa.Engine) -> Iterator[Ingester]:
-    """Open the master. The caller holds `only_ingester`."""
+def open_ingester(
+    settings: Settings, app: sa.Engine, set_aside: dict[str, SetAside] | None = None
+) -> Iterator[Ingester]:
+    """Open the master; `set_aside` is that of the ingester before. The caller holds `only_ingester`."""
     with connect_master(settings.master_file) as connection:
         refresh(connection)
-        yield Ingester(settings, connection, app)
+        yield Ingester(settings, connection, app, set_aside={} if set_aside is None else set_aside)
 
 
 def ingest_all(settings: Settings) -> None:
@@ -142,18 +218,26 @@ def ingest_all(settings: Settings) -> None:
 def run(settings: Settings, stop: threading.Event) -> None:
     """Ingest until `stop` is set. Raises UserError if another ingester runs or a database is of another revision."""
     app = app_engine(settings.app_database_url)
+    set_aside: dict[str, SetAside] = {}
+    logged = ""
     with only_ingester(settings.home):
         while not stop.is_set():
             try:
-                with open_ingester(settings, app) as ingester:
+                with open_ingester(settings, app, set_aside) as ingester:
                     _log.info("ingesting %s", settings.bundles.absolute())
                     _ingest_until(stop, ingester)
-            except (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException) as error:
-                _log.error(
-                    "%s cannot be written (%s): is the disk full? Nothing is lost; trying again in %g s",
-                    *(settings.home.absolute(), str(error).splitlines()[0], RETRY_S),
-                )
+            except MASTER_ERRORS as error:
+                sentence = _sentence(settings.master_file, error)
+                trace = None if sentence == logged else error  # once: this may go on for hours
+                _log.error("%s. Nothing is lost; trying again in %g s", sentence, RETRY_S, exc_info=trace)
+                logged = sentence
                 stop.wait(RETRY_S)
+
+
+def _sentence(master: Path, error: Exception) -> str:
+    """Say which operation failed, and why; the file is in DuckDB's words, and in those of the operating system."""
+    operation = next(iter(getattr(error, "__notes__", ())), f"opening {master.absolute()}")
+    return f"{operation} failed: {str(error).splitlines()[0]}"
 
 
 def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:

@@ -121,8 +121,8 @@ def failed_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
 
 
 def rejected_bundles(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """path (below the folder of bundles; of a job alone if its runs could not be judged together), error (a sentence,
-    perhaps followed by a traceback), rejected_at; the last first.
+    """path (a bundle's, or a job's if its runs could not be judged together), error (a sentence, perhaps followed by a
+    traceback), rejected_at; the last first.
     """
     return frame(con, "SELECT path, error, rejected_at FROM rejected_bundles ORDER BY rejected_at DESC, path")
 

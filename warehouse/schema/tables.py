@@ -123,9 +123,9 @@ IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
     column("left_out", "text?", "why it became no column; null if it did"),
 )
 _REJECTED_COLUMNS = (
-    column("path", "text", "the bundle's folder, relative to the folder of bundles"),
-    column("error", "text", "why it was rejected"),
-    column("rejected_at", "moment", "when it was last tried"),
+    column("path", "text", "the bundle's folder, relative to the folder of bundles; of a job without a run: the job"),
+    column("error", "text", "why it was rejected: a sentence, then a traceback if the error was unexpected"),
+    column("rejected_at", "moment", "when it was first tried with this error"),
 )
 
 studies = table(
@@ -239,6 +239,6 @@ published_doubts = table(WAREHOUSE, "published_doubts", "Published figures that 
 rejected_bundles = table(
     WAREHOUSE,
     "rejected_bundles",
-    "Bundles that could not be ingested; each is tried again when the ingester starts",
+    "Bundles that could not be ingested, and jobs whose runs could not be judged together; tried again each minute",
     _REJECTED_COLUMNS,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,22 @@ def test_a_rename_that_fails_is_an_error_and_leaves_nothing(tmp_path: Path, monk
     with pytest.raises(PermissionError, match="no entry for run-1"):
         write_run(tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["job-1"]
+
+
+def test_a_full_disk_leaves_nothing_of_a_bundle_and_with_space_it_is_written_whole(tmp_path: Path) -> None:
+    """A limit on file sizes stands in for the full disk: the kernel refuses the write half way, as it does there."""
+    log = tmp_path / "engine.log"
+    log.write_bytes(b"x" * 2**18)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_bundle(tmp_path / "bundles", run_record(), (request(),), (), log)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "bundles").rglob("*")) == [tmp_path / "bundles" / "job-1"]
+    folder = write_bundle(tmp_path / "bundles", run_record(), (request(),), (), log)
+    assert read_log(folder) == log.read_bytes()
 
 
 def test_bundles_are_found_by_job_and_run_and_half_written_ones_are_not(tmp_path: Path) -> None:

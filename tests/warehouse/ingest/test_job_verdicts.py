@@ -34,16 +34,16 @@ def test_each_job_is_judged_once_and_again_when_it_has_a_new_run(settings: Setti
     with connect_master(settings.master_file) as connection:
         add(connection, settings, "b", job_id="job-2", load=Load(max_concurrency=2, num_prompts=2))
         add(connection, settings, "a", arm=BASELINE_ARM, is_baseline=True)
-        assert judge_jobs(connection, settings.bundles) == 2
+        assert judge_jobs(connection, settings.bundles) == {"job-1": None, "job-2": None}
         assert verdicts(connection) == [("job-1", 1, []), ("job-2", 1, [])]
-        assert judge_jobs(connection, settings.bundles) == 0
+        assert judge_jobs(connection, settings.bundles) == {}
         once = "cells were measured only once, so their variation is unknown."
         assert findings(connection, "single_repeat") == [
             ("job-1", "warning", f"1 of 1 {once}", ["a"]),
             ("job-2", "warning", f"1 of 1 {once}", ["b"]),
         ]
         add(connection, settings, "c", load=Load(max_concurrency=2, num_prompts=2))
-        assert judge_jobs(connection, settings.bundles) == 1
+        assert judge_jobs(connection, settings.bundles) == {"job-1": None}
         assert [row[:2] for row in verdicts(connection)] == [("job-1", 2), ("job-2", 1)]
         assert findings(connection, "single_repeat")[0] == ("job-1", "warning", f"2 of 2 {once}", ["a", "c"])
 

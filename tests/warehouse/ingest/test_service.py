@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import time
+import shutil
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 
-from tests.warehouse.app_jobs import add_job
+from lab.metrics.measure import measure
+from lab.metrics.records import RunRecord
+from tests.warehouse.app_jobs import NOW, add_job
 from tests.warehouse.asking import ask
 from tests.warehouse.runs import write_run
 from warehouse.app_db.engine import app_engine
-from warehouse.ingest.bundle_rows import record_rejection
+from warehouse.app_db.schema import studies
+from warehouse.ingest import bundle_rows, service
+from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.master import only_ingester
-from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, ingest_once, open_ingester
+from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
 from warehouse.settings import Settings
 
 
@@ -74,26 +82,148 @@ def test_a_changed_job_is_published_and_an_unchanged_one_is_not(settings: Settin
     assert publication(settings) == after
 
 
+def a_minute_later(ingester: Ingester) -> None:
+    for aside in ingester.set_aside.values():
+        aside.last_s -= RETRY_REJECTED_S
+
+
+def rejected(settings: Settings) -> list[tuple[str, str]]:
+    return [(path, error) for path, error in ask(settings, "select path, error from rejected_bundles order by path")]
+
+
 def test_a_rejected_bundle_is_tried_again_after_a_minute(settings: Settings, ingester: Ingester) -> None:
     folder = write_run(settings.bundles)
     whole = (folder / "run.json").read_text()
     (folder / "run.json").write_text("{}")
     ingest_once(ingester)
-    ((path, error),) = ask(settings, "select path, error from rejected_bundles")
+    ((path, error),) = rejected(settings)
     assert path == "job-1/run-1"
     assert error.startswith(f"BundleError: {folder / 'run.json'} cannot be read: 1 validation error")
-    rejected = publication(settings)
-    ingester.rejected_at[path] = time.monotonic() - RETRY_REJECTED_S - 1
+    assert "Traceback" not in error  # the sentence says what is wrong with the file
+    before = publication(settings)
+    a_minute_later(ingester)
     ingest_once(ingester)
-    assert publication(settings) == rejected  # the same reason again is nothing new
-    assert time.monotonic() - ingester.rejected_at[path] < RETRY_REJECTED_S
+    assert publication(settings) == before  # the same reason again is nothing new
     (folder / "run.json").write_text(whole)
     ingest_once(ingester)
     assert runs(settings) == []
-    ingester.rejected_at[path] = time.monotonic() - RETRY_REJECTED_S - 1
+    a_minute_later(ingester)
     ingest_once(ingester)
-    assert (runs(settings), ingester.rejected_at) == (["run-1"], {})
-    assert ask(settings, "select * from rejected_bundles") == []
+    assert (runs(settings), ingester.set_aside) == (["run-1"], {})
+    assert rejected(settings) == []
+
+
+@pytest.mark.parametrize(
+    ("failing_for_s", "pause_s"), [(0.0, 1.0), (0.5, 1.0), (4.0, 4.0), (59.0, 59.0), (61.0, 60.0), (1e6, 60.0)]
+)
+def test_a_rejected_bundle_is_tried_again_at_first_soon_and_then_every_minute(
+    failing_for_s: float, pause_s: float
+) -> None:
+    aside = SetAside("broken", first_s=100.0, last_s=100.0 + failing_for_s)
+    assert not aside.is_due(aside.last_s + pause_s - 0.01)
+    assert aside.is_due(aside.last_s + pause_s)
+
+
+def test_a_bundle_whose_folder_appears_before_its_files_is_ingested_once_when_they_are_there(
+    settings: Settings, ingester: Ingester
+) -> None:
+    """As on a network's file system, which may show files late and in any order."""
+    there = write_run(settings.bundles)
+    hidden = settings.home / "hidden"
+    there.rename(hidden)
+    there.mkdir()
+    ingest_once(ingester)
+    assert (runs(settings), rejected(settings)) == ([], [])  # without a run.json it is no bundle yet
+    for name in ("run.json", "engine.log", "telemetry.parquet", "requests.parquet"):
+        assert runs(settings) == []
+        (hidden / name).rename(there / name)
+        a_minute_later(ingester)
+        ingest_once(ingester)
+    assert (runs(settings), rejected(settings)) == (["run-1"], [])
+    ingest_once(ingester)
+    assert ask(settings, "select count(*) from requests") == [(1,)]
+
+
+def test_an_unexpected_error_in_one_bundle_sets_it_aside_with_its_traceback_and_the_others_are_ingested(
+    settings: Settings, ingester: Ingester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for run_id in ("a", "b", "c"):
+        write_run(settings.bundles, run_id=run_id)
+
+    def with_a_bug(run: RunRecord, *others: Any) -> Any:
+        return {}["nothing"] if run.run_id == "b" else measure(run, *others)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(bundle_rows, "measure", with_a_bug)
+        ingest_once(ingester)
+    assert runs(settings) == ["a", "c"]
+    ((path, error),) = rejected(settings)
+    assert (path, error.splitlines()[0]) == ("job-1/b", "KeyError: 'nothing'")
+    assert error.splitlines()[1] == "Traceback (most recent call last):"
+    assert 'return {}["nothing"]' in error
+    a_minute_later(ingester)
+    ingest_once(ingester)
+    assert (runs(settings), rejected(settings)) == (["a", "b", "c"], [])
+
+
+def test_a_job_whose_runs_cannot_be_judged_together_is_set_aside_and_the_others_are_judged(
+    settings: Settings, ingester: Ingester
+) -> None:
+    study = {"name": "small", "toml": "", "created_at": NOW}
+    with ingester.app.begin() as connection:
+        connection.execute(studies.insert().values(study_id="broken", json="no JSON", **study))
+    for number, study_id in enumerate(("0", "broken", "2")):
+        write_run(settings.bundles, job_id=f"job-{number}", run_id=f"run-{number}", study_id=study_id)
+    ingest_once(ingester)
+    judged = "select job_id from study_verdicts order by job_id"
+    assert runs(settings) == ["run-0", "run-1", "run-2"]
+    assert ask(settings, judged) == [("job-0",), ("job-2",)]
+    ((job_id, error),) = rejected(settings)
+    assert job_id == "job-1"
+    assert "no JSON" in error.splitlines()[0]
+    assert "Traceback (most recent call last):" in error
+    before = publication(settings)
+    ingest_once(ingester)
+    assert publication(settings) == before  # it waits, as a bundle does
+    with ingester.app.begin() as connection:
+        connection.execute(studies.update().where(studies.c.study_id == "broken").values(json="{}"))
+    a_minute_later(ingester)
+    ingest_once(ingester)
+    assert (ask(settings, judged), rejected(settings)) == ([("job-0",), ("job-1",), ("job-2",)], [])
+
+
+def test_what_is_taken_away_is_no_longer_named(settings: Settings, ingester: Ingester) -> None:
+    folder = write_run(settings.bundles)
+    (folder / "run.json").write_text("{}")
+    ingest_once(ingester)
+    assert [path for path, _ in rejected(settings)] == ["job-1/run-1"]
+    shutil.rmtree(folder)
+    ingest_once(ingester)
+    assert (rejected(settings), ingester.set_aside) == ([], {})
+
+
+def test_a_bundle_with_which_the_master_fails_is_set_aside_once_the_master_is_open_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else it would be the next one for ever. DuckDB cannot be made to fail so on demand."""
+    for run_id in ("a", "b"):
+        write_run(settings.bundles, run_id=run_id)
+    stop = threading.Event()
+
+    def failing(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) -> None:
+        if folder.name == "a":
+            raise duckdb.InternalException("INTERNAL Error: assertion failed")
+        add_bundle(connection, root, folder)
+        stop.set()
+
+    monkeypatch.setattr(service, "add_bundle", failing)
+    monkeypatch.setattr(service, "RETRY_S", 0.0)
+    service.run(settings, stop)
+    assert runs(settings) == ["b"]
+    ((path, error),) = rejected(settings)
+    assert (path, error.splitlines()[0]) == ("job-1/a", "InternalException: INTERNAL Error: assertion failed")
+    sentence = "ingesting job-1/a failed: INTERNAL Error: assertion failed. Nothing is lost; trying again in 0 s"
+    assert caplog.text.count(sentence) == caplog.text.count("in run\n") == 1
 
 
 def test_a_rejection_is_recorded_with_its_moment_and_replaced_by_another(ingester: Ingester) -> None:

@@ -226,7 +226,7 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_an
     shown = words(app)
     assert f"{HOSTILE}** :gray[{unreadable}, queued]" in shown
     assert f"job {unreadable} cannot be read by this Drafthouse (ValidationError: " in shown
-    assert "**job-1/run-1** :gray[last tried " in shown
+    assert "**job-1/run-1** :gray[since " in shown
     assert "requests.parquet cannot be read" in shown
     assert any("Traceback" in code.value and "ValidationError" in code.value for code in app.code)
     assert "**another**" in shown

@@ -51,7 +51,7 @@ def _show_bundles(bundles: pd.DataFrame) -> None:
     st.warning(head, icon=":material/report:")
     with st.expander("Which, and why"):
         for row in bundles.head(_MOST_SHOWN).to_dict("records"):
-            st.markdown(f"**{literal(row['path'])}** :gray[last tried {moment(row['rejected_at'])}]")
+            st.markdown(f"**{literal(row['path'])}** :gray[since {moment(row['rejected_at'])}]")
             reason, _, trace = row["error"].partition("\n")
             _show_reason(reason, trace)
         if len(bundles) > _MOST_SHOWN:
