@@ -150,8 +150,10 @@ def test_an_unexpected_error_in_one_bundle_sets_it_aside_with_its_traceback_and_
     for run_id in ("a", "b", "c"):
         write_run(settings.bundles, run_id=run_id)
 
+    empty: dict[str, Any] = {}
+
     def with_a_bug(run: RunRecord, *others: Any) -> Any:
-        return {}["nothing"] if run.run_id == "b" else measure(run, *others)
+        return empty["nothing"] if run.run_id == "b" else measure(run, *others)
 
     with monkeypatch.context() as patched:
         patched.setattr(bundle_rows, "measure", with_a_bug)
@@ -160,7 +162,7 @@ def test_an_unexpected_error_in_one_bundle_sets_it_aside_with_its_traceback_and_
     ((path, error),) = rejected(settings)
     assert (path, error.splitlines()[0]) == ("job-1/b", "KeyError: 'nothing'")
     assert error.splitlines()[1] == "Traceback (most recent call last):"
-    assert 'return {}["nothing"]' in error
+    assert 'return empty["nothing"]' in error
     a_minute_later(ingester)
     ingest_once(ingester)
     assert (runs(settings), rejected(settings)) == (["a", "b", "c"], [])
