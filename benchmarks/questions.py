@@ -24,6 +24,7 @@ from warehouse.queries import cell_queries, published
 from warehouse.queries import results as queries
 from warehouse.queries.acceptance import histories, study_acceptance
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
+from warehouse.queries.comparing.cells import cell_values
 from warehouse.queries.comparing.comparisons import StudyComparison, agreements, break_evens, compare_study
 from warehouse.queries.comparing.headlines import headlines
 from warehouse.queries.comparing.ratio_tables import arm_tables
@@ -85,7 +86,7 @@ def _queries(asked: Asked) -> dict[str, Question]:
         "jobs_with_results": queries.jobs_with_results,
         "headlines of targets": headlines,
         "results of a job": lambda con: queries.results(con, asked.job),
-        "speedup": lambda con: queries.speedup(con, asked.job),
+        "values of cells": lambda con: cell_values(con, asked.job, "output_tok_per_s"),
         "acceptance_per_position": lambda con: queries.acceptance_per_position(con, asked.job),
         "failed_runs": lambda con: queries.failed_runs(con, asked.job),
         "findings": lambda con: queries.findings(con, asked.job),

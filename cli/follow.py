@@ -41,18 +41,21 @@ def all_runs_published(warehouse_file: Path, ended: Job) -> bool:
     """Whether the published warehouse has every run of the ended job as completed. Waits for the ingester."""
     wanted = 0 if ended.progress is None else ended.progress.runs_total
     deadline_s = time.monotonic() + _PUBLISHED_WITHIN_S
-    while _completed_runs(warehouse_file, ended.job_id) < wanted:
+    while _completed_runs(warehouse_file, ended) < wanted:
         if time.monotonic() > deadline_s:
             return False
         time.sleep(_LOOK_EVERY_S)
     return True
 
 
-def _completed_runs(warehouse_file: Path, job_id: str) -> int:
+def _completed_runs(warehouse_file: Path, ended: Job) -> int:
+    """Those of attempts that count: `retry --all` measures again what earlier ones have completed."""
     from warehouse.queries import results as queries  # noqa: PLC0415 - loads pandas, which a `submit` without --wait does not need
 
     with open_warehouse(warehouse_file) as connection:
-        return int((queries.results(connection, job_id)["status"] == "completed").sum())
+        runs = queries.results(connection, ended.job_id)
+        here = runs[(runs["status"] == "completed") & (runs["attempt"] >= ended.reuse_from_attempt)]
+        return int(here["cell_key"].nunique())
 
 
 def _bar(console: Console, engine: Engine, job_id: str, tend: Callable[[], None]) -> Job:

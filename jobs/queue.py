@@ -13,7 +13,19 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jobs.broker import wake
-from jobs.table import FINISHED, SET_ASIDE, Event, Job, State, add_event, find_row, get_job, get_row, readable
+from jobs.table import (
+    ACTIVE,
+    FINISHED,
+    SET_ASIDE,
+    Event,
+    Job,
+    State,
+    add_event,
+    find_row,
+    get_job,
+    get_row,
+    readable,
+)
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
@@ -21,6 +33,9 @@ from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.settings import Settings
+
+_SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
+_NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
 
 
 def submit(settings: Settings, study: Study, priority: int = 0) -> str:
@@ -72,14 +87,59 @@ def _new_id(connection: sa.Connection, now: datetime) -> str:
             return job_id
 
 
+@dataclass(frozen=True)
+class Page:
+    """Some jobs, newest first. Ask for the next page with `before=older`; None if this is the last one."""
+
+    jobs: tuple[Job, ...]
+    older: str | None
+
+
+def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page:
+    """Return the newest jobs and, however old, all that are queued or running; or the jobs submitted before one.
+
+    Without those of `set_aside`. Raises UserError if there is no job `before`.
+    """
+    newest = _NEWEST.limit(limit + 1)
+    with reading(engine).connect() as connection:
+        if before is not None:
+            last = get_row(connection, before)
+            submitted_at = sa.literal(last["submitted_at"], jobs_table.c.submitted_at.type)
+            newest = newest.where(sa.tuple_(*_SUBMITTED) < sa.tuple_(submitted_at, sa.literal(last["job_id"])))
+        rows = connection.execute(newest).mappings().all()
+    shown = readable(rows[:limit])[0]
+    if len(rows) <= limit:
+        return Page(tuple(shown), None)
+    there = {job.job_id for job in shown}
+    more = [job for job in active(engine) if job.job_id not in there] if before is None else []
+    return Page((*shown, *more), rows[limit - 1]["job_id"])
+
+
 def jobs(engine: sa.Engine, limit: int = 200) -> list[Job]:
     """Return the newest jobs, newest first, without those of `set_aside` that cannot be read here."""
+    return _readable(engine, _NEWEST.limit(limit))
+
+
+def active(engine: sa.Engine) -> list[Job]:
+    """Return every queued and running job, newest first, without those of `set_aside`."""
+    return _readable(engine, _NEWEST.where(jobs_table.c.state.in_(ACTIVE)))
+
+
+def ended(engine: sa.Engine, limit: int) -> list[Job]:
+    """Return the jobs that ended last, the last one first, without those of `set_aside`."""
+    last = (jobs_table.c.finished_at.desc(), jobs_table.c.job_id.desc())
+    return _readable(engine, sa.select(jobs_table).where(jobs_table.c.state.in_(FINISHED)).order_by(*last).limit(limit))
+
+
+def newest_of_study(engine: sa.Engine, digest: str) -> Job | None:
+    """Return the newest job of the study whose digest begins so, or None."""
+    same = _NEWEST.where(jobs_table.c.study_id.startswith(digest, autoescape=True))
+    return next(iter(_readable(engine, same.limit(1))), None)
+
+
+def _readable(engine: sa.Engine, query: sa.Select[Any]) -> list[Job]:
     with reading(engine).connect() as connection:
-        return readable(connection.execute(_newest(limit)).mappings())[0]
-
-
-def _newest(limit: int) -> sa.Select[Any]:
-    return sa.select(jobs_table).order_by(jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()).limit(limit)
+        return readable(connection.execute(query).mappings())[0]
 
 
 @dataclass(frozen=True)
@@ -94,7 +154,9 @@ class SetAside:
 
 
 def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
-    """Return the newest jobs that cannot be read here, and the queued ones that a worker could not read."""
+    """Return the jobs that cannot be read here, of the newest and the active ones, and the queued ones that a worker
+    could not read.
+    """
     by_worker = (
         sa.select(jobs_table.c.job_id, jobs_table.c.name, jobs_table.c.state, job_events.c.detail)
         .join(job_events, job_events.c.job_id == jobs_table.c.job_id)
@@ -106,9 +168,10 @@ def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
         for job_id, name, state, detail in connection.execute(by_worker):
             reason, _, trace = detail.partition("\n")
             found[job_id] = SetAside(job_id, name, state, reason, trace)
-        for error in readable(connection.execute(_newest(limit)).mappings())[1]:
-            trace = "".join(traceback.format_exception(error))
-            found[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)
+        for query in (_NEWEST.limit(limit), _NEWEST.where(jobs_table.c.state.in_(ACTIVE))):
+            for error in readable(connection.execute(query).mappings())[1]:
+                trace = "".join(traceback.format_exception(error))
+                found[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)
     return [found[job_id] for job_id in sorted(found, reverse=True)]
 
 

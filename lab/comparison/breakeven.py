@@ -49,6 +49,25 @@ class BreakEven:
     measured: tuple[float, float] | None  # least and greatest concurrency
 
 
+def sentence(even: BreakEven) -> str:
+    """`pays up to concurrency 4.5 [3.2, 6.0]`, or where it is open: only what the intervals decide is said to pay."""
+    if even.measured is None:
+        return "not measured"
+    if not even.crossings:
+        least, most = even.measured
+        where = f"({least:.0f} to {most:.0f})" if most > least else f"({least:.0f})"
+        if even.sure:
+            return f"{even.answer} {where}"
+        side = "better" if even.answer == "pays everywhere measured" else "worse"
+        return f"open: {side} than the baseline everywhere measured {where}, but not decided at each"
+    places = ", ".join(f"{one.concurrency:.1f}" for one in even.crossings)
+    (first, *more) = even.crossings
+    if more or first.low is None or first.high is None:
+        return f"open: crosses 1x near concurrency {places}"
+    direction = "up to" if first.loses_above else "from"
+    return f"pays {direction} concurrency {places} [{first.low:.1f}, {first.high:.1f}]"
+
+
 def break_even(points: Sequence[Point]) -> BreakEven:
     """Interpolate the logarithm of the gain linearly on the logarithm of the concurrency.
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import stats
 
 from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
+from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.metrics.definition import Better
@@ -20,6 +21,11 @@ Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
 class Cell:
     comparison: Comparison
     verdict: Verdict  # corrected for the other cells of the table
+
+    @property
+    def ratio(self) -> Interval | None:
+        """Candidate / baseline, as everything that shows this cell shows it."""
+        return self.comparison.ratio
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,6 +19,14 @@ from lab.comparison.spread import Spread
 
 Word = Literal["faster", "slower", "no difference", "not enough data", "control"]
 
+#: Each verdict's mark, on pages and charts, on the terminal and in reports.
+MARKS: Mapping[Word, str] = {
+    "faster": "▲",
+    "slower": "▼",
+    "no difference": "=",
+    "not enough data": "?",
+    "control": "≡",
+}
 #: Ratios between 1 / 1.02 and 1.02 make no practical difference.
 MARGIN = 0.02
 #: The two readings of a table (`strict` of `verdicts`), to choose from and in a sentence.

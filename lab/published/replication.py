@@ -12,6 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from lab.comparison.compare import CellRuns, compare_cells
+from lab.comparison.samples import RunSample
+from lab.comparison.tables import gmean
 from lab.cost import per_million_tokens
 from lab.published.figures import PublishedFigure
 
@@ -47,11 +50,13 @@ class OurRun:
     method: str
     draft_model: str | None
     num_speculative_tokens: int | None
+    workload: str
     dataset: str
     input_tokens: int | None
     output_tokens: int | None
     pattern: str
     concurrency: int
+    repeat: int
     hardware: str
     engine: str
     engine_version: str | None
@@ -60,7 +65,7 @@ class OurRun:
 
     @property
     def place(self) -> tuple[str, str]:
-        return (self.dataset, self.pattern)
+        return (self.workload, self.pattern)
 
 
 @dataclass(frozen=True)
@@ -151,18 +156,24 @@ def _value(figure: PublishedFigure, runs: Sequence[OurRun]) -> float | None:
 
 
 def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequence[OurRun]) -> float | None:
-    """The ratio to the baseline in each cell; the geometric mean over several cells."""
+    """The ratio to the baseline in each cell, as comparisons compute it; the geometric mean over several cells."""
     name, _ = _METRICS.get(figure.metric, ("", 1.0))
-    ratios = []
-    for place in dict.fromkeys(run.place for run in runs):
-        ours = _mean([run for run in runs if run.place == place], name)
-        base = _mean([run for run in baselines if run.place == place], name)
-        if ours and base:
-            ratios.append(ours / base)
-    if not ratios:
+    cells = [
+        CellRuns(
+            [_sample(run, name) for run in baselines if run.place == place],
+            [_sample(run, name) for run in runs if (run.arm, run.place) == (arm, place)],
+        )
+        for arm, place in dict.fromkeys((run.arm, run.place) for run in runs)
+    ]
+    ratio = gmean([found for found in compare_cells(cells, "higher") if found.ratio is not None])
+    if ratio is None:
         return None
-    ratio = math.exp(math.fsum(map(math.log, ratios)) / len(ratios))
     return ratio * 100 if figure.scale == _SHARE_OF_BASELINE else (ratio - 1) * 100
+
+
+def _sample(run: OurRun, metric: str) -> RunSample:
+    value = run.metrics.get(metric)
+    return RunSample(run.run_id, run.arm, run.repeat, value if isinstance(value, (int, float)) else None)
 
 
 def _at_peak(runs: Sequence[OurRun]) -> list[OurRun]:

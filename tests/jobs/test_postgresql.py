@@ -175,6 +175,19 @@ def waiting_for_a_lock(home: Home) -> int:
         return int(connection.scalar(sa.text("SELECT count(*) FROM pg_locks WHERE NOT granted")) or 0)
 
 
+def test_the_history_is_read_page_by_page_with_all_that_is_active_on_the_first(home: Home) -> None:
+    ids = sorted((home.submit() for _ in range(5)), key=lambda job_id: (home.job(job_id).submitted_at, job_id))
+    leases.claim(home.database, "me", 30.0)
+    for job_id in ids[2:]:
+        queue.cancel(home.database, job_id)
+    first = queue.page(home.database, 2)
+    second = queue.page(home.database, 2, first.older)
+    assert [job.job_id for job in first.jobs] == [ids[4], ids[3], ids[1], ids[0]]
+    assert [job.job_id for job in second.jobs] == [ids[2], ids[1]]
+    assert [job.job_id for job in queue.page(home.database, 2, second.older).jobs] == [ids[0]]
+    assert [job.job_id for job in queue.ended(home.database, 2)] == [ids[4], ids[3]]
+
+
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:
     ids = [home.submit() for _ in range(30)]
     environment = worker_environment(home)

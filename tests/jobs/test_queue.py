@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -21,8 +21,8 @@ from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
 from tests.jobs.greedy_worker import GREEDY
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
-from warehouse.app_db.schema import studies
 
 LEASE_S = 30.0
 
@@ -87,6 +87,72 @@ def test_the_newest_jobs_are_listed_first_and_no_more_than_asked_for(home: Home)
     newest = sorted((ids[3], ids[1]), reverse=True)
     assert [job.job_id for job in queue.jobs(home.database)] == [*newest, ids[0], ids[2]]
     assert [job.job_id for job in queue.jobs(home.database, limit=2)] == newest
+
+
+def many_jobs(home: Home, count: int) -> list[str]:
+    """So many ended jobs, a minute apart, the oldest first; the first one is running and the second one queued."""
+    first = home.submit()
+    with home.database.begin() as connection:
+        row = dict(connection.execute(sa.select(jobs_table)).mappings().one())
+        connection.execute(sa.delete(job_events))
+        connection.execute(sa.delete(jobs_table))
+        rows = [
+            row
+            | {"job_id": f"{first}-{number:04}", "state": "done", "worker": None}
+            | {"submitted_at": MINUTE * number + SINCE, "finished_at": MINUTE * (count - number) + SINCE}
+            for number in range(count)
+        ]
+        rows[0] |= {"state": "running", "worker": "w", "finished_at": None}
+        rows[1] |= {"state": "queued", "finished_at": None}
+        connection.execute(sa.insert(jobs_table), rows)
+    return [each["job_id"] for each in rows]
+
+
+MINUTE, SINCE = timedelta(minutes=1), datetime(2026, 11, 21, tzinfo=UTC)
+
+
+def test_a_running_job_is_seen_however_many_were_submitted_after_it(home: Home) -> None:
+    ids = many_jobs(home, 250)
+    assert [job.job_id for job in queue.active(home.database)] == [ids[1], ids[0]]
+    page = queue.page(home.database)
+    assert [job.job_id for job in page.jobs] == [*reversed(ids[50:]), ids[1], ids[0]]
+    assert page.older == ids[50]
+
+
+def test_the_history_is_read_page_by_page_without_gaps_even_where_jobs_came_at_the_same_moment(home: Home) -> None:
+    ids = many_jobs(home, 11)
+    with home.database.begin() as connection:
+        connection.execute(
+            sa.update(jobs_table).where(jobs_table.c.job_id >= ids[4]).values(submitted_at=SINCE + MINUTE * 20)
+        )
+    seen, before = [], None
+    while True:
+        page = queue.page(home.database, 3, before)
+        seen.append([job.job_id for job in page.jobs])
+        if (before := page.older) is None:
+            break
+    assert seen == [
+        [*reversed(ids[8:]), ids[1], ids[0]],
+        [ids[7], ids[6], ids[5]],
+        [ids[4], ids[3], ids[2]],
+        ids[1::-1],
+    ]
+    with pytest.raises(UserError, match="there is no job gone"):
+        queue.page(home.database, 3, "gone")
+
+
+def test_the_jobs_that_ended_last_come_first(home: Home) -> None:
+    ids = many_jobs(home, 9)
+    assert [job.job_id for job in queue.ended(home.database, 3)] == ids[2:5]
+
+
+def test_the_newest_job_of_a_study_is_found_by_the_beginning_of_its_digest(home: Home) -> None:
+    ids = many_jobs(home, 60)
+    digest = home.study().digest()
+    found = queue.newest_of_study(home.database, digest[:8])
+    assert found is not None
+    assert found.job_id == ids[-1]
+    assert queue.newest_of_study(home.database, "%") is None
 
 
 def test_200_jobs_are_listed_where_nothing_else_is_asked_for(home: Home) -> None:

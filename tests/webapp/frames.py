@@ -1,4 +1,4 @@
-"""Frames of the shapes that `warehouse.queries.results` returns, with plausible figures."""
+"""Frames of the shapes that the pages read, with plausible figures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def speedup(
     loads: tuple[tuple[int, int], ...] = LOADS,
     repeats: int = 3,
 ) -> pd.DataFrame:
-    """`queries.speedup`: a spread of 3 % each way where there are repeats."""
+    """`published_data.cells`: repeats 3 % apart, and intervals of 3 % each way where there are repeats."""
     spread = 0.03 if repeats > 1 else 0.0
     rows = []
     for category in categories:
@@ -45,22 +45,27 @@ def speedup(
                         "draft_model": None,
                         "num_speculative_tokens": None if arm is BASELINE else 3,
                         "is_baseline": arm is BASELINE,
+                        "workload": f"reference/{category}/64",
                         "dataset": "reference",
                         "category": category,
                         "requested_output_tokens": 64,
                         "pattern": f"c{concurrency}-n{prompts}",
                         "concurrency": concurrency,
                         "value": value,
-                        "value_min": value * (1 - spread),
-                        "value_max": value * (1 + spread),
-                        "ratio": ratio,
-                        "ratio_min": ratio * (1 - spread),
-                        "ratio_max": ratio * (1 + spread),
+                        "values": [value * (1 + spread * (place - (repeats - 1) / 2)) for place in range(repeats)],
                         "repeats": repeats,
-                        "paired_repeats": repeats,
+                        **_ratio(arm, ratio, spread),
                     }
                 )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows).astype({"ratio": float, "low": float, "high": float})
+
+
+def _ratio(arm: ArmRatios, ratio: float, spread: float) -> dict[str, object]:
+    if arm is BASELINE:
+        return {"ratio": None, "low": None, "high": None, "verdict": None}
+    low, high = (ratio * (1 - spread), ratio * (1 + spread)) if spread else (None, None)
+    word = "not enough data" if low is None or high is None or low < 1 < high else "faster" if ratio > 1 else "slower"
+    return {"ratio": ratio, "low": low, "high": high, "verdict": word}
 
 
 def acceptance(arms: tuple[ArmRatios, ...] = (DRAFT, NGRAM), positions: int = 3) -> pd.DataFrame:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
+
+import sqlalchemy as sa
 
 from jobs import leases, queue, worker_registry
 from jobs.engines.capabilities import Capabilities
@@ -11,6 +14,7 @@ from jobs.table import Progress, State
 from lab.study import Study
 from tests.migrated import copy_migrated
 from warehouse.app_db.engine import app_engine
+from warehouse.app_db.schema import jobs
 from warehouse.settings import Settings
 
 #: The check at submission asks whether the engine's program is there; nothing here ever starts it.
@@ -103,6 +107,23 @@ def tell_worker(
     vllm = Capabilities(engine="vllm", kind="vllm", version="0.32.0", methods=methods, flags=None, gpus=())
     worker_registry.store_engines(engine, worker, [vllm])
     engine.dispose()
+
+
+def add_ended_jobs(settings: Settings, study: Study, count: int) -> list[str]:
+    """So many jobs that are done, each submitted a second after the one before and after all others; their ids."""
+    last = queue.submit(settings, study)
+    engine = app_engine(settings.app_database_url)
+    with engine.begin() as connection:
+        row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == last)).mappings().one())
+        row |= {"state": "done", "finished_at": row["submitted_at"]}
+        moments = [row["submitted_at"] + timedelta(seconds=number) for number in range(1, count)]
+        more = [row | {"job_id": f"{last}-{at:%H%M%S}", "submitted_at": at, "finished_at": at} for at in moments]
+        connection.execute(
+            sa.update(jobs).where(jobs.c.job_id == last).values(state="done", finished_at=row["finished_at"])
+        )
+        connection.execute(sa.insert(jobs), more)
+    engine.dispose()
+    return [last, *(each["job_id"] for each in more)]
 
 
 def failed_job(settings: Settings, study: Study, error: str) -> str:

@@ -93,12 +93,16 @@ def write_run(
     failed: bool = False,
     miscounted: bool = False,
     writes: str | None = None,
+    attempt: int = 0,
+    slower: float = 1.0,
 ) -> Path:
-    requests = [] if failed else [_written(made, writes) for made in _requests(run)]
+    """`slower`: how many times as long each token takes."""
+    requests = [] if failed else [_written(made, writes) for made in _requests(run, slower)]
     drafts, accepted = _accepted(run, len(requests))
     record = run_record(
-        run_id=run.key(job_id),
+        run_id=run.key(job_id) + (f"-{attempt}" if attempt else ""),
         cell_key=run.key(job_id),
+        attempt=attempt,
         job_id=job_id,
         study_id=study.digest(),
         study_name=study.name,
@@ -131,10 +135,10 @@ def _written(made: RequestRecord, text: str | None) -> RequestRecord:
     return made if text is None or made.index % 2 == 0 else replace(made, output_text=text)
 
 
-def _requests(run: PlannedRun) -> list[RequestRecord]:
+def _requests(run: PlannedRun, slower: float) -> list[RequestRecord]:
     """Waves of as many requests as there is concurrency; every repeat a little slower than the one before."""
     streams, tokens = run.load.max_concurrency, run.workload.output_tokens
-    tpot_s = BASE_TPOT_MS.get(streams, 30.0) / 1000 / _ratio(run) * (1 + 0.02 * run.repeat)
+    tpot_s = BASE_TPOT_MS.get(streams, 30.0) / 1000 / _ratio(run) * (1 + 0.02 * run.repeat) * slower
     ttft_s = 0.04 + 0.004 * streams
     wave_s = ttft_s + tokens * tpot_s
     made = []

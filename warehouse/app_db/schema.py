@@ -74,6 +74,8 @@ jobs = sa.Table(
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
+    sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
+    sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
 )
 
 job_events = sa.Table(

@@ -18,7 +18,8 @@ from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
-#: Each window carries a share of its engine's start, in proportion to its length.
+#: Each window carries a share of its engine's start, in proportion to its length. Rates are harmonic means: their cost
+#: is the mean of the repeats' costs.
 _RUNS = """
     WITH shared AS (
         SELECT *, engine_start_s * duration_s / sum(duration_s) OVER (PARTITION BY job_id, arm, launch_index) AS start_s
@@ -26,8 +27,10 @@ _RUNS = """
     )
     SELECT workload_label AS workload, pattern, concurrency, arm, is_baseline,
         coalesce(hardware, 'unknown hardware') AS hardware, study_id, min(started_at)::DATE AS day,
-        avg(output_tok_per_s) AS output_tok_per_s, avg(total_tok_per_s) AS total_tok_per_s,
-        avg(request_per_s) AS request_per_s, avg(energy_j_per_output_token) AS energy_j_per_output_token,
+        1 / avg(1 / nullif(output_tok_per_s, 0)) AS output_tok_per_s,
+        1 / avg(1 / nullif(total_tok_per_s, 0)) AS total_tok_per_s,
+        1 / avg(1 / nullif(request_per_s, 0)) AS request_per_s,
+        avg(energy_j_per_output_token) AS energy_j_per_output_token,
         CASE WHEN count(start_s) = count(*) THEN sum(start_s) END AS start_s,
         CASE WHEN count(goodput_request_per_s) = count(*) THEN sum(goodput_request_per_s * duration_s) END AS good,
         sum(requests_completed + requests_failed) AS sent, list(duration_s) AS durations_s,

@@ -53,7 +53,7 @@ def doubts(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
 #: Columns of results that have the same name in OurRun.
 _SAME = (
     *("run_id", "arm", "is_baseline", "method", "draft_model", "num_speculative_tokens", "dataset", "input_tokens"),
-    *("pattern", "concurrency", "hardware", "engine", "engine_version", "target"),
+    *("pattern", "concurrency", "repeat", "hardware", "engine", "engine_version", "target"),
 )
 
 
@@ -81,6 +81,7 @@ def beside(con: duckdb.DuckDBPyConnection, source: str, preset: str, job_id: str
 def _our_run(row: Row) -> OurRun:
     return OurRun(
         **{name: row[name] for name in _SAME},
+        workload=row["workload_label"],
         output_tokens=row["requested_output_tokens"],
         metrics={name: tuple(value) if isinstance(value, list) else value for name, value in row.items()},
     )

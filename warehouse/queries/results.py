@@ -11,10 +11,9 @@ from typing import Any
 import duckdb
 import pandas as pd
 
-from lab.errors import QueryError
 from lab.metrics.catalogue import METRICS
 
-#: The metrics that `speedup` can compare: all that are a single number.
+#: The metrics that can be compared: all that are a single number.
 COMPARABLE = tuple(metric.name for metric in METRICS if metric.name != "acceptance_per_position")
 
 
@@ -23,66 +22,44 @@ def frame(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[Any] = 
     return con.execute(sql, list(parameters)).to_arrow_table().to_pandas()
 
 
-def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """job_id, study_name, target, hardware, submitted_at, runs_completed, runs_failed; newest first.
+#: Of several attempts at a cell the one that counts: the last that is valid, else the last completed, else the last.
+#: Of the valid ones it is that of the view valid_latest_runs.
+_COUNTS = """row_number() OVER (PARTITION BY job_id, cell_key ORDER BY status = 'completed' AND is_valid IS NOT false
+    DESC, status = 'completed' DESC, attempt DESC, started_at DESC) = 1"""
 
-    If the app database does not know the job (a bundle from another home), submitted_at is its first run's start.
+
+def jobs_with_results(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """job_id, study_name, target, hardware, submitted_at, origin, is_in_queue, runs_completed, runs_invalid (of these),
+    runs_failed; newest first.
+
+    Of several attempts at a cell one counts. If the app database does not know the job (an import, or a bundle from
+    another home), it is not in the queue, and submitted_at is its first run's start.
     """
     return frame(
         con,
-        """
+        f"""
+        WITH counted AS (
+            SELECT runs.*, is_valid FROM runs LEFT JOIN verdicts USING (run_id) QUALIFY {_COUNTS}
+        )
         SELECT r.job_id, any_value(r.study_name) AS study_name, any_value(r.target) AS target,
             string_agg(DISTINCT r.hardware, ', ' ORDER BY r.hardware) AS hardware,
-            coalesce(any_value(j.submitted_at), min(r.started_at)) AS submitted_at,
+            coalesce(any_value(j.submitted_at), min(r.started_at)) AS submitted_at, any_value(r.origin) AS origin,
+            bool_or(j.job_id IS NOT NULL) AS is_in_queue,
             count(*) FILTER (r.status = 'completed') AS runs_completed,
+            count(*) FILTER (r.status = 'completed' AND r.is_valid = false) AS runs_invalid,
             count(*) FILTER (r.status = 'failed') AS runs_failed
-        FROM runs AS r LEFT JOIN jobs AS j USING (job_id)
+        FROM counted AS r LEFT JOIN jobs AS j USING (job_id)
         GROUP BY r.job_id ORDER BY submitted_at DESC, r.job_id DESC
-        """,
+        """,  # noqa: S608 - no text of a user is in it
     )
 
 
 def results(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:
-    """All columns of the view `results`, one row per run of the job, in the order of measuring."""
-    return frame(con, "SELECT * FROM results WHERE job_id = ? ORDER BY started_at, run_id", [job_id])
-
-
-def speedup(con: duckdb.DuckDBPyConnection, job_id: str, metric: str = "output_tok_per_s") -> pd.DataFrame:
-    """Compare every arm with the baseline, one row per arm x workload x pattern.
-
-    arm, method, draft_model, num_speculative_tokens, is_baseline, workload (null in old runs), dataset, category,
-    input_tokens, requested_output_tokens, pattern, concurrency, value (mean over repeats), value_min, value_max, ratio
-    (mean of the ratios to the baseline of the same repeat), ratio_min, ratio_max, repeats (with a value),
-    paired_repeats (with a ratio). Of valid_latest_runs. Raises QueryError for a metric that is not in COMPARABLE.
+    """All columns of the view `results`, one row per run of the job, in the order of measuring; and is_counted: of
+    several attempts at a cell one counts.
     """
-    if metric not in COMPARABLE:
-        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
-    return frame(con, _SPEEDUP.format(metric=metric), [job_id])
-
-
-_SPEEDUP = """
-    WITH cell AS (
-        SELECT * REPLACE (
-            coalesce(is_baseline, false) AS is_baseline, coalesce(category, 'all') AS category,
-            coalesce(dataset, 'unknown') AS dataset), "{metric}" AS number
-        FROM valid_latest_runs
-        WHERE job_id = ? AND concurrency IS NOT NULL AND pattern IS NOT NULL -- an imported run may lack them
-    ), paired AS (
-        SELECT c.*, c.number / nullif(b.number, 0) AS ratio
-        FROM cell AS c LEFT JOIN cell AS b ON b.is_baseline AND b.dataset = c.dataset AND b.category = c.category
-            AND b.requested_output_tokens IS NOT DISTINCT FROM c.requested_output_tokens AND b.pattern = c.pattern
-            AND b.workload IS NOT DISTINCT FROM c.workload
-            AND b.repeat IS NOT DISTINCT FROM c.repeat
-    )
-    SELECT arm, method, draft_model, num_speculative_tokens, is_baseline, workload, dataset, category, input_tokens,
-        requested_output_tokens, pattern, concurrency,
-        avg(number) AS value, min(number) AS value_min, max(number) AS value_max,
-        avg(ratio) AS ratio, min(ratio) AS ratio_min, max(ratio) AS ratio_max,
-        count(number) AS repeats, count(ratio) AS paired_repeats
-    FROM paired GROUP BY ALL
-    ORDER BY is_baseline DESC, arm, dataset, category, input_tokens, requested_output_tokens, workload,
-        concurrency, pattern
-"""
+    sql = f"SELECT *, {_COUNTS} AS is_counted FROM results WHERE job_id = ? ORDER BY started_at, run_id"  # noqa: S608
+    return frame(con, sql, [job_id])
 
 
 def acceptance_per_position(con: duckdb.DuckDBPyConnection, job_id: str) -> pd.DataFrame:

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
+from lab.comparison.verdict import MARKS, Word
 from webapp.charts import results
 from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
-MARKS = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?", "control": "≡"}
 #: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
 _ENDS: dict[Mode, tuple[str, str, str]] = {
     "light": ("#d55e00", "#f2f4f7", "#0072b2"),
@@ -27,8 +27,6 @@ _ROW_HEIGHT, _HEAD_HEIGHT, _LINE = 40, 62, 8
 #: Approximate width of a letter, of a column of figures, and the most for a name; tooltips have the whole name.
 _LETTER_WIDTH, _FIGURES_WIDTH, _MOST_WIDTH = 6.2, 70, 220
 _HALF_BRIGHT = 128
-#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
-_MOST_BEYOND = 0.8
 _CONCURRENCY = "Concurrency (requests in flight)"
 #: Points of one concurrency are set apart by this factor, so that their intervals can be told apart.
 _APART = 1.035
@@ -131,8 +129,8 @@ def _longest(side: Side) -> int:
     return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, side.order), default=0)))
 
 
-def _figure(ratio: float, verdict: str | None) -> str:
-    mark = MARKS.get(verdict or "", "")
+def _figure(ratio: float, verdict: Word | None) -> str:
+    mark = MARKS[verdict] if verdict else ""
     return f"{ratio:.2f}× {mark}".rstrip()
 
 
@@ -202,16 +200,6 @@ def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -
     )
     layers += _crossings(crossings, look)
     return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
-
-
-def break_even_domain(gains: pd.DataFrame) -> tuple[float, float]:
-    """The y range: every ratio, and as much of the intervals as leaves the ratios readable."""
-    low, high = gains["ratio"].min(), gains["ratio"].max()
-    bounds = gains.assign(
-        ratio_min=gains["low"].fillna(gains["ratio"]).clip(lower=low * 2**-_MOST_BEYOND),
-        ratio_max=gains["high"].fillna(gains["ratio"]).clip(upper=high * 2**_MOST_BEYOND),
-    )
-    return results.ratio_domain(bounds)
 
 
 def _apart(gains: pd.DataFrame, styles: tuple[ArmStyle, ...]) -> pd.DataFrame:

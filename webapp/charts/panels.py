@@ -49,27 +49,32 @@ def throughput_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[Arm
     return Figure(
         "throughput",
         f"{measure.label} by load",
-        measure.shown_unit + ("; whiskers: lowest and highest repeat" if (rows["repeats"] > 1).any() else ""),
+        measure.shown_unit + ("; bars: means, dots: repeats" if (rows["repeats"] > 1).any() else ""),
         drawn,
         _panels(rows, lambda part: results.throughput_panel(part, measure, setting, top)),
-        rows,
+        rows.drop(columns="values"),
     )
 
 
 def speedup_figure(frame: pd.DataFrame, measure: Metric, styles: Sequence[ArmStyle], mode: Mode) -> Figure:
-    rows = frame[~frame["is_baseline"] & frame["ratio"].notna()]
+    rows = frame[~frame["is_baseline"] & frame["ratio"].notna()].drop(columns="values")
     drawn = _drawn(rows, styles)
     setting, domain = Setting(load_axis(rows), drawn, mode), results.ratio_domain(rows)
     return Figure(
         "speedup",
         "Speed-up by load" if measure.higher_is_better else f"{measure.label} against the baseline",
-        "baseline of the same repeat = 1×, logarithmic"
-        if measure.higher_is_better
-        else "below 1× is better, logarithmic",
+        _speedup_note(rows, measure),
         drawn,
         _panels(rows, lambda part: results.speedup_panel(part, measure, setting, domain)),
         rows,
     )
+
+
+def _speedup_note(rows: pd.DataFrame, measure: Metric) -> str:
+    parts = ["" if measure.higher_is_better else "below 1× is better"]
+    parts.append("bars: 95 % intervals" if rows["low"].notna().any() else "")
+    parts.append("hollow: open" if (rows["verdict"] == "not enough data").any() else "")
+    return "; ".join(part for part in (*parts, "logarithmic") if part)
 
 
 def acceptance_figure(frame: pd.DataFrame, styles: Sequence[ArmStyle]) -> Figure:

@@ -13,6 +13,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.comparison.verdict import MARKS
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
@@ -62,6 +63,10 @@ _FINE_LOG2 = 0.4
 _MOST_TICKS = 9
 #: The share of the better side that the worse side gets at least, so that 1× stands well inside the panel.
 _LEAST_SHARE = 0.45
+#: An interval may reach so far (in log2) beyond all ratios before the axis ends.
+_MOST_BEYOND = 0.8
+#: Columns that place a row in its panel.
+_PLACE = ["arm", "pattern", "concurrency"]
 #: More bars than this on one panel leave no room for a figure on each.
 _MOST_LABELLED_BARS = 16
 
@@ -69,7 +74,7 @@ _MOST_LABELLED_BARS = 16
 def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
-    """One panel; `frame` has the candidates' rows of `queries.speedup` for one category."""
+    """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; open ones are hollow."""
     rows = with_label_sides(with_load(frame))
     base = alt.Chart(rows).encode(
         x=setting.axis.encoding(padding=0.35), color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
@@ -80,23 +85,29 @@ def speedup_panel(
         scale=alt.Scale(type="log", base=2, domain=list(domain), nice=False),
         axis=alt.Axis(values=ratio_ticks(domain), labelOverlap=False, labelExpr="format(datum.value, '~g') + '×'"),
     )
-    points = base.mark_point(filled=True, size=75, opacity=1).encode(
+    points = base.mark_point(size=75, opacity=1, strokeWidth=2).encode(
         y=y,
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
+        fill=alt.Fill("arm:N", scale=colour_scale(setting.styles), legend=None),
+        fillOpacity=alt.condition("datum.is_open", alt.value(0), alt.value(1)),
         tooltip=_speedup_tooltip(measure, setting.axis),
     )
     layers = [*_ratio_ground(measure, setting.mode, domain), base.mark_line(strokeWidth=2).encode(y=y)]
-    if (frame["repeats"] > 1).any():
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.75).encode(y="ratio_min:Q", y2="ratio_max:Q"))
+    if frame["low"].notna().any():
+        whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.75, clip=True)
+        layers.append(whiskers.encode(y="low:Q", y2="high:Q"))
     return alt.LayerChart(layer=[*layers, points, *_speedup_figures(base, setting.mode)]).properties(
         height=PANEL_HEIGHT
     )
 
 
 def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
-    """The common y range in ratios: everything measured, and 1× well inside."""
-    ratios = pd.concat([frame["ratio_min"], frame["ratio_max"]]).dropna()
-    logs = [math.log2(ratio) for ratio in ratios if ratio > 0]
+    """The common y range in ratios: everything measured, 1× well inside, and as much of the intervals as leaves the
+    ratios readable.
+    """
+    least, most = frame["ratio"].min() * 2**-_MOST_BEYOND, frame["ratio"].max() * 2**_MOST_BEYOND
+    bounds = [frame[bound].fillna(frame["ratio"]).clip(least, most) for bound in ("low", "high")]
+    logs = [math.log2(ratio) for ratio in pd.concat(bounds).dropna() if ratio > 0]
     low, high = min([-0.08, *logs]), max([0.08, *logs])
     low, high = min(low, -_LEAST_SHARE * high), max(high, -_LEAST_SHARE * low)
     room = 0.14 * (high - low)
@@ -117,11 +128,21 @@ def ratio_ticks(domain: tuple[float, float]) -> list[float]:
 
 
 def with_label_sides(frame: pd.DataFrame) -> pd.DataFrame:
-    """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all."""
+    """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all; `top` and
+    `bottom`, where its label stands; `figure`, the ratio with its verdict's mark; and is_open.
+    """
     grouped = frame.groupby("pattern")["ratio"]
     highest, lowest = frame["ratio"] == grouped.transform("max"), frame["ratio"] == grouped.transform("min")
     side = pd.Series("none", index=frame.index).mask(lowest, "below").mask(highest, "above")
-    return frame.assign(side=side)
+    marks = frame["verdict"].map(MARKS).fillna("")
+    figures = [f"{ratio:.2f} {mark}".rstrip() for ratio, mark in zip(frame["ratio"], marks, strict=True)]
+    return frame.assign(
+        side=side,
+        top=frame["high"].fillna(frame["ratio"]),
+        bottom=frame["low"].fillna(frame["ratio"]),
+        figure=figures,
+        is_open=frame["verdict"] == "not enough data",
+    )
 
 
 def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> list[alt.Chart]:
@@ -150,9 +171,9 @@ def _ratio_ground(measure: Metric, mode: Mode, domain: tuple[float, float]) -> l
 def _speedup_figures(base: alt.Chart, mode: Mode) -> list[alt.Chart]:
     """The figures above and below, each on a halo of the page's colour that keeps the rule and the lines off it."""
     ink = INKS[mode]
-    text = base.encode(text=alt.Text("ratio:Q", format=".2f"))
+    text = base.encode(text=alt.Text("figure:N"))
     layers = []
-    for side, end, dy in (("above", "ratio_max:Q", -13), ("below", "ratio_min:Q", 14)):
+    for side, end, dy in (("above", "top:Q", -13), ("below", "bottom:Q", 14)):
         rows = text.transform_filter(alt.datum.side == side).encode(y=end)
         halo = alt.value(ink.ground)
         layers.append(rows.mark_text(dy=dy, fontSize=11, strokeWidth=4).encode(stroke=halo, color=halo))
@@ -165,9 +186,10 @@ def _speedup_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
         alt.Tooltip("arm:N", title="Arm"),
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip(f"{axis.column}:N", title=axis.title),
-        alt.Tooltip("ratio:Q", title="Ratio, mean of repeats (×)", format=".3f"),
-        alt.Tooltip("ratio_min:Q", title="Lowest repeat (×)", format=".3f"),
-        alt.Tooltip("ratio_max:Q", title="Highest repeat (×)", format=".3f"),
+        alt.Tooltip("verdict:N", title="Verdict"),
+        alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
+        alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
+        alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
         alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
         alt.Tooltip("repeats:Q", title="Repeats"),
     ]
@@ -216,8 +238,9 @@ def _acceptance_tooltip() -> list[alt.Tooltip]:
 
 
 def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
-    """One panel; `frame` has the rows of `queries.speedup` for one category, `top` is the figure's common upper end."""
-    base = _base(with_load(frame).assign(figure=frame["value"].map(_short)), setting)
+    """One panel; `frame` has one category's rows of `published_data.cells`; `top` is the figure's common upper end."""
+    rows = frame.assign(figure=frame["value"].map(_short), highest=frame["values"].map(max))
+    base = _base(with_load(rows.drop(columns="values")), setting)
     scale = alt.Scale(domain=[0, top], nice=False)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2).encode(
         y=alt.Y("value:Q", title=measure.title, scale=scale, axis=alt.Axis(labelExpr=SHORT)),
@@ -226,9 +249,9 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
     )
     layers = [bars]
     if (frame["repeats"] > 1).any():
-        layers.append(
-            base.mark_rule(strokeWidth=1.5, color=INKS[setting.mode].text).encode(y="value_min:Q", y2="value_max:Q")
-        )
+        repeats = _base(with_load(frame[[*_PLACE, "values"]]).explode("values").astype({"values": float}), setting)
+        dots = repeats.mark_point(size=9, filled=True, opacity=0.9, color=INKS[setting.mode].text)
+        layers.append(dots.encode(y="values:Q", tooltip=[alt.Tooltip("values:Q", title="One repeat", format=",.4~g")]))
     if len(frame) <= _MOST_LABELLED_BARS:
         layers.append(_throughput_figures(base, setting.mode))
     return alt.LayerChart(layer=layers).properties(height=PANEL_HEIGHT)
@@ -236,7 +259,7 @@ def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top
 
 def upper_end(frame: pd.DataFrame) -> float:
     """A common end of the y axes with room for the figures above the bars."""
-    highest = frame["value_max"].max()
+    highest = frame["values"].map(lambda values: max(values, default=0.0)).max()
     return 1.0 if pd.isna(highest) or highest <= 0 else float(highest) * 1.12
 
 
@@ -248,7 +271,7 @@ def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
 
 def _throughput_figures(base: alt.Chart, mode: Mode) -> alt.Chart:
     text: alt.Chart = base.mark_text(dy=-7, fontSize=10, color=INKS[mode].muted)
-    return text.encode(y="value_max:Q", text="figure:N")
+    return text.encode(y="highest:Q", text="figure:N")
 
 
 def _short(value: float) -> str:
@@ -264,7 +287,5 @@ def _throughput_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip(f"{axis.column}:N", title=axis.title),
         alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
-        alt.Tooltip("value_min:Q", title="Lowest repeat", format=",.4~g"),
-        alt.Tooltip("value_max:Q", title="Highest repeat", format=",.4~g"),
         alt.Tooltip("repeats:Q", title="Repeats"),
     ]

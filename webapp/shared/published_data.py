@@ -29,6 +29,7 @@ from lab.study import Study
 from warehouse.app_db.engine import app_engine
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
+from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import StudyComparison, compare_study
 from warehouse.queries.connect import open_warehouse
 from warehouse.queries.point_in_time import as_of, seen_as_of
@@ -163,7 +164,7 @@ def cached_figures(draw: Draw[T]) -> Draw[T]:
 #: One row per job that has runs, newest first.
 studies_with_results = published_query()(queries.jobs_with_results)
 results = published_query()(queries.results)
-speedup = published_query()(queries.speedup)
+_cell_values = published_query()(cell_values)
 acceptance = published_query()(queries.acceptance_per_position)
 failed_runs = published_query()(queries.failed_runs)
 findings = published_query()(queries.findings)
@@ -192,6 +193,12 @@ def arms(job_id: str) -> list[str]:
         return list(_arms(job_id))
 
 
+@cached_by_publication()
+def cells(job_id: str, metric: str) -> pd.DataFrame:
+    """Each arm in each cell of a study: its values, and its ratio to the study's baseline with the verdict on it."""
+    return with_ratios(_cell_values(job_id, metric), comparison(job_id, metric))
+
+
 def comparison(job_id: str, metric: str) -> StudyComparison | None:
     """The study's comparison, or None where it has no valid baseline run."""
     try:
@@ -216,7 +223,8 @@ def agreements(
 
 def output_count(job_id: str) -> int:
     """How many outputs a job's completed requests have."""
-    return int(results(job_id)["requests_completed"].sum())
+    runs = results(job_id)
+    return int(runs.loc[runs["is_counted"], "requests_completed"].sum())
 
 
 @cached_by_publication()

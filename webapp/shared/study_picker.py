@@ -23,7 +23,7 @@ def show_empty_state() -> None:
     with show_user_errors():
         if published_data.publication() is not None and not published_data.studies_with_results().empty:
             return
-        active = [job for job in queue.jobs(published_data.engine()) if job.state in ACTIVE]
+        active = queue.active(published_data.engine())
     with st.container(border=True, horizontal_alignment="center"):
         st.space("medium")
         if active:
@@ -77,7 +77,7 @@ def show_caveats(runs: pd.DataFrame, job: Job | None, checks: str = "the tab Che
             f":material/upload_file: Imported from files of {literal(', '.join(tools))}: unknown values are empty, "
             "and checks that need them were skipped."
         )
-    completed = runs["status"] == "completed"
+    completed = runs["is_counted"] & (runs["status"] == "completed")
     if invalid := int((completed & (runs["is_valid"] == False)).sum()):  # noqa: E712 - null is unknown, and stays in
         st.warning(
             f"{count(invalid, 'run')} of {completed.sum()} failed validity checks; charts and comparisons exclude "

@@ -13,6 +13,8 @@ ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
+#: No widget: the job before which the listed ones were submitted.
+BEFORE = "before"
 SEPARATOR = " · "
 #: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
 PAGES = Path(__file__).parents[1] / "pages"

@@ -13,6 +13,7 @@ import typer
 from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from lab.comparison import breakeven
 from lab.comparison.agreement import Agreement
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
@@ -132,9 +133,7 @@ def _show(found: StudyComparison, agreed: Sequence[Agreement], findings: Sequenc
     print_table(columns, [_row(pair, each) for pair, each in zip(found.pairs, agreed, strict=True)])
     _show_reading(found)
     for (arm, workload), even in break_evens(found).items():
-        at = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
-        where = f"crosses 1 at concurrency {at}" if at else even.answer
-        print(f"{arm} on {workload}: {where}{'' if even.sure else ' (not sure)'}")
+        print(f"{arm} on {workload}: {breakeven.sentence(even)}")
     for finding in findings:
         print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
 

@@ -15,7 +15,6 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from jobs import queue
 from jobs.presets import load_preset
-from jobs.table import ACTIVE
 from lab.published.replication import Beside
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
@@ -61,8 +60,7 @@ def replicate(
 
 def _active_job(engine: Engine, study: Study) -> str | None:
     """A queued or running job of this study."""
-    active = [job for job in queue.jobs(engine) if job.state in ACTIVE]
-    return next((job.job_id for job in active if job.name == study.name), None)
+    return next((job.job_id for job in queue.active(engine) if job.name == study.name), None)
 
 
 def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> None:

@@ -18,14 +18,20 @@ from jobs.table import Job
 from warehouse.app_db.engine import app_engine
 
 
-def jobs(*, as_json: AsJson = False) -> None:
-    """List the jobs, newest first: queued, running and ended."""
+def jobs(
+    *,
+    before: Annotated[str | None, typer.Option(help="List the jobs that were submitted before this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first: the newest 200, and all that are queued or running."""
     engine = app_engine(ready_settings().app_database_url)
-    found = queue.jobs(engine)
+    found = queue.page(engine, before=before)
     if as_json:
-        print_json([_as_dict(job) for job in found])
+        print_json([_as_dict(job) for job in found.jobs])
     else:
-        _show(found, queue.set_aside(engine))
+        _show(found.jobs, queue.set_aside(engine) if before is None else ())
+        if found.older is not None:
+            print(f"Older ones: drafthouse jobs --before {found.older}")
 
 
 def cancel(job_id: JobId) -> None:

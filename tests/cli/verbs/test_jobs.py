@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cli.follow import follow
+from cli.follow import all_runs_published, follow
+from jobs import queue
 from lab.study.parsing import study_to_toml
+from lab.study.plan import plan
 from tests.cli.homes import new_home
 from tests.lab.studies import study
-from tests.webapp.homes import environment, finish, make_home, running_job
+from tests.webapp.homes import add_ended_jobs, environment, finish, make_home, running_job
+from tests.webapp.measured import write_run
+from warehouse.app_db.engine import app_engine
+from warehouse.ingest.service import ingest_all
 
 
 def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +44,44 @@ def test_a_failed_run_is_counted_once(tmp_path: Path) -> None:
     running_job(settings, study(name="half of them fail"), runs_done=4, runs_failed=2, runs_total=4)
     (line,) = [line for line in new_home(settings.home).ask("jobs").stdout.splitlines() if "half of them fail" in line]
     assert "4/4 (2 failed), measuring · draft · reference/code/16 · c4-n8" in line
+
+
+def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_by_page(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    running = running_job(settings, study(name="the oldest"))
+    ended = add_ended_jobs(settings, study(name="done"), 230)
+    home = new_home(settings.home)
+    listed = home.ask("jobs").stdout
+    assert f"\n{running}" in listed
+    assert listed.endswith(f"Older ones: drafthouse jobs --before {ended[30]}\n")
+    older = json.loads(home.ask("jobs", "--before", ended[30], "--json").stdout)
+    assert [job["job_id"] for job in older] == [*reversed(ended[:30]), running]
+    refused = home.ask("jobs", "--before", "nosuch")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "there is no job nosuch" in refused.stderr
+
+
+def test_after_all_runs_were_asked_for_again_the_earlier_ones_do_not_pass_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = make_home(tmp_path)
+    small = study()
+    job_id = running_job(settings, small, runs_done=4, runs_total=4)
+    runs = [(run, launch.index) for launch in plan(small) for run in launch.runs]
+    for run, index in runs:
+        write_run(settings, small, run, job_id, index)
+    ingest_all(settings)
+    engine = app_engine(settings.app_database_url)
+    once = queue.job(engine, job_id)
+    engine.dispose()
+    again = replace(once, attempt=1, reuse_from_attempt=1)
+    monkeypatch.setattr("cli.follow._PUBLISHED_WITHIN_S", 0.0)
+    assert all_runs_published(settings.warehouse_file, once)
+    assert not all_runs_published(settings.warehouse_file, again)
+    for run, index in runs:
+        write_run(settings, small, run, job_id, index, attempt=1)
+    ingest_all(settings)
+    assert all_runs_published(settings.warehouse_file, again)
 
 
 def test_a_bar_ends_at_its_total_when_runs_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,11 +34,13 @@ OURS = OurRun(
     method="eagle3",
     draft_model="maker/head",
     num_speculative_tokens=3,
+    workload="sharegpt/all/512",
     dataset="sharegpt",
     input_tokens=None,
     output_tokens=512,
     pattern="c1-n8",
     concurrency=1,
+    repeat=0,
     hardware="H200",
     engine="vllm",
     engine_version="0.13.0",
@@ -80,6 +82,15 @@ def test_a_relative_figure_stands_beside_a_ratio_in_its_own_scale() -> None:
     assert [share.ours, share.ratio] == pytest.approx([150.0, 1.25])
     (change,) = side_by_side([replace(THEIRS, scale="percent change", printed="20", unit="%")], (BASE, OURS))
     assert [change.ours, change.ratio] == pytest.approx([50.0, 1.25])
+
+
+def test_a_ratio_is_the_geometric_mean_of_the_repeats_ratios_as_everywhere() -> None:
+    figure = replace(THEIRS, scale="percent of baseline", printed="120", unit="%")
+    again = [
+        replace(BASE, run_id="plain 2", repeat=1, metrics={"output_tok_per_s": 120.0}),
+        replace(OURS, run_id="drafted 2", repeat=1, metrics={"output_tok_per_s": 120.0}),
+    ]
+    assert ours(figure, BASE, OURS, *again) == pytest.approx(100 * (1.5 * 1.0) ** 0.5)
 
 
 def test_a_relative_figure_without_a_baseline_here_stands_alone() -> None:
@@ -215,8 +226,8 @@ def test_ratios_need_a_baseline_of_the_same_place_with_a_number() -> None:
     assert ours(share, there, OURS) is None
     assert ours(share, replace(BASE, metrics={}), OURS) is None
     assert ours(share, replace(BASE, metrics={"output_tok_per_s": 0.0}), OURS) is None
-    two = [replace(BASE, metrics={"output_tok_per_s": value}) for value in (60.0, 100.0)]
-    assert ours(share, *two, OURS) == pytest.approx(150.0)
+    unpaired = replace(BASE, repeat=1, metrics={"output_tok_per_s": 1.0})
+    assert ours(share, BASE, unpaired, OURS) == pytest.approx(150.0)
 
 
 def test_a_figure_of_nothing_has_no_ratio() -> None:

@@ -76,9 +76,9 @@ def test_before_the_first_run_there_is_none_and_after_the_last_there_are_all(mea
     with as_of(START - timedelta(seconds=1)), closing(open_warehouse(settings.warehouse_file)) as connection:
         assert queries.jobs_with_results(connection).empty
     with as_of(LATER), closing(open_warehouse(settings.warehouse_file)) as connection:
-        then = queries.speedup(connection, job_id)
+        then = queries.acceptance_per_position(connection, job_id)
     with closing(open_warehouse(settings.warehouse_file)) as connection:
-        assert then.equals(queries.speedup(connection, job_id))
+        assert then.equals(queries.acceptance_per_position(connection, job_id))
 
 
 def test_comparisons_are_of_the_runs_of_then(measured: tuple[Settings, str]) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
 import duckdb
 import pytest
 
-from lab.errors import QueryError
 from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, counters, request, run_record, write_run
@@ -77,32 +75,6 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
         yield connection
 
 
-def test_the_speedup_is_the_mean_of_the_ratios_within_each_repeat(con: duckdb.DuckDBPyConnection) -> None:
-    base, draft = queries.speedup(con, "job-1").to_dict("records")
-    assert (base["arm"], base["is_baseline"], base["value"], base["ratio"]) == ("no draft", True, 45.0, 1.0)
-    assert (draft["arm"], draft["method"], draft["num_speculative_tokens"]) == ("draft", "draft_model", 3)
-    assert (draft["value"], draft["value_min"], draft["value_max"]) == (55.0, 50.0, 60.0)
-    assert (draft["ratio"], draft["ratio_min"], draft["ratio_max"]) == (1.25, 1.0, 1.5)
-    assert (draft["repeats"], draft["paired_repeats"], draft["concurrency"]) == (2, 2, 1)
-
-
-def test_a_repeat_without_its_baseline_has_a_value_and_no_ratio(settings: Settings) -> None:
-    write(settings, "draft", 0, 60)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
-        [row] = queries.speedup(con, "job-1").to_dict("records")
-    assert (row["value"], row["repeats"], row["paired_repeats"]) == (60.0, 1, 0)
-    assert math.isnan(row["ratio"])
-
-
-def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
-    write(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
-    write(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as con:
-        assert queries.speedup(con, "job-1")["value"].tolist() == [60.0]
-
-
 def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> None:
     runs = {
         "first": {"cell_key": "k", "attempt": 0},
@@ -120,6 +92,28 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
     with open_warehouse(settings.warehouse_file) as con:
         found = con.execute("SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id").fetchall()
     assert [run_id for (run_id,) in found] == ["another cell", "another job", "last valid"]
+
+
+def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(settings: Settings) -> None:
+    failed: dict[str, object] = {"status": "failed", "error": "the engine died"}
+    attempts: dict[str, list[tuple[str, dict[str, object]]]] = {
+        "completed again": [("a0", {}), ("a1", {})],
+        "failed at last": [("b0", {}), ("b1", failed)],
+        "invalid at last": [("c0", {}), ("c1", {})],
+        "only invalid": [("d0", {}), ("d1", {})],
+        "only failed": [("e0", failed), ("e1", failed)],
+    }
+    for cell, runs in attempts.items():
+        for attempt, (run_id, changes) in enumerate(runs):
+            write(settings, "draft", 0, 10, run_id=run_id, cell_key=cell, attempt=attempt, **changes)
+    ingest_all(settings)
+    with duckdb.connect(settings.warehouse_file) as warehouse:
+        warehouse.execute("UPDATE verdicts SET is_valid = run_id NOT IN ('c1', 'd0', 'd1')")
+    with open_warehouse(settings.warehouse_file) as con:
+        runs_of = queries.results(con, "job-1")
+        (job,) = queries.jobs_with_results(con).to_dict("records")
+    assert runs_of.loc[runs_of["is_counted"], "run_id"].tolist() == ["a1", "b0", "c0", "d1", "e1"]
+    assert (job["runs_completed"], job["runs_invalid"], job["runs_failed"]) == (4, 1, 1)
 
 
 def test_runs_from_before_workloads_had_names_are_labelled_by_what_they_measured(settings: Settings) -> None:
@@ -155,17 +149,6 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
     assert found["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
 
 
-@pytest.mark.parametrize("metric", ["nonsense", "acceptance_per_position", 'ttft_p50_ms"; drop table runs'])
-def test_a_metric_that_is_none_is_refused(con: duckdb.DuckDBPyConnection, metric: str) -> None:
-    with pytest.raises(QueryError, match="is not a comparable metric: use one of requests_completed"):
-        queries.speedup(con, "job-1", metric)
-
-
-@pytest.mark.parametrize("metric", queries.COMPARABLE)
-def test_every_number_of_a_run_can_be_compared(con: duckdb.DuckDBPyConnection, metric: str) -> None:
-    assert len(queries.speedup(con, "job-1", metric)) == 2
-
-
 def test_acceptance_per_position_is_pooled_by_drafts(con: duckdb.DuckDBPyConnection) -> None:
     found = queries.acceptance_per_position(con, "job-1")
     assert found["position"].tolist() == [1, 2, 3]
@@ -176,8 +159,8 @@ def test_acceptance_per_position_is_pooled_by_drafts(con: duckdb.DuckDBPyConnect
 def test_jobs_with_results_are_counted_newest_first(con: duckdb.DuckDBPyConnection) -> None:
     found = queries.jobs_with_results(con)
     assert found["job_id"].tolist() == ["job-1", "job-0"]
-    assert found["runs_completed"].tolist() == [4, 1]
-    assert found["runs_failed"].tolist() == [1, 0]
+    assert found[["runs_completed", "runs_invalid", "runs_failed"]].to_numpy().tolist() == [[4, 0, 1], [1, 0, 0]]
+    assert found[["origin", "is_in_queue"]].to_numpy().tolist() == [["measured", False]] * 2
     assert found["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
 
 
@@ -196,18 +179,6 @@ def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection)
     found = queries.run_seconds(con)
     assert found["runs"].sum() == 5
     assert set(found["run_s"]) == {2.0}
-
-
-def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with_its_own(settings: Settings) -> None:
-    for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
-        workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
-        for arm, rate in zip(("base", "draft"), rates, strict=True):
-            write(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
-    ingest_all(settings)
-    with open_warehouse(settings.warehouse_file) as connection:
-        found = queries.speedup(connection, "job-1")
-    drafted = found[found["arm"] == "draft"]
-    assert drafted[["input_tokens", "ratio", "paired_repeats"]].to_numpy().tolist() == [[64, 3.0, 1], [1024, 0.5, 1]]
 
 
 def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:

@@ -46,14 +46,42 @@ def test_throughput_begins_at_zero_and_all_panels_share_one_scale() -> None:
     domains = [encodings(panel, "y")[0]["scale"]["domain"] for _, panel in figure.panels]
     assert domains[0] == domains[1]
     assert domains[0][0] == 0
-    assert domains[0][1] > frames.speedup()["value_max"].max()
+    assert domains[0][1] > frames.speedup()["value"].max() * 1.03
 
 
-def test_whiskers_are_the_lowest_and_highest_repeat_and_only_there_with_repeats() -> None:
-    _, several = figures.throughput_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light").panels[0]
-    _, single = figures.throughput_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light").panels[0]
-    assert [end["field"] for end in encodings(several, "y2")] == ["value_max"]
-    assert encodings(single, "y2") == []
+def test_the_repeats_of_a_mean_are_dots_and_no_range_that_could_pass_for_an_interval() -> None:
+    several = figures.throughput_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light")
+    single = figures.throughput_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light")
+    fields = [{y["field"] for y in encodings(figure.panels[0][1], "y")} for figure in (several, single)]
+    assert ("values" in fields[0], "values" in fields[1]) == (True, False)
+    assert encodings(several.panels[0][1], "y2") == []
+    dots = [rows for rows in several.panels[0][1].to_dict()["datasets"].values() if "values" in rows[0]]
+    assert [len(rows) for rows in dots] == [3 * 3 * 3]  # arms, loads, repeats
+
+
+def test_whiskers_of_a_ratio_are_its_interval_and_open_verdicts_are_hollow() -> None:
+    several = figures.speedup_figure(frames.speedup(repeats=3), OUTPUT, styles(), "light")
+    single = figures.speedup_figure(frames.speedup(repeats=1), OUTPUT, styles(), "light")
+    _, panel = several.panels[0]
+    assert ("low", "high") in {(layer["y"]["field"], layer["y2"]["field"]) for layer in _layers(panel) if "y2" in layer}
+    assert [end for end in encodings(single.panels[0][1], "y2") if end["field"] == "high"] == []
+    (fill,) = encodings(panel, "fillOpacity")
+    assert fill["condition"] == {"test": "datum.is_open", "value": 0}
+    rows = next(rows for rows in panel.to_dict()["datasets"].values() if "is_open" in rows[0])
+    assert {(row["arm"], row["concurrency"]): (row["figure"], row["is_open"]) for row in rows} == {
+        ("draft k=3", 1): ("1.48 ▲", False),
+        ("draft k=3", 4): ("0.96 ▼", False),
+        ("draft k=3", 16): ("0.90 ▼", False),
+        ("n-gram", 1): ("1.20 ▲", False),
+        ("n-gram", 4): ("1.05 ▲", False),
+        ("n-gram", 16): ("1.02 ?", True),
+    }
+    assert several.note == "bars: 95 % intervals; hollow: open; logarithmic"
+
+
+def _layers(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [layer.get("encoding", {}) for layer in chart.to_dict()["layer"]]
+    return found
 
 
 def test_speed_up_is_logarithmic_with_a_rule_at_one_and_one_among_its_labels() -> None:
@@ -91,9 +119,10 @@ def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
 
 
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
-    rows = results.with_label_sides(frames.speedup(categories=("code",)))
+    third = frames.ArmRatios("third", "ngram", (1.3, 1.3, 1.3))
+    rows = results.with_label_sides(frames.speedup((frames.DRAFT, frames.NGRAM, third), categories=("code",)))
     first = rows[rows["concurrency"] == 1].set_index("arm")["side"]
-    assert dict(first) == {"no draft": "below", "draft k=3": "above", "n-gram": "none"}
+    assert dict(first) == {"draft k=3": "above", "n-gram": "below", "third": "none"}
 
 
 def test_an_arm_keeps_its_colour_and_mark_on_every_figure_and_the_baseline_is_grey() -> None:

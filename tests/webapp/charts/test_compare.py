@@ -14,9 +14,9 @@ import vl_convert
 from lab.comparison.acceptance import Counts, pooled, with_fewer_tokens
 from lab.comparison.breakeven import Point, break_even
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import Word
+from lab.comparison.verdict import MARKS, Word
 from lab.metrics import histogram
-from webapp.charts import compare, predicted, theme, vega_spec
+from webapp.charts import compare, predicted, results, theme, vega_spec
 from webapp.charts.compare import Side
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -67,8 +67,8 @@ def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_e
 
 
 def test_every_verdict_has_a_mark_of_its_own() -> None:
-    assert set(compare.MARKS) == set(get_args(Word))
-    assert len(set(compare.MARKS.values())) == len(compare.MARKS)
+    assert set(MARKS) == set(get_args(Word))
+    assert len(set(MARKS.values())) == len(MARKS)
 
 
 def test_of_a_latency_less_is_better_and_has_the_colour_of_the_better() -> None:
@@ -119,7 +119,8 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
     assert 4 < row["concurrency"] < 16
     assert row["low"] < row["concurrency"] < row["high"]
     said = tables.crossings_table(found)["answer"]
-    assert said.tolist() == [f"pays up to {row['concurrency']:.1f}"]
+    interval = f"[{row['low']:.1f}, {row['high']:.1f}]"
+    assert said.tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
 
 
 def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
@@ -130,7 +131,7 @@ def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
 
 
 def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
-    low, high = compare.break_even_domain(gains())
+    low, high = results.ratio_domain(gains())
     assert low > 0.3
     assert high < 4
 

@@ -4,7 +4,6 @@ import re
 from datetime import UTC, datetime
 
 import pandas as pd
-import pytest
 
 from jobs import queue
 from jobs.table import Job
@@ -16,6 +15,7 @@ from tests.webapp.page_text import click, words
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from webapp.pages.home import page, tables
+from webapp.shared.cards import Card
 
 DEMO = "Run the demo study"
 
@@ -62,11 +62,10 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
         assert sentence in shown
     headlines, ended = (table.value for table in app.dataframe[:2])
     (row,) = headlines.to_dict("records")
-    assert (row["target"], row["arm"], row["concurrency"]) == ("reference", "draft", 1)
-    assert row["ratio"] == pytest.approx(1.42, abs=0.05)
-    assert re.fullmatch(r"1\.\d\d – 1\.\d\d×", row["interval"])
-    assert row["verdict"] == "▲ faster"
-    assert "The verdict is strict" in shown
+    assert (row["target"], row["arm"], row["verdict"], row["cells"]) == ("reference", "draft", "▲ faster", 2)
+    assert re.fullmatch(r"1\.\d\d× \[1\.\d\d, 1\.\d\d\]", row["mean"])
+    assert re.fullmatch(r"▲ 1\.4\d× \[1\.\d\d, 1\.\d\d\], reference/code/16, concurrency 1", row["best"])
+    assert "Verdicts are strict" in shown
     assert row["cost"] == "price unknown"
     assert row["open"] == f"results?job={done}"
     assert list(ended["study"]) == ["hopeless", "three times"]
@@ -75,9 +74,17 @@ def test_the_page_shows_what_runs_what_ended_and_the_headline(open_page: OpenPag
 
 
 def test_a_study_measured_elsewhere_is_shown_though_the_queue_does_not_know_it() -> None:
-    row = {"job_id": "theirs", "study_name": "copied", "target": "big", "runs_completed": 3, "runs_failed": 1}
-    studies = pd.DataFrame([row | {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}])
-    (shown,) = tables.ended([], studies).to_dict("records")
-    assert (shown["state"], shown["study"], shown["runs"]) == (["imported"], "copied", "3 of 4, 1 failed")
-    assert page.finished_card(tables.ended([], studies)).value == "copied"
-    assert page.measured_card(studies).detail == "1 study of 1 target; 1 failed"
+    row = {"job_id": "theirs", "study_name": "copied", "target": "big", "origin": "measured", "is_in_queue": False}
+    row |= {"hardware": "H200", "submitted_at": datetime(2026, 11, 1, tzinfo=UTC)}
+    copied = pd.DataFrame([row | {"runs_completed": 3, "runs_invalid": 1, "runs_failed": 1}])
+    (shown,) = tables.ended([], copied).to_dict("records")
+    assert (shown["state"], shown["study"], shown["runs"]) == (["elsewhere"], "copied", "3 of 4, 1 failed, 1 invalid")
+    assert page.finished_card(tables.ended([], copied)).value == "copied"
+    assert page.measured_card(copied) == Card("Measured", "3 runs", "1 study of 1 target; 1 failed, 1 invalid")
+    imported = copied.assign(origin="imported", runs_completed=1, runs_failed=0)
+    both = page.measured_card(pd.concat([copied, imported]))
+    assert (both.value, both.detail) == (
+        "3 runs",
+        "1 study of 1 target; 1 failed, 1 invalid; besides, 1 imported run",
+    )
+    assert tables.ended([], imported)["state"].tolist() == [["imported"]]

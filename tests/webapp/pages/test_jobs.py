@@ -16,7 +16,7 @@ from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo
 from tests.lab.studies import study
 from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
-from tests.webapp.homes import failed_job, finish, progress, running_job, tell_worker
+from tests.webapp.homes import add_ended_jobs, failed_job, finish, progress, running_job, tell_worker
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs as jobs_table
@@ -233,6 +233,27 @@ def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_an
     assert app.selectbox(key="job").options == [f"another · {other}"]
     ran(app.button(key=f"cancel-set-aside-{unreadable}").click().run())
     assert f"{unreadable}, cancelled]" in words(app)
+
+
+def test_a_running_job_is_shown_however_many_came_after_it_and_old_links_lead_to_their_job(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    running = running_job(settings, study(name="the oldest"))
+    ended = add_ended_jobs(settings, study(name="done"), 230)
+    app = open_page("jobs", job=ended[0])
+    assert app.selectbox(key="job").value == f"done · {ended[0]}"
+    assert "does not exist" not in words(app)
+    assert f"cancel-{running}" in [button.key for button in app.button]
+    listed = app.dataframe[-2].value["job_id"].tolist()
+    assert listed == [*reversed(ended[30:]), running]
+    older = click(app, "Older")
+    assert dict(older.query_params)["before"] in (ended[30], [ended[30]])
+    assert older.dataframe[-2].value["job_id"].tolist() == [*reversed(ended[:30]), running]
+    assert [button.disabled for button in older.button if button.label in ("Newest", "Older")] == [False, True]
+    gone = open_page("jobs", before="20200101-000000-0000")
+    assert "there is no job 20200101-000000-0000" in words(gone)
+    assert gone.dataframe[-2].value["job_id"].tolist() == listed
+    assert "1 running" in words(open_page("home"))
 
 
 def test_a_job_table_of_another_revision_is_a_sentence_on_the_page(open_page: OpenPage, settings: Settings) -> None:

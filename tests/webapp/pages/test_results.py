@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import re
 import shutil
+from dataclasses import replace
 
 import duckdb
 import pandas as pd
@@ -11,16 +14,20 @@ from lab.study.plan import plan
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
+from tests.webapp.comparisons import comparison
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import make_home, running_job
 from tests.webapp.measured import measure_study, write_run
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
 from warehouse.app_db.engine import app_engine
+from warehouse.bundles.run_bundle import RUN_FILE, find_bundles
 from warehouse.importers.store import import_paths
 from warehouse.ingest.service import ingest_all
+from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.settings import Settings
 from webapp.pages.results import tables
+from webapp.shared import arm_cards
 from webapp.shared.cards import Card
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
@@ -59,7 +66,7 @@ def test_the_newest_study_is_shown_with_its_headline(open_page: OpenPage, settin
     app = open_page("results")
     assert app.selectbox(key="job").value == f"newer · {newest}"
     shown = words(app)
-    assert "2 repeats per cell. Ranges are lowest to highest repeat, not confidence intervals." in shown
+    assert "2 repeats per cell; ratios are geometric means of the repeats' ratios, with 95 % intervals." in shown
     assert "AMD EPYC 7B13 (2 cores)" in shown
     assert "The target is the reference model: not a useful model" in shown
     assert charts(app) == 6  # three figures of two categories
@@ -81,8 +88,7 @@ def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page:
     app = open_page("results", metric="Time per output token p50")
     shown = words(app)
     assert "Time per output token p50 against the baseline" in shown
-    assert "Best ratio" in shown
-    assert "Stops paying" not in shown
+    assert "Best ratio of 8 cells" in shown
 
 
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
@@ -104,7 +110,7 @@ def test_failed_runs_are_listed_with_their_error_and_left_out_of_the_charts(
     assert len(failed) == 4
     assert set(failed["error"]) == {"EngineError: vllm serve ended with exit code 1: <b>no such head</b> $x$"}
     assert "8 of 12" in words(app)
-    assert "4 runs failed" in words(app)
+    assert "4 failed, " in words(app)
 
 
 def test_runs_that_failed_checks_are_excluded_from_the_charts_and_the_page_says_why(
@@ -211,66 +217,103 @@ def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page
         assert "Imported from files of" in words(open_page("results", job=job_id))
 
 
-def test_the_best_cell_is_the_candidates_highest_ratio() -> None:
-    best = tables.best_cell(frames.speedup())
-    assert best is not None
-    assert (best["arm"], best["concurrency"], best["ratio"]) == ("draft k=3", 1, 1.48)
+def test_the_best_cell_is_the_one_that_is_surest_and_named_as_the_best_of_many() -> None:
+    found = comparison({"draft": (1.48, 1.05, 0.9), "n-gram": (1.2, 1.04, 0.95)})
+    card = tables.best_card(found, "speed-up")
+    assert (card.label, card.value) == ("Best speed-up of 6 cells", "1.48×")
+    assert re.fullmatch(
+        r"▲ faster \(1\.4\d–1\.5\d×\): draft, code, concurrency 1; the best of many is also the luckiest", card.detail
+    )
+    lucky = comparison({"draft": (1.3,), "lucky": (1.5,)}, noise=0.0)
+    assert tables.best_pair(lucky) is lucky.pairs[1]
+    wide = comparison({"draft": (1.4,)}, noise=0.01).pairs + comparison({"wide": (1.6,)}, noise=0.3).pairs
+    assert tables.best_pair(replace(found, pairs=wide)) is wide[0]
 
 
-def test_for_a_latency_the_best_ratio_is_the_lowest() -> None:
-    best = tables.best_cell(frames.speedup(), higher_is_better=False)
-    assert best is not None
-    assert best["ratio"] == 0.90
-
-
-def test_nothing_is_best_before_there_is_something_to_compare() -> None:
-    assert tables.best_cell(frames.speedup((frames.BASELINE,))) is None
-    assert tables.best_card(None, "speed-up").value == "–"
-    assert tables.break_even_card(frames.speedup((frames.BASELINE,)), None).value == "–"
-
-
-def test_a_ratio_is_shown_with_its_range_over_the_repeats() -> None:
-    card = tables.best_card(tables.best_cell(frames.speedup()), "speed-up")
-    assert card.value == "1.48×"
-    assert card.detail == "draft k=3, code, concurrency 1 (1.44–1.52×)"
-
-
-def test_one_repeat_has_no_range_and_that_is_said() -> None:
-    card = tables.best_card(tables.best_cell(frames.speedup(repeats=1)), "speed-up")
-    assert "no range yet" in card.detail
+def test_one_repeat_has_no_best_cell_and_no_break_even() -> None:
+    found = comparison({"draft": (1.48, 1.05, 0.9)}, repeats=1)
+    for card in (tables.best_card(found, "speed-up"), tables.break_even_card(found)):
+        assert (card.value, card.detail) == (
+            "–",
+            "No cell has an interval yet: one repeat does not show how much runs vary.",
+        )
     assert "a single measurement is not a result" in tables.repeats_sentence(frames.speedup(repeats=1))
+    assert "95 % intervals" in tables.repeats_sentence(frames.speedup(repeats=3))
 
 
-def test_ranges_are_never_called_confidence_intervals() -> None:
-    assert "not confidence intervals" in tables.repeats_sentence(frames.speedup(repeats=3))
+def test_a_control_is_never_the_best_cell() -> None:
+    found = comparison({"draft": (1.2,), "plain again": (1.4,)}, controls=["plain again"])
+    best = tables.best_pair(found)
+    assert best is not None
+    assert best.candidate.arm == "draft"
+    assert tables.best_card(found, "speed-up").label == "Best speed-up of 1 cell"
 
 
-def test_where_it_stops_paying_is_between_two_measured_concurrencies() -> None:
-    speedups = frames.speedup(categories=("code",))
-    card = tables.break_even_card(speedups, tables.best_cell(speedups))
-    assert card.value == "1 – 4"
-    assert "near 4 by interpolation" in card.detail
+@pytest.mark.parametrize(
+    ("ratios", "value", "detail"),
+    [
+        ((1.5, 1.25, 0.8), r"pays up to concurrency 8\.0 \[\d\.\d, \d\.\d\]", "draft, code"),
+        ((1.5, 1.3, 1.2), "pays everywhere measured", "draft, code"),
+        (
+            (1.5, 1.3, 1.001),
+            "open",
+            "draft, code: better than the baseline everywhere measured \\(1 to 16\\), but not decided at each",
+        ),
+        ((1.001, 0.999), "open", r"draft, code: crosses 1x near concurrency 2\.0"),
+        ((0.9, 0.8, 0.7), "pays nowhere measured", "draft, code"),
+    ],
+)
+def test_the_break_even_says_pays_only_where_the_intervals_decide_it(
+    ratios: tuple[float, ...], value: str, detail: str
+) -> None:
+    card = tables.break_even_card(comparison({"draft": ratios}))
+    assert re.fullmatch(value, card.value), card
+    assert re.fullmatch(detail, card.detail), card
 
 
-def test_the_crossing_is_a_straight_line_in_logarithms() -> None:
-    rows = pd.DataFrame({"concurrency": [1, 4], "ratio": [2.0, 0.5]})
-    found = tables.crossing(rows)
-    assert found is not None
-    assert found[:2] == (1, 4)
-    assert found[2] == pytest.approx(2.0)
+def test_each_arm_is_summed_up_by_the_geometric_mean_over_its_cells_with_its_verdict() -> None:
+    found = comparison({"draft": (1.5, 1.2, 1.1), "again": (1.0, 1.01, 0.99)}, controls=["again"])
+    means = arm_means(found)
+    card = arm_cards.card(found, "draft", means["draft"])
+    assert card.value == f"{(1.5 * 1.2 * 1.1) ** (1 / 3):.2f}×"
+    assert re.fullmatch(r"▲ faster over all cells \(1\.2\d–1\.2\d×\)\. 3 cells: ▲ 3", card.detail)
+    control = arm_cards.card(found, "again", means["again"])
+    assert control.detail.startswith("≡ control, identical to the baseline: differs by ")
+    alone = comparison({"draft": (1.5,)})
+    assert arm_cards.card(alone, "draft", arm_means(alone)["draft"]).detail.endswith("×) in its only cell")
 
 
-def test_an_arm_that_always_pays_or_never_does_is_said_to() -> None:
-    always = frames.speedup((frames.BASELINE, frames.NGRAM))
-    never = frames.speedup((frames.BASELINE, frames.ArmRatios("bad", "ngram", (0.9, 0.8, 0.7))))
-    assert tables.break_even_card(always, tables.best_cell(always)).value == "> 16"
-    assert tables.break_even_card(never, tables.best_cell(never)).value == "≤ 1"
+def test_a_category_narrows_the_cells_and_leaves_their_verdicts_as_they_are() -> None:
+    found = comparison({"draft": (1.5, 1.01)}, workloads=("code", "prose"))
+    narrowed = arm_cards.of_category(found, "prose")
+    assert narrowed.pairs == tuple(pair for pair in found.pairs if pair.cell.workload == "prose")
+    assert arm_cards.of_category(found, None) == found
 
 
 def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
-    results = pd.DataFrame({"status": ["completed", "completed", "failed"], "requests_completed": [8, 16, None]})
-    assert tables.runs_card(results, 4) == Card("Runs measured", "2 of 4", "1 run failed, 24 requests answered")
+    results = pd.DataFrame(
+        {
+            "status": ["completed", "completed", "failed", "completed"],
+            "requests_completed": [8, 16, None, 8],
+            "is_valid": [True, False, None, True],
+            "is_counted": [True, True, True, False],
+        }
+    )
+    assert tables.runs_card(results, 4) == Card("Runs measured", "2 of 4", "1 failed, 1 invalid, 24 requests answered")
     assert tables.runs_card(results, None).value == "2"
+
+
+def test_after_run_all_again_a_study_of_twelve_runs_reads_twelve(measured: Settings, open_page: OpenPage) -> None:
+    for each in list(find_bundles(measured.bundles)):
+        record = json.loads((each / RUN_FILE).read_text())
+        again = each.with_name(f"{each.name}-again")
+        shutil.copytree(each, again)
+        record |= {"run_id": again.name, "attempt": 1}
+        (again / RUN_FILE).write_text(json.dumps(record))
+    ingest_all(measured)
+    app = open_page("results")
+    assert "12" in [header.value for header in app.header]
+    assert "24 of 12" not in words(app)
 
 
 def test_several_machines_are_all_named() -> None:

@@ -13,6 +13,7 @@ from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.controls import control_sentence
+from lab.comparison.effect import Interval
 from lab.comparison.influence import follows, mean
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.errors import QueryError
@@ -37,6 +38,16 @@ class Pair:
     candidate: ArmRuns
     comparison: Comparison
     verdict: Verdict
+
+    @property
+    def ratio(self) -> Interval | None:
+        """Candidate / baseline, as everything that shows this pair shows it."""
+        return self.comparison.ratio
+
+    @property
+    def gain(self) -> Interval | None:
+        """The ratio oriented so that above 1 the candidate is better."""
+        return self.comparison.gain
 
 
 @dataclass(frozen=True)
@@ -118,7 +129,7 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
     """
     lines: dict[tuple[str, str], list[Point]] = {}
     for pair in found.pairs:
-        gain = pair.comparison.gain
+        gain = pair.gain
         if gain is not None and not pair.comparison.control:
             points = lines.setdefault((pair.candidate.arm, pair.cell.workload), [])
             points.append(Point(pair.cell.concurrency, gain))

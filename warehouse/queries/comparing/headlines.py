@@ -1,4 +1,4 @@
-"""The headline of each target: the cell with the best speed-up over the baseline, its interval, and its cost."""
+"""The headline of each target: what its newest study says of one arm over all cells, then of its best cell."""
 
 from __future__ import annotations
 
@@ -7,113 +7,95 @@ from datetime import datetime
 
 import duckdb
 
-from lab import cost
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import UNKNOWN, Word
-from lab.cost import Price
+from lab.comparison.tables import Cell
+from lab.comparison.verdict import Word
 from lab.errors import UserError
-from warehouse.queries.comparing.comparisons import Pair, compare_study
-from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts
-from warehouse.queries.prices import Prices, prices
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
+from warehouse.queries.comparing.paired_runs import Row, dicts
+from warehouse.queries.comparing.ratio_tables import arm_means
+from warehouse.queries.costs import study_costs
 
 _METRIC = "output_tok_per_s"
 
 
 @dataclass(frozen=True)
-class Headline:
-    """The best cell of one target.
+class ArmHeadline:
+    """One arm of a study: `mean` is the geometric mean of its ratios over all cells, `best` its best single cell.
 
-    `ratio` is of output throughput, candidate / baseline, with its 95 % interval; its bounds are None if unknown.
-    `verdict` is that of the strict reading: with 95 % confidence no verdict of the study is false, this one included.
-    `cells` is the number of cells it was chosen from: among many, the best one is partly luck. `hardware` is None if
-    its runs used several kinds. `cost` is per million output tokens in `currency`; both are None without a price.
+    Both have intervals. `best` was chosen among `cells`, and so is partly luck; None if no cell has an interval. `cost`
+    is per million output tokens in that cell, in `currency`; both are None without a price.
+    """
+
+    arm: str
+    mean: Interval
+    verdict: Word
+    best: Pair | None
+    cells: int
+    cost: float | None
+    currency: str | None
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The newest study of a target, with the arm that is surest to be faster over all cells, of `arms` candidates.
+
+    `arm` is None while no arm has an interval: the greatest of several ratios that were measured once is no finding.
+    `hardware` is None if its runs used several kinds. Verdicts are strict: with 95 % confidence none of them is false.
     """
 
     target: str
     job_id: str
     study_name: str
     hardware: str | None
-    arm: str
-    cell: CellKey
-    ratio: Interval
-    verdict: Word
-    repeats: int
-    cells: int
-    output_tok_per_s: float
     measured_at: datetime
-    cost: float | None
-    currency: str | None
+    arms: int
+    arm: ArmHeadline | None
 
 
 def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
-    """One headline per target measured here with a baseline, the newest first; of valid_latest_runs.
-
-    Cells with two or more repeats go before those with one, because a single ratio may be best by chance.
-    """
-    rows = dicts(con, _BEST)
-    known = prices(con) if rows else None
-    return [_headline(row, _pair(con, row), _price(row, known)) for row in rows]
+    """One headline per target measured here with a baseline, the newest first; of valid_latest_runs."""
+    found = [_headline(con, row) for row in dicts(con, _NEWEST)]
+    return [each for each in found if each.arms]
 
 
-def _headline(row: Row, pair: Pair | None, price: Price | None) -> Headline:
-    per_hour = None if price is None else price.per_hour
-    per_million = cost.per_million_tokens(per_hour, row["output_tok_per_s"])
-    return Headline(
-        cell=CellKey(row["workload"], row["pattern"], row["concurrency"]),
-        ratio=(pair and pair.comparison.ratio) or Interval(row["ratio"], None, None),
-        verdict=(pair.verdict if pair else UNKNOWN).word,
-        cost=per_million,
-        currency=None if price is None else price.currency,
-        **{name: row[name] for name in _SHOWN},
-    )
-
-
-_SHOWN = (
-    *("target", "job_id", "study_name", "hardware", "arm", "repeats", "cells", "output_tok_per_s", "measured_at"),
-)
-
-
-def _pair(con: duckdb.DuckDBPyConnection, row: Row) -> Pair | None:
-    """This cell in the strict comparison of its whole study: the other cells moderate the interval."""
-    cell = CellKey(row["workload"], row["pattern"], row["concurrency"])
+def _headline(con: duckdb.DuckDBPyConnection, row: Row) -> Headline:
     found = compare_study(con, row["job_id"], _METRIC, strict=True)
-    return next((pair for pair in found.pairs if (pair.candidate.arm, pair.cell) == (row["arm"], cell)), None)
+    means = {arm: mean for arm, mean in arm_means(found).items() if not mean.comparison.control}
+    return Headline(**row, arms=len(means), arm=_arm(con, found, means))
 
 
-def _price(row: Row, known: Prices | None) -> Price | None:
-    """None if no price is recorded, and for runs on several kinds of hardware."""
-    if known is None or row["hardware"] is None:
+def _arm(con: duckdb.DuckDBPyConnection, found: StudyComparison, means: dict[str, Cell]) -> ArmHeadline | None:
+    known = {arm: mean.ratio for arm, mean in means.items() if mean.ratio is not None and mean.ratio.low is not None}
+    if not known:
         return None
+    arm = max(known, key=lambda name: known[name].low or 0.0)
+    pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
+    sure = [(pair.ratio.low, pair) for pair in pairs if pair.ratio is not None and pair.ratio.low is not None]
+    best = max(sure, key=lambda each: each[0])[1] if sure else None
+    cost, currency = (None, None) if best is None else _cost(con, found.jobs[0], best)
+    return ArmHeadline(arm, known[arm], means[arm].verdict.word, best, len(pairs), cost, currency)
+
+
+def _cost(con: duckdb.DuckDBPyConnection, job_id: str, pair: Pair) -> tuple[float | None, str | None]:
     try:
-        return known.of(row)
-    except UserError:
-        return None
+        costs = study_costs(con, job_id)
+    except UserError:  # no price is recorded
+        return None, None
+    here = next(each for each in costs if (each.cell, each.arm) == (pair.cell, pair.candidate.arm))
+    return here.per_million_output_tokens, here.currency
 
 
-_BEST = """
-    WITH cell AS (
-        SELECT job_id, study_id, study_name, target, coalesce(hardware, 'unknown hardware') AS hardware, arm, arm_id,
-            coalesce(is_baseline, false) AS is_baseline, repeat, started_at, output_tok_per_s AS number,
-            workload_label AS workload, pattern, concurrency
-        FROM valid_latest_runs
-        WHERE origin = 'measured' AND concurrency IS NOT NULL AND pattern IS NOT NULL AND output_tok_per_s > 0
-    ), paired AS (
-        SELECT c.*, b.number AS base_number
-        FROM cell AS c JOIN cell AS b ON b.is_baseline AND NOT c.is_baseline AND b.job_id = c.job_id
-            AND b.workload = c.workload AND b.pattern = c.pattern AND b.concurrency = c.concurrency
-            AND b.repeat = c.repeat AND (b.arm_id = c.arm_id) IS NOT TRUE -- an identical arm is a control
-    ), place AS (
-        SELECT target, job_id, arm, workload, pattern, concurrency, count(*) AS repeats,
-            exp(avg(ln(number / base_number))) AS ratio, max(started_at) AS measured_at
-        FROM paired GROUP BY ALL
-    ), best AS (
-        SELECT *, count(*) OVER (PARTITION BY target) AS cells FROM place
-        QUALIFY row_number() OVER (
-            PARTITION BY target ORDER BY repeats >= 2 DESC, ratio DESC, measured_at DESC, arm, workload, pattern) = 1
-    )
-    SELECT best.*, any_value(p.study_id) AS study_id, any_value(p.study_name) AS study_name,
-        CASE WHEN count(DISTINCT p.hardware) = 1 THEN any_value(p.hardware) END AS hardware,
-        min(p.started_at)::DATE AS day, avg(p.number) AS output_tok_per_s
-    FROM best JOIN paired AS p USING (target, job_id, arm, workload, pattern, concurrency)
-    GROUP BY ALL ORDER BY measured_at DESC, target
+#: A study that is still being measured comes after one that has ended.
+_NEWEST = """
+    SELECT r.target, r.job_id, any_value(r.study_name) AS study_name,
+        CASE WHEN count(DISTINCT coalesce(r.hardware, '')) = 1 THEN any_value(r.hardware) END AS hardware,
+        max(r.started_at) AS measured_at
+    FROM valid_latest_runs AS r LEFT JOIN jobs AS j USING (job_id)
+    WHERE r.origin = 'measured' AND r.concurrency IS NOT NULL AND r.pattern IS NOT NULL AND r.output_tok_per_s > 0
+    GROUP BY r.target, r.job_id HAVING bool_or(r.is_baseline) AND bool_or(NOT r.is_baseline)
+    QUALIFY row_number() OVER (
+        PARTITION BY r.target
+        ORDER BY coalesce(any_value(j.state) IN ('queued', 'running'), false), measured_at DESC, r.job_id DESC) = 1
+    ORDER BY measured_at DESC, r.target
 """

@@ -74,7 +74,7 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
 
     Raises QueryError for a metric that is not in `results.COMPARABLE`.
     """
-    rows = dicts(con, _RUNS.format(metric=_known(metric)), [list(jobs)])
+    rows = dicts(con, _RUNS.format(metric=known_metric(metric)), [list(jobs)])
     requests = _requests(con, rows, metric)
     found: dict[tuple[CellKey, str], list[Row]] = {}
     for row in rows:
@@ -106,7 +106,7 @@ def earlier_repeats(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric:
 
     Only starts within a job: two jobs may differ by more than chance.
     """
-    rows = con.execute(_HISTORY.format(metric=_known(metric)), [list(jobs)]).fetchall()
+    rows = con.execute(_HISTORY.format(metric=known_metric(metric)), [list(jobs)]).fetchall()
     return [list(values) for (values,) in rows]
 
 
@@ -135,7 +135,8 @@ def _token_ids(lists: Any) -> list[array[int] | None]:
     ]
 
 
-def _known(metric: str) -> str:
+def known_metric(metric: str) -> str:
+    """Return the metric. Raises QueryError for one that is not in `results.COMPARABLE`."""
     if metric not in COMPARABLE:
         raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join(COMPARABLE)}")
     return metric

@@ -52,12 +52,19 @@ def arm_tables(
         {arm: {key: _one(pairs, found) for key, pairs in cells.items()} for arm, cells in arms.items()},
         strict=found.strict,
     )
-    sweeps = {arm: _sweep([pair for pairs in cells.values() for pair in pairs], found) for arm, cells in arms.items()}
-    judged = verdicts(list(sweeps.values()), strict=found.strict)
-    return [
-        ArmTable(arm, tables[arm], Cell(sweeps[arm], verdict), _by_row(arms[arm], tables[arm], found))
-        for arm, verdict in zip(arms, judged, strict=True)
-    ]
+    means = arm_means(found)
+    return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], found)) for arm in arms]
+
+
+def arm_means(found: StudyComparison) -> dict[str, Cell]:
+    """Each candidate over all of its cells: the geometric mean of its ratios in each repeat, and the mean of that.
+
+    The verdicts are corrected for the number of arms.
+    """
+    arms = dict.fromkeys(pair.candidate.arm for pair in found.pairs)
+    means = {arm: _sweep([pair for pair in found.pairs if pair.candidate.arm == arm], found) for arm in arms}
+    judged = verdicts(list(means.values()), strict=found.strict)
+    return {arm: Cell(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 
 
 def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import pandas as pd
 
 from lab.comparison.breakeven import BreakEven
+from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing.comparisons import break_evens
 from warehouse.queries.comparing.ratio_tables import ArmTable
-from webapp.charts import compare
+from webapp.charts import compare, results
 from webapp.charts.axes import arms_drawn
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode, arm_styles
@@ -85,7 +86,7 @@ def heat(choice: Choice, every: Sequence[ArmTable], mode: Mode) -> Figure | None
         for arm, part in rows.groupby("arm", sort=False)
     )
     shown = {*_USUAL, *rows["verdict"].dropna()}
-    marks = ", ".join(f"{mark} {word}" for word, mark in compare.MARKS.items() if word in shown)
+    marks = ", ".join(f"{mark} {word}" for word, mark in MARKS.items() if word in shown)
     note = f"over {choice.found.baseline}; blue is better; {marks}"
     title = f"{choice.measure.ratio_label} by {choice.heat_rows} and load"
     return Figure("heat", title, note, (), panels, rows, compare.heat_width(*sides))
@@ -109,7 +110,7 @@ def crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure |
     found = tables.crossings(evens(choice))
     look = compare.Look(
         f"{choice.measure.ratio_label} (×)",
-        compare.break_even_domain(rows),
+        results.ratio_domain(rows),
         _drawn(rows, styles),
         mode,
         choice.measure.higher_is_better,

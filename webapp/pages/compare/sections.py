@@ -10,21 +10,25 @@ import streamlit as st
 from jobs.forecast import repeat_seconds
 from lab.comparison.agreement import Agreement
 from lab.comparison.verdict import READING_WORDS
-from warehouse.queries.comparing.comparisons import control_words
-from webapp.charts.compare import MARKS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables
 from webapp.pages.compare.selection import Choice
-from webapp.shared import capacity_table, published_data, study_picker, url_params, url_widgets, verdict_tables
-from webapp.shared.cards import Card, show_cards
+from webapp.shared import (
+    arm_cards,
+    capacity_table,
+    published_data,
+    study_picker,
+    url_params,
+    url_widgets,
+    verdict_tables,
+)
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import count, literal, span, times
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 from webapp.shared.url_widgets import bound
 
 Parameters = Mapping[str, Sequence[str]]
-_MOST_CARDS = 6
 _READING_HELP = (
     "How sure the verdicts of this study are together: of all calls at most 5 % are false on average, or, with 95 % "
     "confidence, none of them is, for a single claim in public. The intervals are those of each cell alone."
@@ -84,30 +88,12 @@ def choose_cell(choice: Choice) -> dict[str, Sequence[str]]:
 
 def show_summary(choice: Choice) -> None:
     """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
-    by_arm = {each.arm: each for each in compare_data.tables(choice.job_id, choice.found, choice.heat_rows)}
-    cards = []
-    for arm in choice.candidates:
-        ratio = by_arm[arm].sweep.comparison.ratio if arm in by_arm else None
-        mean = by_arm[arm].table.gmean if arm in by_arm else None
-        bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
-        word = by_arm[arm].sweep.verdict.word if arm in by_arm else "not enough data"
-        told = control_words(choice.found, arm)
-        of_all = f"{MARKS[word]} {word} over all cells{bounds}. {_tally(choice, arm)}"
-        cards.append(Card(arm, times(mean), f"{MARKS['control']} control, {told}" if told else of_all))
-    show_cards(cards[:_MOST_CARDS])
-    more = len(cards) - _MOST_CARDS
+    more = arm_cards.show(choice.found, choice.candidates)
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
         f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean and 95 % interval; "
         f"{READING_WORDS[choice.found.strict]}.{besides}"
     )
-
-
-def _tally(choice: Choice, arm: str) -> str:
-    """`3 cells ▲, 1 =`."""
-    words = [pair.verdict.word for pair in choice.pairs if pair.candidate.arm == arm]
-    counted = [f"{mark} {words.count(word)}" for word, mark in MARKS.items() if word in words]
-    return f"{count(len(words), 'cell')}: {', '.join(counted)}"
 
 
 def show_report_button(choice: Choice) -> None:

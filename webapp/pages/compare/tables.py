@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.comparison.acceptance import Acceptance
-from lab.comparison.breakeven import BreakEven
+from lab.comparison.breakeven import BreakEven, sentence
 from lab.comparison.compare import Comparison
 from lab.comparison.tables import Cell
 from lab.metrics import histogram
@@ -88,18 +88,13 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
 
 
 def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
-    """arm, workload, answer, sure, concurrency, low, high, loses_above, least, most: one row per crossing, or a
-    single row without one. `least` and `most` are the lowest and highest measured concurrency.
-    """
+    """arm, workload, words, sure, concurrency, low, high: one row per crossing, or a single row without one."""
     rows: list[dict[str, Any]] = []
     for (arm, workload), even in evens.items():
-        least, most = even.measured or (None, None)
-        about = {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
-        about |= {"least": least, "most": most}
+        about = {"arm": arm, "workload": workload, "words": sentence(even), "sure": even.sure}
         rows += [about | each.__dict__ for each in even.crossings] or [about]
-    names = ["arm", "workload", "answer", "sure", "concurrency", "low", "high", "loses_above", "least", "most"]
-    found = pd.DataFrame(rows, columns=names)
-    return found.astype({"concurrency": float, "low": float, "high": float, "least": float, "most": float})
+    names = ["arm", "workload", "words", "sure", "concurrency", "low", "high"]
+    return pd.DataFrame(rows, columns=names).astype({"concurrency": float, "low": float, "high": float})
 
 
 def positions(found: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
@@ -155,27 +150,18 @@ def _counts(histograms: pd.DataFrame) -> dict[tuple[str, str], dict[int, int]]:
 
 
 def crossings_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """`rows` as `crossings` gives them, each with its answer in words."""
-    answers = [_answer(row) for row in rows.to_dict("records")]
+    """`rows` as `crossings` gives them, with the answer of each line in words."""
     return pd.DataFrame(
         {
             "arm": rows["arm"],
             "workload": rows["workload"],
-            "answer": answers,
+            "answer": rows["words"],
             "concurrency": rows["concurrency"],
             "low": rows["low"],
             "high": rows["high"],
             "sure": rows["sure"],
         }
     )
-
-
-def _answer(row: Mapping[Any, Any]) -> str:
-    """For example `pays up to 4.5` or `pays from 8`; without a crossing, the measured range."""
-    if pd.notna(row["concurrency"]):
-        return f"pays {'up to' if row['loses_above'] else 'from'} {row['concurrency']:.1f}"
-    measured = "" if pd.isna(row["least"]) else f" ({row['least']:.0f} to {row['most']:.0f})"
-    return f"{row['answer']}{measured}"
 
 
 CROSSINGS: dict[str, Any] = {

@@ -10,7 +10,7 @@ import streamlit as st
 
 from jobs import queue, worker_registry
 from jobs.presets import load_preset
-from jobs.table import ACTIVE, Job
+from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
 from lab.errors import StudyError
 from warehouse.queries.comparing.headlines import Headline
@@ -33,29 +33,28 @@ def show_page() -> None:
     st.title("Home")
     with show_user_errors():
         published = published_data.publication()
-        jobs, workers = (
-            jobs_sections.all_jobs(published_data.engine()),
-            worker_registry.list_workers(published_data.engine()),
-        )
+        active = queue.active(published_data.engine())
+        last_ended = queue.ended(published_data.engine(), tables.MAX_ENDED)
+        workers = worker_registry.list_workers(published_data.engine())
         studies, headlines = tables.read_studies(), tables.read_headlines()
-    ended = tables.ended(jobs, studies)
+    ended = tables.ended(last_ended, studies)
 
-    show_summary(jobs, ended, studies, workers)
+    show_summary(active, ended, studies, workers)
     with show_user_errors():
-        if studies.empty and not active(jobs):
+        if studies.empty and not active:
             show_first_steps(workers)
-        jobs_sections.show_active(jobs)
+        jobs_sections.show_active(active)
         if not studies.empty:
             show_headlines(headlines)
         show_ended(ended)
         workers_list.show(published_data.engine())
-    follow(published, active(jobs))
+    follow(published, [job.job_id for job in active])
 
 
 def show_summary(
-    jobs: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerInfo]
+    active: Sequence[Job], ended: pd.DataFrame, studies: pd.DataFrame, workers: Sequence[WorkerInfo]
 ) -> None:
-    cards = [now_card(jobs), finished_card(ended), measured_card(studies)]
+    cards = [now_card(active), finished_card(ended), measured_card(studies)]
     show_cards([*cards, workers_card(workers, datetime.now(UTC))])
 
 
@@ -105,15 +104,14 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
 def _submit_demo() -> None:
     """Submit the demo study unless one is queued or running. Raises StudyError."""
     study = load_preset(DEMO)
-    active = [job for job in jobs_sections.all_jobs(published_data.engine()) if job.state in ACTIVE]
-    if all(job.study_id != study.digest() for job in active):
+    if all(job.study_id != study.digest() for job in queue.active(published_data.engine())):
         queue.submit(published_data.settings(), study)
 
 
 def show_headlines(found: Sequence[Headline]) -> None:
-    st.subheader("Where speculation pays most, by target", anchor=False)
+    st.subheader("What the newest study of each target says", anchor=False)
     if not found:
-        st.caption("No target has a headline yet: needs valid runs of a baseline and of another arm at the same load.")
+        st.caption("No study says anything yet: needs valid runs of a baseline and of another arm at the same load.")
         return
     show_table(
         tables.headlines(found),
@@ -122,8 +120,11 @@ def show_headlines(found: Sequence[Headline]) -> None:
         View(""),
         "headlines",
     )
-    st.caption("The verdict is strict: with 95 % confidence no verdict of the whole study is false.")
-    if any(each.ratio.low is None for each in found):
+    st.caption(
+        "The arm that is surest to be faster, as the geometric mean over all of its cells. Verdicts are strict: with "
+        "95 % confidence none of them is false."
+    )
+    if any(each.arm is None for each in found):
         st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
 
 
@@ -144,19 +145,15 @@ def show_ended(ended: pd.DataFrame) -> None:
 def follow(published: published_data.Publication, shown: Sequence[str]) -> None:
     """Rerun the page at a new publication, or when the queued and running studies change."""
     with show_user_errors():
-        jobs = jobs_sections.all_jobs(published_data.engine())
-    if published_data.publication() != published or active(jobs) != list(shown):
+        active = [job.job_id for job in queue.active(published_data.engine())]
+    if published_data.publication() != published or active != list(shown):
         st.rerun()
 
 
-def active(jobs: Sequence[Job]) -> list[str]:
-    return [job.job_id for job in jobs if job.state in ACTIVE]
-
-
-def now_card(jobs: Sequence[Job]) -> Card:
+def now_card(active: Sequence[Job]) -> Card:
     """The running studies, or how many are queued."""
-    running = [job for job in jobs if job.state == "running"]
-    queued = sum(job.state == "queued" for job in jobs)
+    running = [job for job in active if job.state == "running"]
+    queued = sum(job.state == "queued" for job in active)
     waiting = f"{count(queued, 'study waits', 'studies wait')} in the queue" if queued else "nothing waits in the queue"
     if running:
         return Card("Now", f"{len(running)} running", f"{'; '.join(map(_progress_words, running))}; {waiting}")
@@ -187,9 +184,12 @@ def measured_card(studies: pd.DataFrame) -> Card:
     label = "Measured"
     if studies.empty:
         return Card(label, "no runs", "The warehouse is empty")
-    failed = int(studies["runs_failed"].sum())
-    of = f"{count(len(studies), 'study', 'studies')} of {count(studies['target'].nunique(), 'target')}"
-    return Card(label, count(int(studies["runs_completed"].sum()), "run"), f"{of}; {failed or 'none'} failed")
+    sums = ["runs_completed", "runs_invalid", "runs_failed"]
+    here, imported = studies[studies["origin"] != "imported"], studies[studies["origin"] == "imported"]
+    counts = tables.run_counts(here[sums].sum().to_dict())
+    of = f"{count(len(here), 'study', 'studies')} of {count(here['target'].nunique(), 'target')}; {counts.lost}"
+    more = f"; besides, {count(tables.run_counts(imported[sums].sum().to_dict()).completed, 'imported run')}"
+    return Card(label, count(counts.completed, "run"), of + (more if len(imported) else ""))
 
 
 def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:

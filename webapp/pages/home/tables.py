@@ -9,18 +9,21 @@ from urllib.parse import urlencode
 import pandas as pd
 import streamlit as st
 
-from jobs.table import FINISHED, Job
+from jobs.table import Job
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing import headlines as queries
-from warehouse.queries.comparing.headlines import Headline
+from warehouse.queries.comparing.comparisons import Pair
+from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
-from webapp.shared.text import duration, number
+from webapp.shared.run_counts import RunCounts
+from webapp.shared.text import duration, number, times
 from webapp.shared.verdict_tables import SIGNS
 
 #: Studies in the table of finished ones.
 MAX_ENDED = 6
-#: State of a study whose runs were imported: it was never in this queue.
-NOT_QUEUED = "imported"
+#: State of a study that was measured in another home: it was never in this queue.
+NOT_QUEUED = "elsewhere"
 _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
 _read_headlines = published_data.published_query(1)(queries.headlines)
 
@@ -31,63 +34,78 @@ def headlines(found: Sequence[Headline]) -> pd.DataFrame:
 
 
 def _headline(each: Headline) -> dict[str, object]:
+    return (
+        {"target": each.target}
+        | _arm(each.arm)
+        | {
+            "arms": each.arms,
+            "open": _results_link(each.job_id),
+            "study": each.study_name,
+            "hardware": each.hardware,
+            "measured": each.measured_at,
+        }
+    )
+
+
+def _arm(arm: ArmHeadline | None) -> dict[str, object]:
+    """First the arm over all cells, then its best cell."""
+    if arm is None:
+        return {"verdict": "no interval yet", "arm": None, "mean": None, "best": None, "cells": None, "cost": None}
     return {
-        "target": each.target,
-        "arm": each.arm,
-        "ratio": each.ratio.value,
-        "verdict": SIGNS[each.verdict],
-        "interval": _interval_words(each.ratio),
-        "workload": each.cell.workload,
-        "concurrency": each.cell.concurrency,
-        "cost": "price unknown" if each.cost is None else f"{number(each.cost)} {each.currency}",
-        "open": _results_link(each.job_id),
-        "output_tok_per_s": each.output_tok_per_s,
-        "repeats": each.repeats,
-        "cells": each.cells,
-        "hardware": each.hardware,
-        "measured": each.measured_at,
+        "verdict": SIGNS[arm.verdict],
+        "arm": arm.arm,
+        "mean": _ratio_words(arm.mean),
+        "best": None if arm.best is None else _best_words(arm.best),
+        "cells": arm.cells,
+        "cost": "price unknown" if arm.cost is None else f"{number(arm.cost)} {arm.currency}",
     }
+
+
+def _best_words(best: Pair) -> str:
+    """`▲ 1.48× [1.31, 1.54], code, concurrency 1`."""
+    where = f"{best.cell.workload}, concurrency {best.cell.concurrency}"
+    return f"{MARKS[best.verdict.word]} {_ratio_words(best.ratio)}, {where}"
+
+
+def _ratio_words(ratio: Interval | None) -> str:
+    if ratio is None:
+        return "–"
+    bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
+    return f"{times(ratio.value)}{bounds}"
 
 
 def headline_config() -> dict[str, Any]:
     numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
     return {
         "target": text("Target", pinned=True, width=90),
-        "arm": text("Best arm", width=112),
-        "ratio": numbers("Speed-up", format="%.2f×", width=72, help="Output throughput over the baseline's, mean"),
         "verdict": text(
-            "Verdict", width=116, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
+            "Verdict", width=110, help="Strict: with 95 % confidence no verdict of the whole study is false (Holm)"
         ),
-        "interval": text(
-            "95 % interval", width=106, help="Of this cell alone; the best of many cells is also the luckiest"
+        "arm": text("Surest arm", width=120),
+        "mean": text(
+            "Speed-up over all cells", width=150, help="Geometric mean of output throughput over the baseline's"
         ),
-        "workload": text("Workload", width=122),
-        "concurrency": numbers("Concurrency", format="%d", width=86),
+        "best": text("Its best cell", width=270, help="The best of many cells is also the luckiest"),
         "cost": text(
-            "Cost per 10⁶ tokens", width=104, help="Output tokens, at the study's own price or that of the price book"
+            "Cost per 10⁶ output tokens", width=120, help="In that cell, at the study's own price or the price book's"
         ),
         "open": st.column_config.LinkColumn("Study", display_text="Results", width=64),
-        "output_tok_per_s": numbers("Output (tok/s)", format="%,.1f"),
-        "repeats": numbers("Repeats", format="%d", width="small"),
-        "cells": numbers("Best of cells", format="%d", help="Number of arms × workloads × loads compared"),
+        "cells": numbers("Cells", format="%d", help="Workloads × loads in which the arm was compared"),
+        "arms": numbers("Arms", format="%d", help="Candidates from which the surest was chosen"),
+        "study": text("Name"),
         "hardware": text("Hardware"),
         "measured": st.column_config.DatetimeColumn("Measured (UTC)", format="YYYY-MM-DD HH:mm"),
     }
 
 
-def _interval_words(ratio: Interval) -> str:
-    return "none: one repeat" if ratio.low is None or ratio.high is None else f"{ratio.low:.2f} – {ratio.high:.2f}×"
-
-
 def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
-    """Finished studies, newest first: those of this queue, and imported ones.
+    """Finished studies, newest first: `jobs` of this queue that ended last, and studies from elsewhere.
 
     `studies`: the frame of `queries.jobs_with_results`, or an empty one.
     """
-    known = {job.job_id for job in jobs}
     by_id = {row["job_id"]: row for row in studies.to_dict("records")}
-    rows = [_of_queue(job, by_id.get(job.job_id)) for job in jobs if job.state in FINISHED]
-    rows += [_of_elsewhere(row) for job_id, row in by_id.items() if job_id not in known]
+    rows = [_of_queue(job, by_id.get(job.job_id)) for job in jobs]
+    rows += [_of_elsewhere(row) for row in by_id.values() if not row["is_in_queue"]]
     found = pd.DataFrame(rows, columns=list(_ENDED))
     found["ended"] = pd.to_datetime(found["ended"], utc=True)
     return found.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MAX_ENDED)
@@ -109,7 +127,7 @@ def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, obj
 
 def _of_elsewhere(row: Mapping[Hashable, Any]) -> dict[str, object]:
     return {
-        "state": [NOT_QUEUED],
+        "state": ["imported" if row["origin"] == "imported" else NOT_QUEUED],
         "study": row["study_name"],
         "target": row["target"],
         "runs": _runs_words(row),
@@ -122,15 +140,18 @@ def _of_elsewhere(row: Mapping[Hashable, Any]) -> dict[str, object]:
 
 def _runs_words(results: Mapping[Hashable, Any] | None) -> str:
     """The number of runs in the warehouse, in words."""
-    if results is None:
-        return "none"
-    completed, failed = int(results["runs_completed"]), int(results["runs_failed"])
-    return f"{completed} of {completed + failed}, {failed} failed" if failed else f"{completed}"
+    return "none" if results is None else run_counts(results).words
+
+
+def run_counts(row: Mapping[Hashable, Any]) -> RunCounts:
+    """Of a row of `queries.jobs_with_results`, or of its sums."""
+    return RunCounts(*(int(row[name]) for name in ("runs_completed", "runs_invalid", "runs_failed")))
 
 
 def ended_config() -> dict[str, Any]:
     text = st.column_config.TextColumn
-    states, colours = ["done", "failed", "cancelled", NOT_QUEUED], ["green", "red", "orange", "gray"]
+    states = ["done", "failed", "cancelled", "imported", NOT_QUEUED]
+    colours = ["green", "red", "orange", "gray", "gray"]
     return {
         "state": st.column_config.MultiselectColumn("State", options=states, color=colours, width=105),
         "study": text("Study", width=175),

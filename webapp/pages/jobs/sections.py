@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import pandas as pd
-import sqlalchemy as sa
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
-from jobs.table import ACTIVE, Job, Progress, State
+from jobs.queue import Page
+from jobs.table import Job, Progress, State
 from lab.metrics.catalogue import BY_NAME
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
@@ -21,7 +22,6 @@ from webapp.shared.url_params import page_file
 Colour = Literal["gray", "blue", "green", "red", "orange"]
 
 _REFRESH_EVERY = "2s"
-_MAX_JOBS = 200
 #: A longer table scrolls.
 _MAX_ROWS = 8
 #: State -> label, colour and icon, in the table and on cards.
@@ -32,10 +32,6 @@ BADGES: dict[State, tuple[str, Colour, str]] = {
     "failed": ("failed", "red", ":material/error:"),
     "cancelled": ("cancelled", "orange", ":material/cancel:"),
 }
-
-
-def all_jobs(engine: sa.Engine) -> list[Job]:
-    return queue.jobs(engine, limit=_MAX_JOBS)
 
 
 def show_empty_state() -> None:
@@ -52,16 +48,16 @@ def show_empty_state() -> None:
         st.space("medium")
 
 
-def show_active(jobs: list[Job]) -> None:
+def show_active(active: Sequence[Job]) -> None:
     """Cards of queued and running jobs, refreshed every two seconds while there are any."""
-    if active := [job.job_id for job in jobs if job.state in ACTIVE]:
-        _show_live(active)
+    if active:
+        _show_live([job.job_id for job in active])
 
 
 @st.fragment(run_every=_REFRESH_EVERY)
 def _show_live(shown: list[str]) -> None:
     with show_user_errors():
-        active = [job for job in all_jobs(published_data.engine()) if job.state in ACTIVE]
+        active = queue.active(published_data.engine())
     if [job.job_id for job in active] != shown:
         st.rerun()
     for job in active:
@@ -164,8 +160,8 @@ def progress_figures(progress: Progress) -> list[tuple[str, str, str]]:
     ]
 
 
-def show_table(jobs: list[Job]) -> None:
-    """All jobs, newest first. The selected one is shown in detail below."""
+def show_table(jobs: Sequence[Job]) -> None:
+    """A page of jobs, newest first. The selected one is shown in detail below."""
     st.subheader("All jobs", anchor=False)
     st.dataframe(
         history(jobs),
@@ -176,11 +172,29 @@ def show_table(jobs: list[Job]) -> None:
         on_select=lambda: _open_selected(jobs),
         selection_mode="single-row",
         key="jobs-table",
-        alt="All jobs, newest first",
+        alt="Jobs, newest first",
     )
 
 
-def history(jobs: list[Job]) -> pd.DataFrame:
+def show_pages(page: Page, before: str | None) -> None:
+    """Buttons to the newest jobs and to those submitted before this page; no button if everything is on one page."""
+    if before is None and page.older is None:
+        return
+    with st.container(horizontal=True, gap="small"):
+        icon = ":material/first_page:"
+        st.button("Newest", icon=icon, disabled=before is None, on_click=_turn_to, args=(None,))
+        icon = ":material/chevron_right:"
+        st.button("Older", icon=icon, disabled=page.older is None, on_click=_turn_to, args=(page.older,))
+
+
+def _turn_to(before: str | None) -> None:
+    if before is None:
+        st.query_params.pop(url_params.BEFORE, None)
+    else:
+        st.query_params[url_params.BEFORE] = before
+
+
+def history(jobs: Sequence[Job]) -> pd.DataFrame:
     rows = [
         {
             "state": [job.state],
@@ -223,7 +237,7 @@ def _column_config() -> dict[str, Any]:
     }
 
 
-def _open_selected(jobs: list[Job]) -> None:
+def _open_selected(jobs: Sequence[Job]) -> None:
     selected = st.session_state["jobs-table"].selection.rows
     if selected and selected[0] < len(jobs):
         job = jobs[selected[0]]

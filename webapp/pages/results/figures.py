@@ -26,7 +26,7 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
     job_id = url_params.job_id_of(parameters[url_params.JOB.key][0])
     category = parameters.get(url_params.CATEGORY.key, [ALL_CATEGORIES])[0]
     measure = BY_LABEL[parameters.get(url_params.METRIC.key, [MEASURES[0].label])[0]]
-    speedups = of_category(published_data.speedup(job_id, measure.name), category)
+    speedups = of_category(published_data.cells(job_id, measure.name), category)
     return _drawn(
         speedups, of_category(published_data.acceptance(job_id), category), measure, mode, published_data.arms(job_id)
     )

@@ -6,17 +6,19 @@ import pandas as pd
 import streamlit as st
 
 from jobs.table import Job
+from lab.comparison.verdict import READING_WORDS
 from lab.metrics.definition import Metric
 from lab.study.plan import plan
+from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
 from webapp.pages.results import figures, tables
-from webapp.shared import published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared import arm_cards, published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import literal
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
 
 
@@ -34,15 +36,19 @@ def show_page() -> None:
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
         url_widgets.report_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
-        speedups = figures.of_category(published_data.speedup(job_id, measure.name), category)
+        cells = figures.of_category(published_data.cells(job_id, measure.name), category)
+        compared = published_data.comparison(job_id, measure.name)
         state = study_picker.job_state(job_id)
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     study_picker.show_caveats(runs, state)
-    show_summary(speedups, runs, measure, state)
-    show_charts(speedups, measure, view)
+    if compared is not None and compared.pairs:
+        wanted = None if category == figures.ALL_CATEGORIES else category
+        show_comparison(arm_cards.of_category(compared, wanted), cells, measure)
+    show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
+    show_charts(cells, measure, view)
     shown = figures.of_category(runs, category)
-    show_tables(speedups, shown, measure=measure, view=view)
+    show_tables(cells, shown, measure=measure, view=view)
     study_picker.follow(state)
 
 
@@ -51,15 +57,15 @@ def categories(runs: pd.DataFrame) -> list[str]:
     return list(dict.fromkeys([figures.ALL_CATEGORIES, *sorted(runs["category"].dropna().astype(str))]))
 
 
-def show_summary(speedups: pd.DataFrame, runs: pd.DataFrame, measure: Metric, job: Job | None) -> None:
-    best = tables.best_cell(speedups, higher_is_better=measure.higher_is_better)
+def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
+    """First each arm over all of its cells, then the best single cell, as such."""
+    order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
+    there = {pair.candidate.arm for pair in compared.pairs}
+    more = arm_cards.show(compared, [arm for arm in order if arm in there])
     noun = "speed-up" if measure.higher_is_better else "ratio"
-    cards = [tables.best_card(best, noun), tables.runs_card(runs, None if job is None else _planned(job))]
-    if measure.higher_is_better:
-        cards.insert(1, tables.break_even_card(speedups, best))
-    cards.append(tables.hardware_card(runs))
-    show_cards(cards)
-    st.caption(tables.repeats_sentence(speedups))
+    show_cards([tables.best_card(compared, noun), tables.break_even_card(compared)])
+    besides = f" {count(more, 'more arm')} in the tables below." if more else ""
+    st.caption(f"{tables.repeats_sentence(cells)} {READING_WORDS[compared.strict].capitalize()}.{besides}")
 
 
 def _planned(job: Job) -> int | None:
@@ -69,20 +75,20 @@ def _planned(job: Job) -> int | None:
     return job.progress.runs_total if job.progress and job.progress.end_reason else None
 
 
-def show_charts(speedups: pd.DataFrame, measure: Metric, view: View) -> None:
+def show_charts(cells: pd.DataFrame, measure: Metric, view: View) -> None:
     mode = colour_mode()
-    if not (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
+    if not (~cells["is_baseline"] & cells["ratio"].notna()).any():
         st.info(
             f"Nothing to compare yet: {literal(measure.label)} needs the baseline and another arm at the same load."
         )
     show_figures(figures.figures(view.parameters, mode), mode, view)
 
 
-def show_tables(speedups: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
+def show_tables(cells: pd.DataFrame, runs: pd.DataFrame, *, measure: Metric, view: View) -> None:
     (job_id,) = view.parameters[url_params.JOB.key]
 
     def show_cells() -> None:
-        shown = tables.cells(speedups, panels.arms_of(speedups, published_data.arms(job_id)))
+        shown = tables.cells(cells, panels.arms_of(cells, published_data.arms(job_id)))
         show_table(shown, tables.cell_config(measure), "Each arm, category and load", view, "cells")
 
     url_widgets.show_tabs(

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import streamlit as st
 
+from lab.comparison import breakeven
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
+from webapp.shared.run_counts import RunCounts
 from webapp.shared.tables import columns, metric_column
 from webapp.shared.text import count, span, times
+from webapp.shared.verdict_tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
-_CELLS = [*_WHERE, "value", "value_min", "value_max", "ratio", "ratio_min", "ratio_max", "repeats"]
+_CELLS = ["arm", "verdict", "ratio", "low", "high", *_WHERE[1:], "value", "repeats"]
 _RUNS = [
     *("arm", "dataset", "category", "requested_output_tokens", "pattern", "repeat", "status", "is_valid"),
     *("output_tok_per_s", "request_per_s"),
@@ -33,10 +34,11 @@ GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
-def cells(speedups: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+def cells(found: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
     """The rows behind the charts, arms in the order of their legends."""
-    ordered = speedups.sort_values("arm", key=lambda column: column.map(list(arms).index), kind="stable")
-    return _columns(ordered, _CELLS)
+    ordered = found.sort_values("arm", key=lambda column: column.map(list(arms).index), kind="stable")
+    words = ordered["verdict"].map(SIGNS).mask(ordered["is_baseline"], "baseline")
+    return _columns(ordered.assign(verdict=words), _CELLS)
 
 
 def runs(results: pd.DataFrame) -> pd.DataFrame:
@@ -70,12 +72,8 @@ def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
 
 def cell_config(measure: Metric) -> dict[str, Any]:
     number, shown = st.column_config.NumberColumn, f"%{measure.number_format}"
-    return columns(*_WHERE, "ratio", "repeats") | {
+    return columns(*_WHERE, "verdict", "ratio", "low", "high", "repeats") | {
         "value": number(measure.title, format=shown, help="Mean of the repeats"),
-        "value_min": number("Lowest", format=shown, help=f"Lowest repeat ({measure.shown_unit})"),
-        "value_max": number("Highest", format=shown, help=f"Highest repeat ({measure.shown_unit})"),
-        "ratio_min": number("Lowest ratio", format="%.2f×", help="Lowest repeat"),
-        "ratio_max": number("Highest ratio", format="%.2f×", help="Highest repeat"),
     }
 
 
@@ -84,64 +82,54 @@ def run_config() -> dict[str, Any]:
     return columns(*_WHERE, *more) | {name: metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME}
 
 
-def best_cell(speedups: pd.DataFrame, *, higher_is_better: bool = True) -> pd.Series | None:
-    """The candidate's row with the best ratio to the baseline, or None if nothing can be compared."""
-    candidates = speedups[~speedups["is_baseline"] & speedups["ratio"].notna()]
-    if candidates.empty:
-        return None
-    return candidates.sort_values("ratio", ascending=not higher_is_better).iloc[0]
+def best_pair(found: StudyComparison) -> Pair | None:
+    """The candidate's cell that is surest to be better than the baseline; None while no cell has an interval."""
+    known = [(pair, pair.gain) for pair in found.pairs if not pair.comparison.control]
+    sure = [(gain.low, pair) for pair, gain in known if gain is not None and gain.low is not None]
+    return max(sure, key=lambda each: each[0])[1] if sure else None
 
 
-def crossing(frame: pd.DataFrame) -> tuple[int, int, float] | None:
-    """Where one arm's ratio first falls to 1 or below as concurrency grows: (last above, first below, estimate).
-
-    `frame` has one arm's rows of one category. The estimate is a straight line between the two measured points in
-    log2(ratio) over log2(concurrency). None where the arm stays on one side of 1.
-    """
-    rows = frame.sort_values("concurrency")[["concurrency", "ratio"]].dropna()
-    points = list(rows.itertuples(index=False, name=None))
-    for (left, above), (right, below) in pairwise(points):
-        if above > 1 >= below:
-            share = math.log2(above) / (math.log2(above) - math.log2(below))
-            estimate = 2 ** (math.log2(left) + share * (math.log2(right) - math.log2(left)))
-            return int(left), int(right), estimate
-    return None
+def best_card(found: StudyComparison, noun: str) -> Card:
+    cells = sum(not pair.comparison.control for pair in found.pairs)
+    label = f"Best {noun} of {count(cells, 'cell')}"
+    best = best_pair(found)
+    if best is None or best.ratio is None:
+        why = "Needs the baseline and another arm at the same load." if not cells else _NO_INTERVAL
+        return Card(label, "–", why)
+    interval = f" ({span(best.ratio.low, best.ratio.high)})" if best.ratio.low and best.ratio.high else ""
+    where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
+    luck = "; the best of many is also the luckiest" if cells > 1 else ""
+    return Card(label, times(best.ratio.value), f"{SIGNS[best.verdict.word]}{interval}: {where}{luck}")
 
 
-def best_card(best: pd.Series | None, noun: str) -> Card:
+_NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
+
+
+def break_even_card(found: StudyComparison) -> Card:
+    """The break-even of the best pair's arm on its workload, in words."""
+    label = "Break-even"
+    best = best_pair(found)
     if best is None:
-        return Card(f"Best {noun}", "–", "Needs the baseline and another arm at the same load.")
-    where = f"{best['arm']}, {best['category']}, concurrency {best['concurrency']}"
-    ranged = span(best["ratio_min"], best["ratio_max"]) if best["paired_repeats"] > 1 else "one repeat: no range yet"
-    return Card(f"Best {noun}", times(best["ratio"]), f"{where} ({ranged})")
-
-
-def break_even_card(speedups: pd.DataFrame, best: pd.Series | None) -> Card:
-    """The concurrency up to which the best arm pays, in the category where it is best."""
-    label = "Stops paying at concurrency"
-    if best is None:
-        return Card(label, "–", "Needs the baseline and another arm at the same load.")
-    keys = ("arm", "dataset", "category", "requested_output_tokens")
-    same = [(speedups[key] == best[key]) | (speedups[key].isna() & pd.isna(best[key])) for key in keys]
-    rows = speedups[np.logical_and.reduce(same)]
-    who = f"{best['arm']}, {best['category']}"
-    if found := crossing(rows):
-        left, right, estimate = found
-        return Card(label, f"{left} – {right}", f"{who}: crosses 1× near {estimate:.0f} by interpolation")
-    most = int(rows["concurrency"].max())
-    if (rows["ratio"].dropna() > 1).all():
-        return Card(label, f"> {most}", f"{who}: pays at every concurrency measured")
-    return Card(label, f"≤ {int(rows['concurrency'].min())}", f"{who}: does not pay at the lowest concurrency measured")
+        return Card(label, "–", _NO_INTERVAL if found.pairs else "Needs the baseline and another arm at the same load.")
+    where = f"{best.candidate.arm}, {best.cell.workload}"
+    even = break_evens(found).get((best.candidate.arm, best.cell.workload))
+    if even is None:
+        return Card(label, "–", f"{where}: several loads have the same concurrency")
+    words = breakeven.sentence(even)
+    if words.startswith("open"):
+        return Card(label, "open", f"{where}: {words.removeprefix('open: ')}")
+    return Card(label, words.partition(" (")[0], where)
 
 
 def runs_card(results: pd.DataFrame, planned: int | None) -> Card:
-    """How many runs were measured. `planned`: the study's number of runs, if known."""
-    completed = int((results["status"] == "completed").sum())
-    failed = len(results) - completed
-    of = f" of {planned}" if planned is not None and planned != completed else ""
-    requests = int(results["requests_completed"].fillna(0).sum())
-    lost = f"{count(failed, 'run')} failed" if failed else "none failed"
-    return Card("Runs measured", f"{completed}{of}", f"{lost}, {count(requests, 'request')} answered")
+    """How many runs were measured: of several attempts at a cell one. `planned`: how many the study has, if known."""
+    runs = results[results["is_counted"]]
+    completed = runs["status"] == "completed"
+    invalid = completed & runs["is_valid"].eq(other=False)
+    counts = RunCounts(int(completed.sum()), int(invalid.sum()), int((~completed).sum()))
+    of = f" of {planned}" if planned is not None and planned != counts.completed else ""
+    requests = int(runs["requests_completed"].fillna(0).sum())
+    return Card("Runs measured", f"{counts.completed}{of}", f"{counts.lost}, {count(requests, 'request')} answered")
 
 
 def hardware_card(results: pd.DataFrame) -> Card:
@@ -154,10 +142,10 @@ def _all_of(column: pd.Series) -> str:
     return ", ".join(sorted(set(column.dropna().astype(str)))) or "unknown"
 
 
-def repeats_sentence(speedups: pd.DataFrame) -> str:
-    """What the ranges on the page are based on."""
-    repeats = sorted(set(speedups["repeats"].dropna().astype(int)))
+def repeats_sentence(cells: pd.DataFrame) -> str:
+    """What the intervals on the page are based on."""
+    repeats = sorted(set(cells["repeats"].dropna().astype(int)))
     if not repeats or repeats == [1]:
-        return "One repeat per cell: there are no ranges, and a single measurement is not a result."
+        return "One repeat per cell: there are no intervals, and a single measurement is not a result."
     counted = f"{repeats[0]}" if len(repeats) == 1 else f"{repeats[0]} to {repeats[-1]}"
-    return f"{counted} repeats per cell. Ranges are lowest to highest repeat, not confidence intervals."
+    return f"{counted} repeats per cell; ratios are geometric means of the repeats' ratios, with 95 % intervals."

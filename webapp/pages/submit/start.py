@@ -83,8 +83,8 @@ def _from_link() -> Start | None:
     if job := link.get(FROM_JOB):
         return Start(FROM_JOB, url_params.job_id_of(job), reference, decides)
     if digest := link.get("study"):
-        job_id = next((job.job_id for job in _jobs() if job.study_id.startswith(digest)), digest)
-        return Start(FROM_JOB, job_id, reference)
+        newest = queue.newest_of_study(published_data.engine(), digest)
+        return Start(FROM_JOB, digest if newest is None else newest.job_id, reference)
     return None
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from datetime import date
 
 import pytest
@@ -13,7 +14,9 @@ from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.comparisons import compare_study
 from warehouse.queries.comparing.headlines import Headline, headlines
+from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.queries.connect import open_warehouse
+from warehouse.queries.costs import study_costs
 from warehouse.settings import Settings
 
 
@@ -35,31 +38,39 @@ def test_what_others_published_is_no_headline_of_ours(settings: Settings) -> Non
     assert published
 
 
-def test_the_headline_is_the_best_cell_with_the_interval_of_its_comparison(settings: Settings) -> None:
+def test_the_headline_is_the_mean_over_all_cells_with_its_verdict_and_the_best_cell_comes_second(
+    settings: Settings,
+) -> None:
     for repeat in range(3):  # three cells: enough for their variances to moderate each other
         pair_of_runs(settings, repeat)
         pair_of_runs(settings, repeat, load="c1", pace=0.97 + 0.02 * repeat)
         pair_of_runs(settings, repeat, load="c2", pace=0.9 + 0.01 * repeat)
     (found,) = headlines_of(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        (wanted,) = [pair for pair in compare_study(con, "small", strict=True).pairs if pair.cell.pattern == "c2"]
-    assert (found.arm, found.cell, found.repeats, found.cells) == ("drafted", wanted.cell, 3, 3)
-    assert found.ratio.low is not None
-    assert "like cells" in wanted.comparison.basis
-    assert found.ratio == wanted.comparison.ratio
-    assert (found.verdict, wanted.verdict.word) == ("faster", "faster")
-    ((rate,),) = ask(settings, "select avg(output_tok_per_s) from results where arm = 'drafted' and pattern = 'c2'")
-    assert found.output_tok_per_s == pytest.approx(rate)
+        compared = compare_study(con, "small", strict=True)
+        mean = arm_means(compared)["drafted"]
+    (best,) = [pair for pair in compared.pairs if pair.cell.pattern == "c2"]
+    assert found.arm is not None
+    assert (found.arms, found.arm.arm, found.arm.cells) == (1, "drafted", 3)
+    assert found.arm.mean == mean.ratio
+    ratios = [pair.ratio.value for pair in compared.pairs if pair.ratio is not None]
+    assert found.arm.mean.value == pytest.approx(math.exp(sum(map(math.log, ratios)) / 3))
+    assert (found.arm.verdict, mean.verdict.word) == ("faster", "faster")
+    assert found.arm.best is not None
+    assert best.ratio is not None
+    assert (found.arm.best.cell, found.arm.best.ratio) == (best.cell, best.ratio)
+    assert found.arm.mean.value < best.ratio.value == max(ratios)
 
 
-def test_a_cell_with_repeats_goes_before_a_better_one_without(settings: Settings) -> None:
+def test_one_repeat_is_no_headline_however_great_its_ratio(settings: Settings) -> None:
     pair_of_runs(settings, 0, load="c2", pace=0.5)
     (alone,) = headlines_of(settings)
-    assert (alone.cell.pattern, alone.ratio.low, alone.repeats) == ("c2", None, 1)
-    for repeat in range(2):
-        pair_of_runs(settings, repeat)
+    assert (alone.arms, alone.arm) == (1, None)
+    pair_of_runs(settings, 1, load="c2", pace=0.5)
     (found,) = headlines_of(settings)
-    assert (found.cell.pattern, found.repeats) == ("c4", 2)
+    assert found.arm is not None
+    assert found.arm.best is not None
+    assert (found.arm.best.cell.pattern, found.arm.cells) == ("c2", 1)
 
 
 def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) -> None:
@@ -69,9 +80,21 @@ def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) ->
     for repeat in range(2):
         write(settings, RunSpec("plain", repeat), identity=identity("plain"))
         write(settings, RunSpec("plain again", repeat, 0.3), identity=identity("plain"))
+    assert headlines_of(settings) == []
+    for repeat in range(2):
         write(settings, RunSpec("drafted", repeat, 0.9, ROUNDS), identity=identity("drafted"))
     (found,) = headlines_of(settings)
-    assert (found.arm, found.cells) == ("drafted", 1)
+    assert found.arm is not None
+    assert (found.arm.arm, found.arms) == ("drafted", 1)
+
+
+def test_the_newest_study_of_a_target_speaks_whatever_an_older_one_had_found(settings: Settings) -> None:
+    for repeat in range(2):
+        pair_of_runs(settings, repeat, pace=0.5)
+        newer = {"job_id": "20261122-000000-0000", "started_at": f"2026-11-22T04:0{repeat}:00+00:00"}
+        pair_of_runs(settings, repeat, load="c2", pace=1.0, **newer)
+    (found,) = headlines_of(settings)
+    assert found.job_id == "20261122-000000-0000"
 
 
 def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: Settings) -> None:
@@ -84,10 +107,12 @@ def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: 
     assert ask(settings, "select count(*) from results where target = 'another'") == [(2,)]
 
 
-def test_the_cost_is_known_where_the_price_is(settings: Settings) -> None:
-    pair_of_runs(settings, 0)
+def test_the_cost_is_that_of_the_cost_page_where_the_price_is_known(settings: Settings) -> None:
+    for repeat in range(2):
+        pair_of_runs(settings, repeat)
     (unpriced,) = headlines_of(settings)
-    assert (unpriced.cost, unpriced.currency) == (None, None)
+    assert unpriced.arm is not None
+    assert (unpriced.arm.cost, unpriced.arm.currency) == (None, None)
     engine = app_engine(settings.app_database_url)
     price_book.add(
         engine,
@@ -95,5 +120,7 @@ def test_the_cost_is_known_where_the_price_is(settings: Settings) -> None:
     )
     engine.dispose()
     (found,) = headlines_of(settings)
-    assert found.currency == "EUR"
-    assert found.cost == pytest.approx(3.6 / 3600 / found.output_tok_per_s * 1e6)
+    with open_warehouse(settings.warehouse_file) as con:
+        (wanted,) = [each for each in study_costs(con, "small") if each.arm == "drafted"]
+    assert found.arm is not None
+    assert (found.arm.cost, found.arm.currency) == (wanted.per_million_output_tokens, "EUR")
