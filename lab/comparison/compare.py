@@ -43,10 +43,7 @@ class Comparison:
     @property
     def gain(self) -> Interval | None:
         """The ratio oriented so that above 1 the candidate is better."""
-        if self.ratio is None or self.better == "higher":
-            return self.ratio
-        low, high = self.ratio.low, self.ratio.high
-        return Interval(1 / self.ratio.value, None if high is None else 1 / high, None if low is None else 1 / low)
+        return self.ratio if self.ratio is None or self.better == "higher" else self.ratio.inverted
 
 
 @dataclass(frozen=True)
@@ -141,7 +138,7 @@ def _deviations(ratios: Array | None, *, control: bool) -> Array:
 def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter | None, confidence: float) -> Comparison:
     influence, looked = cell.influence, any(run.until_decided for run in (*cell.baseline, *cell.candidate))
     effect = log_ratio(pairs, influence, scatter)
-    ratio = None if effect is None else _exponential(effect.interval(confidence))
+    ratio = None if effect is None else exponential(effect.interval(confidence))
     changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
     basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
@@ -157,7 +154,8 @@ def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, conf
     return Interval(found.value, base * (ratio.low - 1), base * (ratio.high - 1))
 
 
-def _exponential(interval: Interval) -> Interval:
+def exponential(interval: Interval) -> Interval:
+    """The ratio, of its natural logarithm; a bound too great for a number is cut."""
     low, high = (None if bound is None else math.exp(min(bound, 700.0)) for bound in (interval.low, interval.high))
     return Interval(math.exp(interval.value), low, high)
 

@@ -22,6 +22,12 @@ class Interval:
     low: float | None
     high: float | None
 
+    @property
+    def inverted(self) -> Interval:
+        """Of a ratio, the ratio the other way round."""
+        low, high = (None if bound is None else 1 / bound for bound in (self.low, self.high))
+        return Interval(1 / self.value, high, low)
+
 
 @dataclass(frozen=True)
 class Effect:

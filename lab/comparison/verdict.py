@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
 from scipy import stats
 
 from lab.comparison import looks, spread
-from lab.comparison.compare import CONFIDENCE, Comparison
-from lab.comparison.effect import Effect
+from lab.comparison.compare import CONFIDENCE, Comparison, exponential
+from lab.comparison.effect import Effect, Interval
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
 
@@ -44,13 +44,17 @@ class Verdict:
     """`more_repeats`, with their engine starts, would decide if ratio and scatter stayed as they are; None if unknown.
 
     The p values are adjusted for the table: for the ratio being 1, and for it lying beyond the margin. A control has
-    only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words).
+    only the first, adjusted among the table's controls (`lab.comparison.controls` puts it into words). `interval` is
+    the ratio's with the same adjustment, for `claims` comparisons: it excludes 1 where the word is faster or slower and
+    holds 1 where it is open. None without an interval, and of a control.
     """
 
     word: Word
     p_differs: float | None
     p_same: float | None
     more_repeats: int | None
+    interval: Interval | None = None
+    claims: int = 0
 
 
 UNKNOWN = Verdict("not enough data", None, None, None)
@@ -65,29 +69,91 @@ def verdicts(
     `strict` is for a single headline or a CI gate: with the given confidence no call of the table is false. Cells
     without an interval, and controls, make no claim, so they do not count in the correction.
     """
-    rule = _Rule(math.log1p(margin), 1 - confidence, holm if strict else benjamini_hochberg)
+    rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
     known = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
     claims = [(place, effect) for place, effect in known if not table[place].control]
     differs, same = (
         rule.adjust(_paid(p_values, [table[place] for place, _ in claims]))
         for p_values in _p_values([effect for _, effect in claims], rule.bound)
     )
+    intervals = rule.intervals([table[place] for place, _ in claims], differs, same)
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
     alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
     found = [_CONTROL if cell.control else UNKNOWN for cell in table]
     controls = [(place, effect) for place, effect in known if table[place].control]
     for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
         found[place] = replace(_CONTROL, p_differs=p)
-    for (place, effect), differing, equal in zip(claims, differs, same, strict=True):
-        found[place] = rule.judge(table[place], effect, differing, equal, alpha)
+    for (place, effect), differing, equal, interval in zip(claims, differs, same, intervals, strict=True):
+        judged = rule.judge(table[place], effect, differing, equal, alpha)
+        found[place] = replace(judged, interval=interval, claims=len(claims))
     return tuple(found)
+
+
+def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:
+    """Candidate / baseline with the interval that the verdict stands on, as everything that shows it does."""
+    return verdict.interval or comparison.ratio
+
+
+def shown_gain(comparison: Comparison, verdict: Verdict) -> Interval | None:
+    """`shown_ratio` oriented so that above 1 the candidate is better."""
+    ratio = shown_ratio(comparison, verdict)
+    return ratio if ratio is None or comparison.better == "higher" else ratio.inverted
+
+
+def alone_sentence(comparison: Comparison, verdict: Verdict) -> str:
+    """Say so where a cell's own interval excludes 1 and only the correction leaves it open; else empty.
+
+    For example `alone 1.42x [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
+    """
+    ratio, gain = comparison.ratio, comparison.gain
+    if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
+        return ""
+    if gain.low <= 1 <= gain.high:
+        return ""
+    word = "faster" if gain.low > 1 else "slower"
+    table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
+    looks = "paid for its looks after every repeat" if comparison.until_decided else ""
+    why = " and ".join(part for part in (table, looks) if part)
+    return f"alone {ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] would be {word}; {why} it is open"
 
 
 @dataclass(frozen=True)
 class _Rule:
     bound: float  # of the logarithm of the ratio
     level: float
-    adjust: Callable[[Array], list[float]]
+    _: KW_ONLY
+    strict: bool
+
+    def adjust(self, p_values: Array) -> list[float]:
+        return holm(p_values) if self.strict else benjamini_hochberg(p_values)
+
+    def intervals(self, cells: Sequence[Comparison], differs: Sequence[float], same: Sequence[float]) -> list[Interval]:
+        """The intervals that say what the adjusted p values say.
+
+        If c of n claims are called, they stand at c / n of the level, as Benjamini & Hochberg's last call does: that
+        keeps the false coverage rate of the called ones (Benjamini & Yekutieli 2005, doi:10.1198/016214504000001907).
+        In the strict reading at 1 / n of it, together (Bonferroni), and no wider than Holm's later steps leave them.
+        """
+        equal = np.array(same) <= self.level
+        levels = np.where(equal, self._level(same), self._level(differs))
+        looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
+        if looked.any():
+            blocks = np.array([cell.blocks for cell in cells])
+            unpaid = {level: looks.unpaid(level, blocks) for level in set(levels[looked].tolist())}
+            levels = np.array([unpaid[level][at] if looked[at] else level for at, level in enumerate(levels.tolist())])
+        effects = [cell.effect for cell in cells if cell.effect]
+        if not effects:
+            return []
+        around = spread.together([effect.spread for effect in effects if effect.spread])
+        halves = spread.half_width(around, 1 - levels).tolist()
+        called = np.where(equal, self.bound, np.where(np.array(differs) <= self.level, 0.0, np.inf)).tolist()
+        every = zip(effects, halves, called, strict=True)
+        return [exponential(_within(effect.value, half, limit)) for effect, half, limit in every]
+
+    def _level(self, adjusted: Sequence[float]) -> float:
+        """The level of each interval among so many."""
+        calls = 1 if self.strict else max(1, sum(p <= self.level for p in adjusted))
+        return self.level * calls / max(1, len(adjusted))
 
     def judge(self, cell: Comparison, effect: Effect, differs: float, same: float, alpha: float) -> Verdict:
         """Equivalence within the margin is tested first: two one-sided tests, Schuirmann 1987."""
@@ -97,6 +163,14 @@ class _Rule:
             return Verdict("faster" if (effect.value > 0) == (cell.better == "higher") else "slower", differs, same, 0)
         needed = more_repeats(effect, cell.blocks, self.bound, alpha, until_decided=cell.until_decided)
         return Verdict("not enough data", differs, same, None if needed is None else needed * cell.repeats_a_block)
+
+
+def _within(value: float, half: float, limit: float) -> Interval:
+    """The interval about a logarithm, cut by what was called: that it lies within `limit`; of 0, that it is not 0."""
+    low, high = value - half, value + half
+    if limit:
+        return Interval(value, max(low, -limit), min(high, limit))
+    return Interval(value, max(low, 0.0), high) if value > 0 else Interval(value, low, min(high, 0.0))
 
 
 def _paid(p_values: Array, cells: Sequence[Comparison]) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import altair as alt
 import pandas as pd
 
-from lab.comparison.verdict import MARKS, Word
+from lab.comparison.verdict import MARKS
 from webapp.charts import results
 from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
@@ -129,8 +129,8 @@ def _longest(side: Side) -> int:
     return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, side.order), default=0)))
 
 
-def _figure(ratio: float, verdict: Word | None) -> str:
-    mark = MARKS[verdict] if verdict else ""
+def _figure(ratio: float, verdict: Any) -> str:
+    mark = MARKS.get(verdict, "")  # a mean has no verdict
     return f"{ratio:.2f}× {mark}".rstrip()
 
 
