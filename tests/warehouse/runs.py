@@ -17,6 +17,7 @@ from lab.metrics.records import (
 )
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.run_bundle import write_bundle
+from warehouse.settings import Settings
 
 DRAFT = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
 BASELINE_ARM, DRAFT_ARM = Arm(name="no draft"), Arm(name="draft", speculation=DRAFT)
@@ -124,6 +125,33 @@ def failed_request(**changes: Any) -> RequestRecord:
 def write_run(bundles: Path, requests: tuple[RequestRecord, ...] = (request(),), **changes: Any) -> Path:
     """Write the bundle of `run_record(**changes)`."""
     return write_bundle(bundles, run_record(**changes), requests, TELEMETRY, None)
+
+
+def write_at_rate(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
+    """Write a run of one request that takes a second, of the arm `base` or of another one."""
+    tokens = round(tokens_per_s)
+    workload = changes.get("workload")
+    only = request(
+        prompt_tokens=10 if workload is None else workload.input_tokens,
+        sent_s=0.0,
+        first_token_s=0.1,
+        chunk_s=(0.1, 1.0),
+        chunk_tokens=None,
+        end_s=1.0,
+        completion_tokens=tokens,
+        requested_output_tokens=tokens,
+    )
+    write_run(
+        settings.bundles,
+        (only,),
+        **{
+            "run_id": f"{arm}-{repeat}",
+            "arm": BASELINE_ARM if arm == "base" else DRAFT_ARM,
+            "is_baseline": arm == "base",
+            "repeat": repeat,
+            **changes,
+        },
+    )
 
 
 def cell(cell_id: str, **changes: Any) -> Identity:

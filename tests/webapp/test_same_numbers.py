@@ -12,7 +12,7 @@ from lab.study.plan import plan
 from tests.cli.homes import Home, new_home
 from tests.lab.studies import study
 from tests.warehouse.asking import ask
-from tests.warehouse.importers.test_store import SAMPLES
+from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import claimed_job, finish
 from tests.webapp.measured import write_run

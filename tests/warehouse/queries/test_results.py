@@ -10,7 +10,7 @@ import pytest
 
 from lab.metrics.records import TelemetrySample
 from lab.study import Load, Workload
-from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, counters, request, run_record, write_run
+from tests.warehouse.runs import counters, request, run_record, write_at_rate
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.ingest.service import ingest_all
 from warehouse.queries import results as queries
@@ -34,42 +34,15 @@ SECOND_COUNTERS: dict[str, Any] = {
 }
 
 
-def write(settings: Settings, arm: str, repeat: int, tokens_per_s: float, **changes: Any) -> None:
-    """A run of one request that takes a second."""
-    tokens = round(tokens_per_s)
-    workload = changes.get("workload")
-    only = request(
-        prompt_tokens=10 if workload is None else workload.input_tokens,
-        sent_s=0.0,
-        first_token_s=0.1,
-        chunk_s=(0.1, 1.0),
-        chunk_tokens=None,
-        end_s=1.0,
-        completion_tokens=tokens,
-        requested_output_tokens=tokens,
-    )
-    write_run(
-        settings.bundles,
-        (only,),
-        **{
-            "run_id": f"{arm}-{repeat}",
-            "arm": BASELINE_ARM if arm == "base" else DRAFT_ARM,
-            "is_baseline": arm == "base",
-            "repeat": repeat,
-            **changes,
-        },
-    )
-
-
 @pytest.fixture(scope="module")
 def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
     """Two repeats of a baseline and a draft arm, a failed run, and a run of another job."""
-    write(shared, "base", 0, 40)
-    write(shared, "base", 1, 50)
-    write(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**FIRST_COUNTERS))
-    write(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**SECOND_COUNTERS))
-    write(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
-    write(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
+    write_at_rate(shared, "base", 0, 40)
+    write_at_rate(shared, "base", 1, 50)
+    write_at_rate(shared, "draft", 0, 60, counters_before=counters(), counters_after=counters(**FIRST_COUNTERS))
+    write_at_rate(shared, "draft", 1, 50, counters_before=counters(), counters_after=counters(**SECOND_COUNTERS))
+    write_at_rate(shared, "draft", 2, 99, run_id="broken", status="failed", error="the engine died")
+    write_at_rate(shared, "draft", 0, 10, run_id="elsewhere", job_id="job-0", started_at="2026-11-20T00:00:00+00:00")
     ingest_all(shared)
     with open_warehouse(shared.warehouse_file) as connection:
         yield connection
@@ -85,7 +58,7 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
         "another job": {"cell_key": "k", "attempt": 0, "job_id": "job-2"},
     }
     for run_id, changes in runs.items():
-        write(settings, "draft", 0, 10, run_id=run_id, **changes)
+        write_at_rate(settings, "draft", 0, 10, run_id=run_id, **changes)
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
         warehouse.execute("UPDATE verdicts SET is_valid = run_id <> 'invalid'")
@@ -105,7 +78,7 @@ def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(se
     }
     for cell, runs in attempts.items():
         for attempt, (run_id, changes) in enumerate(runs):
-            write(settings, "draft", 0, 10, run_id=run_id, cell_key=cell, attempt=attempt, **changes)
+            write_at_rate(settings, "draft", 0, 10, run_id=run_id, cell_key=cell, attempt=attempt, **changes)
     ingest_all(settings)
     with duckdb.connect(settings.warehouse_file) as warehouse:
         warehouse.execute("UPDATE verdicts SET is_valid = run_id NOT IN ('c1', 'd0', 'd1')")
@@ -118,8 +91,8 @@ def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(se
 
 def test_runs_from_before_workloads_had_names_are_labelled_by_what_they_measured(settings: Settings) -> None:
     workload = Workload(category="code", output_tokens=16)
-    write(settings, "draft", 0, 10, run_id="a", workload=workload, load=Load(max_concurrency=1, num_prompts=1))
-    write(
+    write_at_rate(settings, "draft", 0, 10, run_id="a", workload=workload, load=Load(max_concurrency=1, num_prompts=1))
+    write_at_rate(
         settings,
         "draft",
         0,
@@ -142,7 +115,9 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
     for attempt, after in enumerate((FIRST_COUNTERS, SECOND_COUNTERS)):
         names: dict[str, Any] = {"run_id": f"attempt {attempt}", "cell_key": "k", "attempt": attempt}
         tokens = after["generation_tokens"]
-        write(settings, "draft", 0, tokens, counters_before=counters(), counters_after=counters(**after), **names)
+        write_at_rate(
+            settings, "draft", 0, tokens, counters_before=counters(), counters_after=counters(**after), **names
+        )
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         found = queries.acceptance_per_position(con, "job-1")

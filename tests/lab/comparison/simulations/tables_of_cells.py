@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from lab.comparison.samples import Array
+from lab.comparison.compare import CellRuns
+from lab.comparison.samples import Array, RunSample
 
 _Draw = Callable[[np.random.Generator, int], Array]
 #: By how much the noise of each place differs from the usual one.
@@ -62,3 +64,14 @@ def simulated(rng: np.random.Generator, world: str, shape: tuple[int, int], *, r
     common = _BLOCK * rng.standard_normal(blocks)
     shared = tuple(map(int, places)), tuple(map(int, arms))
     return Table(*shared, base[places] + common, tried + common + truth[:, None], truth)
+
+
+def cells_of(table: Table) -> list[CellRuns]:
+    """The table as runs of both arms."""
+    return [
+        CellRuns(
+            [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],
+            [RunSample(f"c{cell}-{block}", "draft", block, math.exp(value)) for block, value in enumerate(tried)],
+        )
+        for cell, (place, base, tried) in enumerate(zip(table.places, table.baseline, table.candidate, strict=True))
+    ]

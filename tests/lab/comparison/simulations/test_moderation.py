@@ -22,7 +22,7 @@ from lab.comparison.samples import Array, RunSample
 from lab.comparison.spread import Spread
 from lab.comparison.starts import repetitions
 from lab.comparison.verdict import Verdict, benjamini_hochberg, verdicts
-from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, simulated
+from tests.lab.comparison.simulations.tables_of_cells import WORLDS, Table, cells_of, simulated
 
 _TABLES = 100
 #: Three standard deviations of the simulation's own luck, for a share of 5 %.
@@ -76,16 +76,6 @@ def _outcome(table: Table) -> tuple[float, float, float]:
         float((calls & ~real).sum() / max(calls.sum(), 1)),
         float((np.abs(found - table.truth) <= spread.half_width(around, 0.95)).mean()),
     )
-
-
-def cells_of(table: Table) -> list[CellRuns]:
-    return [
-        CellRuns(
-            [RunSample(f"b{place}-{block}", "plain", block, math.exp(value)) for block, value in enumerate(base)],
-            [RunSample(f"c{cell}-{block}", "draft", block, math.exp(value)) for block, value in enumerate(tried)],
-        )
-        for cell, (place, base, tried) in enumerate(zip(table.places, table.baseline, table.candidate, strict=True))
-    ]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from lab.errors import QueryError
 from lab.study import Workload
-from tests.warehouse.queries.test_results import write
+from tests.warehouse.runs import write_at_rate
 from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.cells import cell_values, with_ratios
 from warehouse.queries.comparing.comparisons import compare_study
@@ -32,7 +32,7 @@ def cells(settings: Settings, metric: str = "output_tok_per_s") -> pd.DataFrame:
 def test_the_ratio_is_the_geometric_mean_of_the_repeats_ratios(settings: Settings) -> None:
     for arm, rates in (("base", (40, 50)), ("draft", (60, 50))):
         for repeat, rate in enumerate(rates):
-            write(settings, arm, repeat, rate)
+            write_at_rate(settings, arm, repeat, rate)
     base, draft = cells(settings).to_dict("records")
     assert (base["arm"], base["is_baseline"], base["value"]) == ("no draft", True, 45.0)
     assert math.isnan(base["ratio"])
@@ -44,15 +44,15 @@ def test_the_ratio_is_the_geometric_mean_of_the_repeats_ratios(settings: Setting
 
 
 def test_without_a_baseline_there_are_values_and_no_ratio(settings: Settings) -> None:
-    write(settings, "draft", 0, 60)
+    write_at_rate(settings, "draft", 0, 60)
     (row,) = cells(settings).to_dict("records")
     assert (row["value"], row["repeats"]) == (60.0, 1)
     assert math.isnan(row["ratio"])
 
 
 def test_of_two_attempts_at_a_cell_the_later_counts(settings: Settings) -> None:
-    write(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
-    write(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
+    write_at_rate(settings, "draft", 0, 10, run_id="a", cell_key="k", attempt=0)
+    write_at_rate(settings, "draft", 0, 60, run_id="b", cell_key="k", attempt=1)
     assert cells(settings)["value"].tolist() == [60.0]
 
 
@@ -60,7 +60,7 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
     for tokens, rates in ((64, (10, 30)), (1024, (10, 5))):
         workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
         for arm, rate in zip(("base", "draft"), rates, strict=True):
-            write(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
+            write_at_rate(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
     found = cells(settings)
     drafted = found[found["arm"] == "draft"]
     assert drafted[["input_tokens", "ratio"]].to_numpy().tolist() == [
@@ -70,8 +70,8 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
 
 
 def test_every_number_of_a_run_has_values_and_nothing_else_is_asked_for(settings: Settings) -> None:
-    write(settings, "base", 0, 40)
-    write(settings, "draft", 0, 60)
+    write_at_rate(settings, "base", 0, 40)
+    write_at_rate(settings, "draft", 0, 60)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
         assert {len(cell_values(con, "job-1", metric)) for metric in COMPARABLE} == {2}
