@@ -15,11 +15,12 @@ import duckdb
 from lab.metrics.histogram import GROWTH
 from lab.metrics.measure import measure
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Study, Workload
 from lab.study.cell_ids import Contents, identity
 from warehouse.migrate import migrate
 from warehouse.schema.column import rows
-from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
+from warehouse.schema.request_columns import TELEMETRY_COLUMNS, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import METRIC_COLUMNS
 from warehouse.settings import Settings
@@ -71,13 +72,13 @@ def _register(connection: duckdb.DuckDBPyConnection) -> None:
         workloads=(Workload(output_tokens=_TOKENS),),
         loads=(Load(max_concurrency=1, num_prompts=1),),
     )
-    run, request = _run(study), _request()
+    run, requests = _run(study), RequestTable.of([_request()])
     sample = TelemetrySample(1.0, loop_lag_ms=0.5, requests_in_flight=1, requests_done=1, chunks_received=2)
     templates = {
         "a_run": rows(RUN_COLUMNS, [run]),
-        "a_request": rows(REQUEST_COLUMNS, [request]),
+        "a_request": request_rows(requests),
         "a_sample": rows(TELEMETRY_COLUMNS, [sample]),
-        "a_measured": rows(METRIC_COLUMNS, [measure(run, [request], [sample])]),
+        "a_measured": rows(METRIC_COLUMNS, [measure(run, requests, [sample])]),
     }
     for name, table in templates.items():
         connection.register("incoming", table)

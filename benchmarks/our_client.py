@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from jobs.datasets.prompt import Prompt
 from lab.errors import EngineError
 from lab.metrics.latency import tpot_ms, ttft_ms
+from lab.metrics.request_table import RequestTable
 from lab.study import Load, Sampling
 from workers.load.client import Endpoint, RequestParams, open_session
 from workers.load.driver import LoadResult, drive
@@ -47,12 +49,9 @@ def figures(result: LoadResult) -> Figures:
     """Compute the figures. Raises EngineError if a request failed: then there is nothing to compare."""
     if errors := [request.error for request in result.requests if request.error]:
         raise EngineError(f"{len(errors)} requests failed: {errors[0]}")
-    tokens = sum(request.completion_tokens or 0 for request in result.requests)
-    ttfts, tpots = (
-        [value for request in result.requests if (value := latency(request)) is not None]
-        for latency in (ttft_ms, tpot_ms)
-    )
-    return Figures(tokens / result.duration_s, statistics.median(ttfts), statistics.median(tpots))
+    requests = RequestTable.of(result.requests)
+    tokens, ttfts, tpots = requests.numbers("completion_tokens"), ttft_ms(requests), tpot_ms(requests)
+    return Figures(float(np.nansum(tokens)) / result.duration_s, float(np.nanmedian(ttfts)), float(np.nanmedian(tpots)))
 
 
 def main() -> None:

@@ -56,8 +56,7 @@ def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
     # Imported late, with SciPy: 50 MB that a worker does not need while it waits, nor for a fixed number of repeats.
     from lab.metrics.measure import measure  # noqa: PLC0415
     from lab.validity import judge  # noqa: PLC0415
-    from warehouse.schema.column import rows  # noqa: PLC0415
-    from warehouse.schema.request_columns import REQUEST_COLUMNS, prompt_latencies, requests_of  # noqa: PLC0415
+    from warehouse.schema.request_columns import prompt_latencies, request_rows, requests_of  # noqa: PLC0415
 
     bundle = read_bundle(folder)
     record = bundle.run
@@ -65,10 +64,10 @@ def read_outcome(folder: Path, run: PlannedRun) -> Outcome:
     return Outcome(
         run=run,
         launch_index=record.launch_index,
-        is_valid=judge(record, bundle.requests, bundle.telemetry, metrics, read_log(folder)).valid,
+        is_valid=judge(record, bundle.requests, bundle.telemetry, metrics, read_log(folder, record)).valid,
         error=record.error,
         metrics=metrics if record.status == "completed" else {},
-        latencies=requests_of(*prompt_latencies(rows(REQUEST_COLUMNS, bundle.requests))),
+        latencies=requests_of(*prompt_latencies(request_rows(bundle.requests))),
         engine_start_s=record.circumstances.start_s,
         took_s=_took_s(bundle),
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from lab.metrics.latency import is_completed
 from lab.metrics.records import RequestRecord
-from lab.metrics.slo import meets, since_intended
+from lab.metrics.request_table import RequestTable
+from lab.metrics.slo import meets, unknown
 from lab.study import Slo
 
 #: Of a run with this many times the allowed misses only that counts: so it may as well be ended early.
@@ -21,23 +21,41 @@ def far_beyond(planned: int, allowed: float) -> int:
 
 @dataclass
 class MissCount:
-    """Counts the requests of a trial that missed the SLO. `share` of those planned must meet it."""
+    """Counts the requests of a trial that missed the SLO. `share` of those planned must meet it.
+
+    Requests are judged together, as soon as there are so many that the trial might end: one by one, judging them would
+    keep the measuring client from its work.
+    """
 
     slo: Slo
     share: float
     planned: int
-    misses: int = 0
+    misses: int = 0  # of the requests judged so far
+    _ended: list[RequestRecord] = field(default_factory=list)  # and not yet judged
 
     def add(self, request: RequestRecord) -> None:
         """A request has ended."""
-        self.misses += not is_completed(request) or meets(since_intended(request), self.slo) is False
+        self._ended.append(request)
+        if self.misses + len(self._ended) >= self._enough:
+            self.misses += _missed(RequestTable.of(self._ended), self.slo)
+            self._ended.clear()
 
     @property
     def why_enough(self) -> str | None:
         """Why the trial may end, or None: the search takes no more from it than that its load is too great."""
-        if self.misses < far_beyond(self.planned, 1 - self.share):
+        if self.misses < self._enough:
             return None
         return (
             f"{self.misses} of the {self.planned} requests had missed the SLO, which {self.share:.4g} of them are to "
             "meet: the load is far beyond the capacity"
         )
+
+    @property
+    def _enough(self) -> int:
+        return far_beyond(self.planned, 1 - self.share)
+
+
+def _missed(requests: RequestTable, slo: Slo) -> int:
+    """How many certainly missed the SLO."""
+    within = meets(requests, slo, from_intended=True) | unknown(requests, slo)
+    return int((~(requests.is_completed & within)).sum())

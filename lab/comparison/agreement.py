@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy import stats
 
 from lab.comparison.effect import Interval
-from lab.repetition import is_degenerate
+from lab.repetition import degenerate
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
 
 def degenerate_share(texts: Sequence[str]) -> float | None:
     """Return the share of degenerate texts among those long enough to judge; None if there are none."""
-    judged = [found for found in map(is_degenerate, texts) if found is not None]
-    return sum(judged) / len(judged) if judged else None
+    judged = degenerate(texts)
+    return float(judged.mean()) if judged.size else None
 
 
 def first_difference(one: Sequence[object], other: Sequence[object]) -> int | None:

@@ -29,11 +29,15 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
     """Count `values` (finite, not negative) by bucket. Raises ValueError for others."""
     if values.size and not (np.isfinite(values).all() and values.min() >= 0):
         raise ValueError("a histogram takes finite values that are not negative")
-    buckets = np.full(values.shape, ZERO_BUCKET, dtype=np.int64)
-    positive = values >= SMALLEST
-    buckets[positive] = np.ceil(np.log(values[positive]) / math.log(GROWTH))
-    found, counts = np.unique(buckets, return_counts=True)
-    return dict(zip(found.tolist(), counts.tolist(), strict=True))
+    positive = values[values >= SMALLEST]
+    zeros = values.size - positive.size
+    found = {ZERO_BUCKET: zeros} if zeros else {}
+    if positive.size:
+        buckets = np.ceil(np.log(positive) / math.log(GROWTH)).astype(np.int64)
+        counts = np.bincount(buckets - buckets.min())
+        filled = np.flatnonzero(counts)
+        found |= dict(zip((filled + buckets.min()).tolist(), counts[filled].tolist(), strict=True))
+    return found
 
 
 def quantile(counts: Counts, q: float) -> float | None:

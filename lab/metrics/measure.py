@@ -11,8 +11,10 @@ import numpy as np
 from lab.metrics import latency, slo
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.histogram import histogram
-from lab.metrics.latency import Samples, is_completed
-from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.latency import Samples
+from lab.metrics.record_table import Floats, Mask, Ragged
+from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.request_table import RequestTable
 
 Value = float | int | tuple[float, ...] | None
 #: A stream is busy while it has a request in flight; from this share of busy streams on, the load counts as full.
@@ -39,13 +41,11 @@ _MAXIMA = {
 }
 
 
-def measure(
-    run: RunRecord, requests: Sequence[RequestRecord], samples: Sequence[TelemetrySample] = ()
-) -> dict[str, Value]:
+def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetrySample] = ()) -> dict[str, Value]:
     """Return every one of METRICS by name. A failed run has at most the counts of its requests."""
     values: dict[str, Value] = dict.fromkeys(metric.name for metric in METRICS)
-    completed = [request for request in requests if latency.is_completed(request)]
-    if run.status == "completed" or requests:
+    completed = requests.completed
+    if run.status == "completed" or len(requests):
         values["requests_completed"] = len(completed)
         values["requests_failed"] = len(requests) - len(completed)
     if run.status == "completed":
@@ -56,22 +56,21 @@ def measure(
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
         for name, found in latency.samples_ms(completed).items():
-            values |= _statistics(name, found)
+            values |= statistics_ms(name, found)
     return values
 
 
-def histograms(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, dict[int, int]]:
+def histograms(run: RunRecord, requests: RequestTable) -> dict[str, dict[int, int]]:
     """Return the histogram in ms of each of LATENCIES that is known; an empty dict for a failed run."""
     if run.status != "completed":
         return {}
-    samples = latency.samples_ms([request for request in requests if latency.is_completed(request)])
+    samples = latency.samples_ms(requests.completed)
     return {name: histogram(values) for name, values in samples.items() if values is not None and values.size}
 
 
-def _throughput(completed: Sequence[RequestRecord]) -> dict[str, Value]:
-    duration_s = max((request.end_s for request in completed if request.end_s is not None), default=None)
-    prompt = _sum([request.prompt_tokens for request in completed])
-    output = _sum([request.completion_tokens for request in completed])
+def _throughput(completed: RequestTable) -> dict[str, Value]:
+    duration_s = float(completed.numbers("end_s").max()) if len(completed) else None
+    prompt, output = whole_sum(completed.numbers("prompt_tokens")), whole_sum(completed.numbers("completion_tokens"))
     return {
         "duration_s": duration_s,
         "prompt_tokens": prompt,
@@ -82,19 +81,20 @@ def _throughput(completed: Sequence[RequestRecord]) -> dict[str, Value]:
     }
 
 
-def _within_slo(run: RunRecord, completed: Sequence[RequestRecord], duration_s: Value) -> dict[str, Value]:
+def _within_slo(run: RunRecord, completed: RequestTable, duration_s: Value) -> dict[str, Value]:
     """In a search for a capacity, what a request waits in the client counts: the server is to carry the load."""
-    of = completed if run.trial is None else [slo.since_intended(request) for request in completed]
-    good = slo.requests_within(of, run.slo)
-    tokens = None if good is None else _sum([request.completion_tokens for request in good]) if good else 0
+    good = slo.requests_within(completed, run.slo, from_intended=run.trial is not None)
+    if good is None:
+        return {}
+    within, tokens = int(good.sum()), completed.numbers("completion_tokens")[good]
     return {
-        "requests_within_slo": None if good is None else len(good),
-        "goodput_request_per_s": None if good is None else _quotient(len(good), duration_s),
-        "goodput_tok_per_s": _quotient(tokens, duration_s),
+        "requests_within_slo": within,
+        "goodput_request_per_s": _quotient(within, duration_s),
+        "goodput_tok_per_s": _quotient(whole_sum(tokens) if within else 0, duration_s),
     }
 
 
-def _steady(run: RunRecord, requests: Sequence[RequestRecord]) -> dict[str, Value]:
+def _steady(run: RunRecord, requests: RequestTable) -> dict[str, Value]:
     """Only a closed loop has a steady window: arrivals at a rate leave streams empty on purpose."""
     window = steady_window(requests, run.load.max_concurrency) if run.load.closed_loop else None
     if window is None:
@@ -146,7 +146,8 @@ def _per_position(
     return None if min(rates) < 0 else rates
 
 
-def _statistics(name: str, samples: Samples | None) -> Mapping[str, Value]:
+def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
+    """Return mean and percentiles of a latency; empty without values."""
     if samples is None or not samples.size:
         return {}
     quantiles = np.percentile(samples, (50, 90, 95, 99))
@@ -154,9 +155,9 @@ def _statistics(name: str, samples: Samples | None) -> Mapping[str, Value]:
     return {f"{name}_{statistic}_ms": found[statistic] for statistic in STATISTICS}
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if values and len(known) == len(values) else None
+def whole_sum(counts: Floats) -> int | None:
+    """Return the sum of whole numbers; None if there are none or one is unknown (NaN)."""
+    return int(counts.sum()) if counts.size and not np.isnan(counts).any() else None
 
 
 def _quotient(part: Value, whole: Value) -> float | None:
@@ -172,48 +173,47 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def steady_window(requests: Sequence[RequestRecord], streams: int) -> Window | None:
+def steady_window(requests: RequestTable, streams: int) -> Window | None:
     """Return the first and last moment at which enough of `streams` had a request, failed ones included, or None.
 
     Between them streams may pause briefly: a request ends a little before the next one is sent.
     """
-    until_s = max((each.end_s for each in requests if is_completed(each) and each.end_s is not None), default=None)
-    if until_s is None:
+    sent_s, end_s = requests.numbers("sent_s"), requests.numbers("end_s")
+    if not requests.is_completed.any():
         return None
-    sent = [(each.sent_s, each.end_s) for each in requests if each.sent_s is not None and each.sent_s < until_s]
-    moments = [(start_s, 1) for start_s, _ in sent]
-    moments += [(until_s if end_s is None else min(end_s, until_s), -1) for _, end_s in sent]
-    moments.sort(
-        key=lambda moment: (moment[0], -moment[1])
-    )  # a request that ends as another is sent hands its stream over
-    busy = np.cumsum([step for _, step in moments])[:-1] >= BUSY_SHARE * streams
-    full = np.flatnonzero(busy)
+    until_s = end_s[requests.is_completed].max()
+    begins_s = sent_s[sent_s < until_s]
+    ends_s = np.fmin(end_s[sent_s < until_s], until_s)  # of a request without an end, `until_s`
+    moments_s, steps = np.concatenate((begins_s, ends_s)), np.repeat((1, -1), begins_s.size)
+    order = np.lexsort((-steps, moments_s))  # a request that ends as another is sent hands its stream over
+    full = np.flatnonzero(np.cumsum(steps[order])[:-1] >= BUSY_SHARE * streams)
     if not full.size:
         return None
-    begin_s, end_s = moments[full[0]][0], moments[full[-1] + 1][0]
-    return (begin_s, end_s) if end_s > begin_s else None
+    first_s, last_s = float(moments_s[order[full[0]]]), float(moments_s[order[full[-1] + 1]])
+    return (first_s, last_s) if last_s > first_s else None
 
 
-def steady_tokens(requests: Sequence[RequestRecord], window: Window) -> int | None:
-    """Return the tokens of completed requests that arrived within the window; None if one request's are unknown."""
-    counts = [_within(request, window) for request in requests if is_completed(request)]
-    known = [count for count in counts if count is not None]
-    return sum(known) if len(known) == len(counts) else None
+def steady_tokens(requests: RequestTable, window: Window) -> int | None:
+    """Return the tokens of completed requests that arrived within the window; None if one request's are unknown.
 
-
-def _within(request: RequestRecord, window: Window) -> int | None:
-    """Tokens of one request within the window. If it crosses a border, only the counts per chunk can tell."""
-    inside = [window[0] < t_s <= window[1] for t_s in request.chunk_s]
-    tokens = request.chunk_tokens
-    if not inside:
-        return None  # tokens that came in no chunk have no known time
-    if all(inside):
-        return request.completion_tokens
-    if not any(inside):
-        return 0
-    if tokens is None or len(tokens) != len(inside) or sum(tokens) != request.completion_tokens:
+    If a request crosses a border of the window, only its counts per chunk can tell. Tokens that came in no chunk have
+    no known time.
+    """
+    completed = requests.completed
+    chunks = completed.lists("chunk_s")
+    within, counts = chunks.sums(_inside(chunks, window)), chunks.lengths
+    whole = completed.numbers("completion_tokens")[within == counts]
+    crossing = completed.where((within > 0) & (within < counts))
+    tokens, times = crossing.lists("chunk_tokens"), crossing.lists("chunk_s")
+    if not counts.all() or np.isnan(whole).any() or not np.array_equal(tokens.bounds, times.bounds):
         return None
-    return sum(count for count, counts in zip(tokens, inside, strict=True) if counts)
+    if (tokens.sums(tokens.values) != crossing.numbers("completion_tokens")).any():
+        return None
+    return int(whole.sum()) + int(tokens.values[_inside(times, window)].sum())
+
+
+def _inside(times_s: Ragged, window: Window) -> Mask:
+    return (window[0] < times_s.values) & (times_s.values <= window[1])
 
 
 def telemetry_metrics(samples: Sequence[TelemetrySample]) -> Mapping[str, float | None]:

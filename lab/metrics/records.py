@@ -158,6 +158,19 @@ class TelemetrySample:
     )
 
 
+#: The line that stands in a kept log for what was left out of it.
+LEFT_OUT_LINE = "[{} bytes of the engine's log were left out here]"
+
+
+@dataclass(frozen=True)
+class EngineLog:
+    """What was kept of an engine's log, and where in that the measured window begins and ends; None if unknown."""
+
+    content: bytes
+    begin_bytes: int | None = None
+    end_bytes: int | None = None
+
+
 class ServerCounters(Frozen):
     """Cumulative counters of a server at one moment; None if the engine does not count it."""
 
@@ -265,8 +278,8 @@ class RunRecord(Frozen):
     counters_after: ServerCounters | None = None
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
-    log_begin_bytes: int | None = None  # length of the engine's log when the measured window began
-    log_end_bytes: int | None = None  # and when it ended
+    log_begin_bytes: int | None = None  # where in the bundle's copy of the engine's log the measured window began
+    log_end_bytes: int | None = None  # and where it ended
     prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times
     identity: Identity | None = None
     circumstances: Circumstances

@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import numpy as np
 
 from lab.metrics import latency
-from lab.metrics.records import RequestRecord
+from lab.metrics.record_table import Mask
+from lab.metrics.request_table import RequestTable
 from lab.study import Slo
 
 
-def requests_within(completed: Sequence[RequestRecord], slo: Slo) -> list[RequestRecord] | None:
-    """Return those that meet the SLO; None if it has no bounds, or if that is unknown of one of them."""
-    if slo == Slo():
+def requests_within(completed: RequestTable, slo: Slo, *, from_intended: bool = False) -> Mask | None:
+    """Return which of them meet the SLO; None if it has no bounds, or if that is unknown of one of them."""
+    if slo == Slo() or unknown(completed, slo).any():
         return None
-    met = [meets(request, slo) for request in completed]
-    return None if None in met else [request for request, well in zip(completed, met, strict=True) if well]
+    return meets(completed, slo, from_intended=from_intended)
 
 
-def meets(request: RequestRecord, slo: Slo) -> bool | None:
-    """Whether the request meets every bound that is set, or None if unknown. A single token has no TPOT to exceed."""
-    if slo.tpot_ms is not None and request.completion_tokens is None:
-        return None
-    one_token = request.completion_tokens is not None and request.completion_tokens < 2
-    measured = (
-        (slo.ttft_ms, latency.ttft_ms(request)),
-        (None if one_token else slo.tpot_ms, latency.tpot_ms(request)),
-        (slo.e2e_ms, latency.e2e_ms(request)),
+def unknown(requests: RequestTable, slo: Slo) -> Mask:
+    """Of which requests it is unknown whether they meet the SLO: a bound on TPOT needs the number of tokens."""
+    if slo.tpot_ms is None:
+        return np.zeros(len(requests), dtype=np.bool_)
+    return ~requests.known("completion_tokens")
+
+
+def meets(requests: RequestTable, slo: Slo, *, from_intended: bool = False) -> Mask:
+    """Which requests meet every bound that is set, apart from those of which it is unknown.
+
+    A latency that was not measured meets no bound; a single token has no TPOT to exceed. With `from_intended`,
+    latencies include the wait in the client.
+    """
+    ttft_ms, e2e_ms = (
+        (latency.ttft_from_intended_ms, latency.e2e_from_intended_ms)
+        if from_intended
+        else (latency.ttft_ms, latency.e2e_ms)
     )
-    return all(value is not None and value <= bound for bound, value in measured if bound is not None)
-
-
-def since_intended(request: RequestRecord) -> RequestRecord:
-    """The request with latencies that include its wait in the client."""
-    return replace(request, sent_s=request.intended_send_s)
+    met = np.ones(len(requests), dtype=np.bool_)
+    if slo.ttft_ms is not None:
+        met &= ttft_ms(requests) <= slo.ttft_ms
+    if slo.tpot_ms is not None:
+        met &= (latency.tpot_ms(requests) <= slo.tpot_ms) | (requests.numbers("completion_tokens") < 2)
+    if slo.e2e_ms is not None:
+        met &= e2e_ms(requests) <= slo.e2e_ms
+    return met

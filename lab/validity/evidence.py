@@ -2,7 +2,7 @@
 
 A run records the length of the log when its window began and ended. Bundles before format 3 do not: their lines are
 selected by timestamp. Logs have local time without a zone, in whole seconds. The zone follows from the run: the log was
-copied when the run ended, so its last timestamp and the window's end are less than half a zone step apart.
+read when the run ended, so its last timestamp and the window's end are less than half a zone step apart.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
-from lab.metrics.latency import is_completed
+import numpy as np
+
 from lab.metrics.measure import Value
-from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.records import EngineLog, RunRecord, TelemetrySample
+from lab.metrics.request_table import RequestTable
 
 #: Timestamps of log lines in vLLM, SGLang and TensorRT-LLM.
 _STAMPS = (
@@ -141,22 +143,23 @@ class Evidence:
     """
 
     run: RunRecord
-    requests: Sequence[RequestRecord]
+    requests: RequestTable
     samples: Sequence[TelemetrySample]
     metrics: Mapping[str, Value]
-    log: bytes | None
+    log: EngineLog | None
     unrecorded: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
 
-    @cached_property
-    def completed(self) -> tuple[RequestRecord, ...]:
-        return tuple(request for request in self.requests if is_completed(request))
+    @property
+    def completed(self) -> RequestTable:
+        return self.requests.completed
 
     @cached_property
-    def sent(self) -> tuple[RequestRecord, ...]:
+    def sent(self) -> RequestTable:
         """The requests that left the client, in the order in which they did."""
-        left = ((request.sent_s, request.index, request) for request in self.requests if request.sent_s is not None)
-        return tuple(request for *_, request in sorted(left, key=lambda each: each[:2]))
+        left = self.requests.where(self.requests.known("sent_s"))
+        order = np.lexsort((left.numbers("index"), left.numbers("sent_s")))
+        return left if (np.diff(order) == 1).all() else left.take(order)
 
     @cached_property
     def some_failed(self) -> bool:
@@ -175,7 +178,7 @@ class Evidence:
     @cached_property
     def engine_log(self) -> str | None:
         """The engine's log; None if there is none, or if Drafthouse did not start the server."""
-        return self.log.decode("utf-8", "replace") if self.log and self.run.circumstances.command else None
+        return self.log.content.decode("utf-8", "replace") if self.log and self.run.circumstances.command else None
 
     @cached_property
     def window_log(self) -> tuple[str, ...] | None:
@@ -185,7 +188,7 @@ class Evidence:
         """
         if self.log is None or self.engine_log is None:
             return None
-        if (found := exact_lines(self.log, self.run.log_begin_bytes, self.run.log_end_bytes)) is not None:
+        if (found := exact_lines(self.log.content, self.log.begin_bytes, self.log.end_bytes)) is not None:
             return found
         return None if self.window_s is None else window_lines(self.engine_log, self.run.started_at, self.window_s)
 

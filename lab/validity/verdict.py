@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.metrics.measure import Value
-from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.records import EngineLog, RunRecord, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.validity.check import Check, Declaration, Finding, Skipped, StudyCheck
 from lab.validity.checks import (
     acceptance,
@@ -68,10 +69,10 @@ class Verdict:
 
 def judge(
     run: RunRecord,
-    requests: Sequence[RequestRecord],
+    requests: RequestTable,
     samples: Sequence[TelemetrySample],
     metrics: Mapping[str, Value],
-    log: bytes | None = None,
+    log: EngineLog | None = None,
     *,
     unrecorded: frozenset[str] = frozenset(),
     doubts: tuple[str, ...] = (),

@@ -8,6 +8,7 @@ from jobs.datasets.loader import load_prompts
 from lab.metrics.records import RequestRecord
 from lab.study import Workload
 from tests.e2e.conftest import PROMPTS, SMALL_TARGET, WORKLOADS
+from tests.warehouse.runs import records
 from tests.workers.homes import Home
 from warehouse.bundles.run_bundle import Bundle
 from warehouse.settings import Settings
@@ -20,7 +21,7 @@ def test_every_kind_of_dataset_is_served_with_the_lengths_that_were_asked_for(
 ) -> None:
     assert len(datasets_study) == len(WORKLOADS) + 1
     for bundle in datasets_study:
-        _was_served(real_home.settings, bundle.run.workload, list(bundle.requests))
+        _was_served(real_home.settings, bundle.run.workload, list(records(bundle.requests)))
 
 
 def _was_served(settings: Settings, workload: Workload, requests: list[RequestRecord]) -> None:

@@ -11,6 +11,7 @@ from jobs.submission import check_study
 from lab.errors import StudyError
 from services.doctor import examine
 from tests.e2e.conftest import Asked
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import REPOSITORY
 from warehouse.bundles.run_bundle import Bundle
@@ -67,7 +68,7 @@ def test_vllm_runs_with_a_yaml_file_flags_and_environment_from_a_second_table(da
             "False",
         ]
         assert "'max_num_seqs': 5" in effective["non_default_args"]
-        assert grown(run, "generation_tokens") == sum(request.completion_tokens or 0 for request in bundle.requests)
+        assert grown(run, "generation_tokens") == bundle.requests.numbers("completion_tokens").sum()
 
 
 def test_assisted_generation_is_measured_and_greedy_outputs_are_the_targets_own(assisted_study: list[Bundle]) -> None:
@@ -75,13 +76,13 @@ def test_assisted_generation_is_measured_and_greedy_outputs_are_the_targets_own(
     outputs: dict[str, dict[str, str]] = {"no draft": {}, "draft model k=5": {}, "n-gram k=5": {}}
     for bundle in assisted_study:
         run, arm, tokens = bundle.run, bundle.run.arm.name, bundle.run.workload.output_tokens
-        outputs[arm] |= {f"{run.workload.name} {one.prompt_id}": one.output_text for one in bundle.requests}
-        assert [request.completion_tokens for request in bundle.requests] == [tokens] * run.load.num_prompts
+        outputs[arm] |= {f"{run.workload.name} {one.prompt_id}": one.output_text for one in records(bundle.requests)}
+        assert [request.completion_tokens for request in records(bundle.requests)] == [tokens] * run.load.num_prompts
         assert grown(run, "generation_tokens") == tokens * run.load.num_prompts
         assert run.circumstances.engine_version == "5.19.0"
         assert run.circumstances.effective_config["dtype"] == "float32"
         if arm == "draft model k=5":
-            drafts = [request.spec_drafts for request in bundle.requests]
+            drafts = [request.spec_drafts for request in records(bundle.requests)]
             assert all(drafts)
             assert grown(run, "num_drafts") == sum(filter(None, drafts))
         rate = tokens * run.load.num_prompts / (run.duration_s or 0)

@@ -24,6 +24,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.cli.homes import Home
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import engine_processes, until
 from warehouse.bundles.run_bundle import RUN_FILE, Bundle, find_bundles, read_bundle
@@ -230,14 +231,15 @@ def test_every_bundle_has_what_the_engine_told(home: Home, measured: Measured) -
     for bundle in bundles(home, measured):
         run, circumstances = bundle.run, bundle.run.circumstances
         print(f"{run.arm.name} {run.load.name}: {run.duration_s} s, idle {run.idle_before_s}, {circumstances.start_s}")
-        assert [request.completion_tokens for request in bundle.requests] == [24] * run.load.num_prompts
-        assert [len(request.output_token_ids or ()) for request in bundle.requests] == [24] * run.load.num_prompts
+        requests = records(bundle.requests)
+        assert [request.completion_tokens for request in requests] == [24] * run.load.num_prompts
+        assert [len(request.output_token_ids or ()) for request in requests] == [24] * run.load.num_prompts
         assert grown(run, "generation_tokens") == 24 * run.load.num_prompts
         assert (circumstances.engine_version or "").startswith("0.32.0")
         assert circumstances.effective_config["enforce_eager"] == "True"
         assert circumstances.target_digest is not None
         drafted = run.arm.name != "no draft"
-        assert all((request.spec_drafts is not None) == drafted for request in bundle.requests)
+        assert all((request.spec_drafts is not None) == drafted for request in requests)
         assert ((grown(run, "num_drafts") or 0) > 0) == drafted
         assert not grown(run, "prefix_cache_hits")  # the cell before sent the same prompts, but the cache was reset
 

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lab.metrics.latency import is_completed
 from lab.metrics.measure import Value, measure
 from lab.validity import StudyRun, Verdict, judge
 from tests.validity_for_real.expected import is_as_meant
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import REPOSITORY, Home, new_home
-from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
+from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
 
 TOKENS, REQUESTS, STREAMS, TRIES = 32, 12, 2, 3
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
@@ -65,7 +65,7 @@ class Judged:
 
     @property
     def in_study(self) -> StudyRun:
-        done = (request for request in self.bundle.requests if is_completed(request))
+        done = records(self.bundle.requests.completed)
         return StudyRun(self.bundle.run, self.metrics, {request.prompt_id: request.output_text for request in done})
 
 
@@ -144,7 +144,7 @@ def judged_runs(home: Home, job_id: str) -> list[Judged]:
 
 def _judged(bundle: Bundle) -> Judged:
     metrics = measure(bundle.run, bundle.requests, bundle.telemetry)
-    log = (bundle.folder / LOG_FILE).read_bytes()
+    log = read_log(bundle.folder, bundle.run)
     return Judged(bundle, metrics, judge(bundle.run, bundle.requests, bundle.telemetry, metrics, log))
 
 

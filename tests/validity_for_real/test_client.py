@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.metrics.measure import measure
+from lab.metrics.request_table import RequestTable
 from lab.study import Load
 from lab.validity import Severity, Verdict, judge
 from tests.warehouse.runs import run_record
@@ -80,7 +81,8 @@ async def judged() -> tuple[Verdict, float]:
             share = (time.thread_time() - cpu_s) / (time.perf_counter() - wall_s)
             computing.cancel()
     run = run_record(load=LOAD, client=done.client, duration_s=done.duration_s)
-    verdict = judge(run, done.requests, done.telemetry, measure(run, done.requests, done.telemetry))
+    requests = RequestTable.of(done.requests)
+    verdict = judge(run, requests, done.telemetry, measure(run, requests, done.telemetry))
     return verdict, share
 
 

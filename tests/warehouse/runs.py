@@ -15,6 +15,7 @@ from lab.metrics.records import (
     ServerCounters,
     TelemetrySample,
 )
+from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.run_bundle import write_bundle
 from warehouse.settings import Settings
@@ -120,6 +121,16 @@ def failed_request(**changes: Any) -> RequestRecord:
         "output_text": "",
     }
     return request(**{**nothing, **changes})
+
+
+def records(table: RequestTable) -> tuple[RequestRecord, ...]:
+    """Return the requests of a table as records."""
+    rows: list[dict[str, Any]] = table.arrow.to_pylist()
+    return tuple(RequestRecord(**{name: _tuple(value) for name, value in row.items()}) for row in rows)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def write_run(bundles: Path, requests: tuple[RequestRecord, ...] = (request(),), **changes: Any) -> Path:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from lab.capacity.result import Capacity
 from lab.metrics import slo
-from lab.metrics.latency import is_completed
+from lab.metrics.request_table import RequestTable
 from lab.schedule import Outcome, Step, schedule_of
 from lab.study import Study
 from lab.study.plan import PlannedRun
@@ -74,9 +74,10 @@ async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
             seed=run.trial.arrivals_seed,
             trial=(asked.slo, run.trial.search.slo_share),
         )
-    completed = [slo.since_intended(request) for request in done.requests if is_completed(request)]
-    within = slo.requests_within(completed, asked.slo) or []
-    counts = {"completed": len(completed), "failed": len(done.requests) - len(completed), "within_slo": len(within)}
+    completed = RequestTable.of(done.requests).completed
+    within = slo.requests_within(completed, asked.slo, from_intended=True)
+    counts = {"completed": len(completed), "failed": len(done.requests) - len(completed)}
+    counts["within_slo"] = 0 if within is None else int(within.sum())
     kept_up = done.client.loop_lag_p99_ms <= LAG_INVALID_MS
     return Outcome(run, 0, is_valid=kept_up, metrics={f"requests_{name}": count for name, count in counts.items()})
 

@@ -11,6 +11,7 @@ import pytest
 from jobs import queue
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
+from tests.warehouse.runs import records
 from tests.workers.homes import NGRAM, Home
 from tests.workers.working import worked
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
@@ -43,7 +44,7 @@ def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
     }
     for bundle in map(read_bundle, find_bundles(home.settings.bundles)):
         assert bundle.run.status == "completed"
-        assert [request.completion_tokens for request in bundle.requests] == [8] * 4
+        assert [request.completion_tokens for request in records(bundle.requests)] == [8] * 4
         assert bundle.run.counters_before is not None
         assert bundle.run.counters_after is not None
         assert bundle.run.counters_before.generation_tokens is not None
@@ -54,7 +55,7 @@ def test_every_cell_is_measured_and_its_bundle_is_whole(home: Home) -> None:
 def test_every_arm_gets_the_same_prompts_in_the_same_order_and_the_warm_up_gets_others(home: Home) -> None:
     worked(home)
     bundles = [read_bundle(folder) for folder in find_bundles(home.settings.bundles)]
-    assert len({tuple(request.prompt for request in bundle.requests) for bundle in bundles}) == 1
+    assert len({tuple(request.prompt for request in records(bundle.requests)) for bundle in bundles}) == 1
     assert all(bundle.run.warmup_requests >= bundle.run.load.max_concurrency for bundle in bundles)
 
 
@@ -124,8 +125,9 @@ def test_a_crash_under_one_load_fails_that_run_alone(home: Home, tmp_path: Path)
     failed = next(
         bundle for bundle in map(read_bundle, find_bundles(home.settings.bundles)) if bundle.run.status == "failed"
     )
-    assert failed.requests[0].error is None  # what was measured until then is kept
-    assert all(request.error for request in failed.requests[1:])
+    first, *others = records(failed.requests)
+    assert first.error is None  # what was measured until then is kept
+    assert all(request.error for request in others)
 
 
 def test_an_engine_that_keeps_dying_fails_the_rest_of_its_launch_and_is_started_twice_at_most(

@@ -10,6 +10,7 @@ import pytest
 
 from lab.errors import StudyError
 from lab.metrics.records import RequestRecord, RunRecord
+from tests.warehouse.runs import records
 from tests.workers.homes import Home, new_home
 from warehouse.bundles.run_bundle import find_bundles, read_bundle
 from workers.worker import Worker
@@ -23,7 +24,7 @@ def measured(
     Worker(home.settings).work()
     (folder,) = find_bundles(home.settings.bundles)
     bundle = read_bundle(folder)
-    return bundle.run, list(bundle.requests)
+    return bundle.run, list(records(bundle.requests))
 
 
 def test_a_duration_ends_a_run_that_is_whole(home: Home) -> None:

@@ -15,7 +15,7 @@ from lab.study.plan import plan
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home, new_home
 from tests.workers.working import worked
-from warehouse.bundles.run_bundle import Bundle, find_bundles, read_bundle, read_log
+from warehouse.bundles.run_bundle import LOG_FILE, Bundle, find_bundles, read_bundle
 from workers import run_recorder
 from workers.job_progress import JobStatus
 from workers.run_recorder import BundleWriter, Recorder
@@ -48,7 +48,7 @@ def test_the_window_is_marked_in_the_engines_log(watched: Bundle) -> None:
     begin, end = watched.run.log_begin_bytes, watched.run.log_end_bytes
     assert begin is not None
     assert end is not None
-    assert begin <= end <= len(read_log(watched.folder) or b"")
+    assert begin <= end <= len((watched.folder / LOG_FILE).read_bytes())
 
 
 def test_the_engines_own_queue_is_asked_for_each_second(watched: Bundle) -> None:

@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
 from pydantic import ValidationError
 
 from lab.errors import BundleError
+from lab.metrics.record_schema import record_schema
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
-from warehouse.bundles.record_table import arrow_schema, read_records, write_records
+from warehouse.bundles.record_file import read_records, write_records
 from warehouse.bundles.run_bundle import (
     REQUESTS_FILE,
     RUN_FILE,
@@ -30,7 +32,6 @@ from warehouse.bundles.run_bundle import (
     write_atomically,
 )
 from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
-from warehouse.schema.column import record_kinds
 
 SOURCE_FOLDER = "source"
 #: Of imported bundles, whose format has numbers of its own.
@@ -39,8 +40,11 @@ _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 #: Counts are 64 bits wide, because a file may hold any.
-_REQUESTS_SCHEMA = arrow_schema(
-    {name: "bigint?" if kind == "int?" else kind for name, kind in record_kinds(ImportedRequest).items()}
+_REQUESTS_SCHEMA = pa.schema(
+    [
+        field.with_type(pa.int64()) if field.nullable and field.type == pa.int32() else field
+        for field in record_schema(ImportedRequest)
+    ]
 )
 
 

@@ -19,10 +19,19 @@ import pyarrow as pa
 from pydantic import BaseModel, ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.records import BUNDLE_FORMAT_VERSION, RequestRecord, RunRecord, TelemetrySample, field_infos
-from warehouse.bundles.record_table import arrow_schema, read_records, write_records
+from lab.metrics.record_schema import record_schema
+from lab.metrics.records import (
+    BUNDLE_FORMAT_VERSION,
+    EngineLog,
+    RequestRecord,
+    RunRecord,
+    TelemetrySample,
+    field_infos,
+)
+from lab.metrics.request_table import RequestTable
+from warehouse.bundles.engine_log import read_engine_log
+from warehouse.bundles.record_file import read_columns, read_records, write_records
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
-from warehouse.schema.column import record_kinds
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
@@ -30,8 +39,8 @@ _TEMPORARY = ".writing-"
 
 def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
     """The Parquet schema of the records in this version of the format: older ones lack some fields."""
-    kinds, infos = record_kinds(record), field_infos(record)
-    return arrow_schema({name: kind for name, kind in kinds.items() if infos[name].since_format <= version})
+    infos = field_infos(record)
+    return pa.schema([field for field in record_schema(record) if infos[field.name].since_format <= version])
 
 
 _REQUESTS_SCHEMAS = {version: _schema(RequestRecord, version) for version in READABLE_FORMAT_VERSIONS}
@@ -50,7 +59,7 @@ class Bundle:
 
     folder: Path
     run: RunRecord
-    requests: tuple[RequestRecord, ...]
+    requests: RequestTable
     telemetry: tuple[TelemetrySample, ...]
 
 
@@ -67,17 +76,18 @@ def write_bundle(
 ) -> Path:
     """Write the bundle of `run` and return its folder; an existing bundle of the same id is left unchanged.
 
+    The positions of the window in `run` are those in the whole `log`; in the bundle they are those in what it keeps.
     Raises OSError (a full disk, for example) and leaves nothing of the bundle then.
     """
 
     def fill(writing: Path) -> None:
-        (writing / RUN_FILE).write_text(run.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        kept = None if log is None else read_engine_log(log, run.log_begin_bytes, run.log_end_bytes)
+        (writing / LOG_FILE).write_bytes(kept.content if kept else b"")
+        places = {"log_begin_bytes": kept.begin_bytes, "log_end_bytes": kept.end_bytes} if kept else {}
+        record = run.model_copy(update=places).model_dump_json(indent=1)
+        (writing / RUN_FILE).write_text(f"{record}\n", encoding="utf-8")
         write_records(writing / REQUESTS_FILE, requests, _REQUESTS_SCHEMAS[BUNDLE_FORMAT_VERSION])
         write_records(writing / TELEMETRY_FILE, telemetry, _TELEMETRY_SCHEMAS[BUNDLE_FORMAT_VERSION])
-        if log is None:
-            (writing / LOG_FILE).touch()
-        else:
-            shutil.copyfile(log, writing / LOG_FILE)
 
     final = bundle_folder(root, run.job_id, run.run_id)
     write_atomically({final: fill})
@@ -118,7 +128,7 @@ def _publish(writing: Path, final: Path) -> None:
 def read_bundle(folder: Path) -> Bundle:
     """Read one bundle. Raises BundleError for a folder that is incomplete or of another format."""
     run = read_run(folder)
-    requests = read_records(folder / REQUESTS_FILE, RequestRecord, _REQUESTS_SCHEMAS[run.format_version])
+    requests = RequestTable(read_columns(folder / REQUESTS_FILE, _REQUESTS_SCHEMAS[run.format_version]))
     telemetry = read_records(folder / TELEMETRY_FILE, TelemetrySample, _TELEMETRY_SCHEMAS[run.format_version])
     return Bundle(folder, run, requests, telemetry)
 
@@ -147,10 +157,13 @@ def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> i
     return version
 
 
-def read_log(folder: Path) -> bytes | None:
-    """Return the engine's log, or None if it is empty. Raises BundleError."""
+def read_log(folder: Path, run: RunRecord) -> EngineLog | None:
+    """Return what belongs to the run of the engine's log, or None if it is empty. Raises BundleError.
+
+    Bundles of earlier Drafthouses have all of the log until the end of their run.
+    """
     try:
-        return (folder / LOG_FILE).read_bytes() or None
+        return read_engine_log(folder / LOG_FILE, run.log_begin_bytes, run.log_end_bytes)
     except OSError as error:
         raise BundleError(f"{folder / LOG_FILE} cannot be read: {error}") from None
 

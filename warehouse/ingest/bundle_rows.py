@@ -18,7 +18,7 @@ from warehouse.bundles.run_bundle import read_bundle, read_log
 from warehouse.ingest import imported_rows
 from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
 from warehouse.schema.column import rows
-from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS, prompt_latencies
+from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
 from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
 
@@ -85,8 +85,8 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     run = bundle.run
     _refuse_renamed(root, folder, run.job_id, run.run_id)
     measured = measure(run, bundle.requests, bundle.telemetry)
-    verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder))
-    requests = rows(REQUEST_COLUMNS, bundle.requests)
+    verdict = judge(run, bundle.requests, bundle.telemetry, measured, read_log(folder, run))
+    requests = request_rows(bundle.requests)
     latencies, prompts = prompt_latencies(requests)
     of_run = {
         "request_records": requests,
@@ -137,10 +137,7 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
 
 
 def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:
-    return {
-        name: table.add_column(0, "run_id", pa.array([run_id] * table.num_rows, type=pa.string()))
-        for name, table in tables.items()
-    }
+    return {name: table.add_column(0, "run_id", pa.repeat(run_id, table.num_rows)) for name, table in tables.items()}
 
 
 def _histogram_rows(histograms: Mapping[str, Mapping[int, int]]) -> pa.Table:

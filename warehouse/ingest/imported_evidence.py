@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from itertools import accumulate
 
 from lab.metrics.records import Circumstances, RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.imported_bundle import ImportedRecord
 from warehouse.importers.model import ImportedRequest, ImportedRun
@@ -44,13 +45,13 @@ class Evidence:
     """A run for the checks. `unrecorded` has the names that checks use in `looks_at`."""
 
     record: RunRecord
-    requests: tuple[RequestRecord, ...]
+    requests: RequestTable
     unrecorded: frozenset[str]
 
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
     """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
-    return Evidence(_record(record, run), tuple(_requests(run)), frozenset(_unrecorded(run)))
+    return Evidence(_record(record, run), RequestTable.of(tuple(_requests(run))), frozenset(_unrecorded(run)))
 
 
 def failure_reason(run: ImportedRun) -> str | None:

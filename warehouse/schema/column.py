@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter, itemgetter
-from types import NoneType, UnionType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
+
+from lab.metrics.record_schema import record_schema
 
 #: Types by their short names, in SQLAlchemy and in Arrow.
 KINDS: dict[str, tuple[Any, pa.DataType]] = {
@@ -26,20 +27,7 @@ KINDS: dict[str, tuple[Any, pa.DataType]] = {
 }
 
 
-#: The kind of column that holds a field of a dataclass, by the field's type without `None`.
-_KIND_OF_TYPE: dict[Any, str] = {
-    str: "text",
-    int: "int",
-    float: "double",
-    bool: "bool",
-    tuple[str, ...]: "texts",
-    tuple[int, ...]: "ints",
-    tuple[float, ...]: "doubles",
-}
-
-
-def arrow_type(kind: str) -> pa.DataType:
-    return KINDS[kind.removesuffix("?")][1]
+_KIND_OF_TYPE: dict[pa.DataType, str] = {arrow: kind for kind, (_, arrow) in KINDS.items()}
 
 
 def is_nullable(kind: str) -> bool:
@@ -47,15 +35,8 @@ def is_nullable(kind: str) -> bool:
 
 
 def record_kinds(record: type) -> dict[str, str]:
-    """The kind of each field of a dataclass, in order, from its type; amounts of bytes are 64 bits wide."""
-    return {name: _kind(name, hint) for name, hint in get_type_hints(record).items()}
-
-
-def _kind(name: str, hint: Any) -> str:
-    members = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    [type_] = [member for member in members if member is not NoneType]
-    kind = "bigint" if type_ is int and name.endswith("_bytes") else _KIND_OF_TYPE[type_]
-    return f"{kind}?" if NoneType in members else kind
+    """The kind of each field of a dataclass, in order."""
+    return {field.name: _KIND_OF_TYPE[field.type] + "?" * field.nullable for field in record_schema(record)}
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ once for all runs that sent the same ones: a list of texts takes longer to read 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
@@ -20,27 +20,26 @@ import pyarrow as pa
 
 from lab.comparison.samples import Requests
 from lab.metrics import latency
+from lab.metrics.record_table import Floats
 from lab.metrics.records import FieldInfo, RequestRecord, TelemetrySample, field_infos
-from warehouse.schema.column import Column, column, from_dicts, record_kinds, rows
+from lab.metrics.request_table import RequestTable
+from warehouse.schema.column import Column, column, record_kinds, rows
 
-_COMPUTED = (
-    column("is_completed", "bool", "whether it ended without an error", latency.is_completed),
-    column("send_delay_ms", "double?", "sent_s - intended_send_s, in ms", latency.send_delay_ms),
-    column("ttft_ms", "double?", "time to first token: first_token_s - sent_s, in ms", latency.ttft_ms),
-    column(
-        "ttft_from_intended_ms",
-        "double?",
+#: The columns that are computed, all but the first of them latencies in ms.
+_IS_COMPLETED = column("is_completed", "bool", "whether it ended without an error")
+_COMPUTED: dict[str, tuple[str, Callable[[RequestTable], Floats]]] = {
+    "send_delay_ms": ("sent_s - intended_send_s, in ms", latency.send_delay_ms),
+    "ttft_ms": ("time to first token: first_token_s - sent_s, in ms", latency.ttft_ms),
+    "ttft_from_intended_ms": (
         "first_token_s - intended_send_s, in ms: includes the wait in the client",
         latency.ttft_from_intended_ms,
     ),
-    column(
-        "tpot_ms",
-        "double?",
+    "tpot_ms": (
         "time per output token: (last of chunk_s - first_token_s) / (completion_tokens - 1), in ms",
         latency.tpot_ms,
     ),
-    column("e2e_ms", "double?", "end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
-)
+    "e2e_ms": ("end-to-end latency: end_s - sent_s, in ms", latency.e2e_ms),
+}
 _LATENCIES = ("ttft_ms", "tpot_ms", "e2e_ms")
 _PROMPTS_ID = column("prompts_id", "text", "SHA-256 of the list of prompt_ids, one per line")
 PROMPT_LIST_COLUMNS = (
@@ -75,21 +74,41 @@ def _comment(info: FieldInfo) -> str:
 
 REQUEST_COLUMNS: tuple[Column, ...] = (
     *(each if each.name == "index" else each.or_null() for each in _recorded(RequestRecord)),
-    *_COMPUTED,
+    _IS_COMPLETED,
+    *(column(name, "double?", comment) for name, (comment, _) in _COMPUTED.items()),
 )
 TELEMETRY_COLUMNS: tuple[Column, ...] = _recorded(TelemetrySample)
 
 
+def request_rows(requests: RequestTable) -> pa.Table:
+    """Return the rows of `request_records`."""
+    rows = requests.arrow.append_column("is_completed", pa.array(requests.is_completed))
+    for name, (_, latency_ms) in _COMPUTED.items():
+        rows = rows.append_column(name, pa.array(latency_ms(requests), from_pandas=True))
+    return rows
+
+
 def prompt_latencies(requests: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Return a row of COLUMNS and one of LIST_COLUMNS from a run's `request_records`; no rows if none completed."""
+    """Return a row of PROMPT_LATENCY_COLUMNS and one of PROMPT_LIST_COLUMNS from a run's `request_records`.
+
+    There are no rows if no request completed.
+    """
     wanted: list[Any] = [("index", "min"), *((name, "mean") for name in _LATENCIES)]
     grouped = requests.filter(requests["is_completed"]).group_by("prompt_id").aggregate(wanted)
-    by_prompt = grouped.sort_by("index_min").to_pydict()
+    if not grouped.num_rows:
+        return rows(PROMPT_LATENCY_COLUMNS, []), rows(PROMPT_LIST_COLUMNS, [])
+    by_prompt = grouped.sort_by("index_min")
     prompts = by_prompt["prompt_id"]
-    row = {"prompts_id": hashlib.sha256("\n".join(prompts).encode()).hexdigest(), "prompt_ids": prompts}
-    row |= {name: by_prompt[f"{name}_mean"] for name in _LATENCIES}
-    records = [row] if prompts else []
-    return rows(from_dicts(PROMPT_LATENCY_COLUMNS), records), rows(from_dicts(PROMPT_LIST_COLUMNS), records)
+    lines: list[Any] = prompts.to_pylist()
+    key = pa.array([hashlib.sha256("\n".join(lines).encode()).hexdigest()], type=pa.string())
+    latencies = {name: _as_one_list(by_prompt[f"{name}_mean"]) for name in _LATENCIES}
+    return pa.table({"prompts_id": key, **latencies}), pa.table(
+        {"prompts_id": key, "prompt_ids": _as_one_list(prompts)}
+    )
+
+
+def _as_one_list(values: pa.ChunkedArray[Any]) -> pa.ListArray[Any]:
+    return pa.ListArray.from_arrays(pa.array([0, len(values)], type=pa.int32()), values.combine_chunks())
 
 
 def requests_of(latencies: pa.Table, lists: pa.Table) -> dict[str, Requests]:

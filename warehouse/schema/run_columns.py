@@ -209,8 +209,8 @@ _HOW = (
         "share of the multiprocessors of a GPU that the busiest of them took; null if there was none or it is unknown",
         lambda run: _busiest(engine.gpu_percent for engine in run.idle_engines),
     ),
-    column("log_begin_bytes", "bigint?", "length of the engine's log when the measured window began"),
-    column("log_end_bytes", "bigint?", "length of the engine's log when the measured window ended"),
+    column("log_begin_bytes", "bigint?", "where in the bundle's engine.log the measured window began"),
+    column("log_end_bytes", "bigint?", "where in the bundle's engine.log the measured window ended"),
 )
 _CIRCUMSTANCES = (
     column("hardware", "text?", "the accelerator, or the processor if there is none", "circumstances.hardware"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+import numpy as np
+
 from lab.metrics.records import RunRecord
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
@@ -60,14 +62,13 @@ def _requests_agree(seen: Evidence) -> Answer:
     if seen.run.arm.speculation is None:
         return None
     accepted = seen.grown("num_accepted_tokens")
-    counts = [request.spec_accepted_tokens for request in seen.completed]
-    known = [count for count in counts if count is not None]
-    if accepted is None or len(known) < len(counts) or seen.some_failed:
+    counts = seen.completed.numbers("spec_accepted_tokens")
+    if accepted is None or np.isnan(counts).any() or seen.some_failed:
         return Missing("accepted tokens of every request and of the server's counters")
-    if abs(accepted - sum(known)) <= max(REQUESTS_APART * accepted, len(known)):
+    if abs(accepted - counts.sum()) <= max(REQUESTS_APART * accepted, counts.size):
         return None
     return Fired(
-        f"The server's counters grew by {accepted:.0f} accepted tokens, but its answers add up to {sum(known)}."
+        f"The server's counters grew by {accepted:.0f} accepted tokens, but its answers add up to {counts.sum():.0f}."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab.metrics.latency import is_completed
-from lab.metrics.records import RequestRecord
+import numpy as np
+
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, of_requests, percent
@@ -30,13 +30,14 @@ def _requests_failed(seen: Evidence) -> Answer:
         return None
     if "error" in seen.unrecorded:
         return _counted_failed(seen)
-    failed = [request for request in seen.sent if not is_completed(request)]
-    if not seen.completed:
+    failed = seen.sent.where(~seen.sent.is_completed)
+    if not len(seen.completed):
         return Fired("Not one request was answered.")
-    if not failed:
+    if not len(failed):
         return None
     share = len(failed) / len(seen.sent)
-    reasons = list(dict.fromkeys((request.error or "it never ended").split("\n")[0][:200] for request in failed))
+    errors: list[str | None] = failed.texts("error").unique().to_pylist()
+    reasons = list(dict.fromkeys((error or "it never ended").split("\n")[0][:200] for error in errors))
     return Fired(
         f"{of_requests(len(failed), len(seen.sent))} failed ({percent(share)}), because: {listed(reasons, 2)}",
         "invalid" if share > FAILED_SHARE else "warning",
@@ -57,7 +58,7 @@ def _counted_failed(seen: Evidence) -> Answer:
 
 def _requests_not_sent(seen: Evidence) -> Answer:
     unsent = len(seen.requests) - len(seen.sent)
-    if not unsent or not seen.completed:
+    if not unsent or not len(seen.completed):
         return None
     return Fired(
         f"{of_requests(unsent, len(seen.requests))} never left the client: no stream was free for them in time.",
@@ -66,31 +67,24 @@ def _requests_not_sent(seen: Evidence) -> Answer:
 
 
 def _output_length(seen: Evidence) -> Answer:
-    bound = [request for request in seen.completed if _length_is_bound(seen, request)]
-    asked = sum(request.requested_output_tokens for request in bound)
-    served = [request.completion_tokens for request in bound if request.completion_tokens is not None]
-    if len(served) < len(bound):
+    """A request must have as many tokens as requested if it may not end early, or if it ended by length.
+
+    More tokens than requested are wrong in any case.
+    """
+    each, each_asked = (seen.completed.numbers(name) for name in ("completion_tokens", "requested_output_tokens"))
+    bound = seen.completed.equals("finish_reason", "length") | (each > each_asked) | seen.run.workload.ignore_eos
+    if np.isnan(each[bound]).any():
         return Missing("the server's count of generated tokens")
-    off = [request for request in bound if request.completion_tokens != request.requested_output_tokens]
-    longer = [request for request in off if (request.completion_tokens or 0) > request.requested_output_tokens]
+    served, asked = int(each[bound].sum()), int(each_asked[bound].sum())
+    longer, off = int((each > each_asked).sum()), int((each != each_asked)[bound].sum())
     if not off:
         return None
     what = "more tokens than they asked for" if longer else "fewer tokens than they asked for"
     return Fired(
-        f"{of_requests(len(longer or off), len(bound))} got {what}: {sum(served)} tokens were served of "
-        f"{asked} requested ({percent(sum(served) / max(1, asked))}).",
-        "invalid" if longer or sum(served) < SERVED_SHARE * asked else "warning",
+        f"{of_requests(longer or off, int(bound.sum()))} got {what}: {served} tokens were served of "
+        f"{asked} requested ({percent(served / max(1, asked))}).",
+        "invalid" if longer or served < SERVED_SHARE * asked else "warning",
     )
-
-
-def _length_is_bound(seen: Evidence, request: RequestRecord) -> bool:
-    """Whether a request must have as many tokens as requested: it may not end early, or it ended by length.
-
-    More tokens than requested are wrong in any case.
-    """
-    if request.completion_tokens is not None and request.completion_tokens > request.requested_output_tokens:
-        return True
-    return seen.run.workload.ignore_eos or request.finish_reason == "length"
 
 
 RUN_FAILED = Check(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from lab.metrics.latency import e2e_ms
-from lab.metrics.records import RequestRecord
+from lab.metrics.record_table import Mask
 from lab.validity.check import Answer, Check, Fired, Missing
-from lab.validity.checks.counting import AT_ONCE_TOK_PER_S, came_at_once, is_long
+from lab.validity.checks.counting import AT_ONCE_TOK_PER_S, are_long, came_at_once
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, of_requests, percent
 
@@ -25,7 +26,7 @@ def _prefix_cache(seen: Evidence) -> Answer:
     rate = seen.number("prefix_cache_hit_rate")
     if rate is None:
         return Missing("the prefix cache's hits and queries")
-    own = _shared_share(seen)
+    own = _shared_share(seen) if rate > HITS_WARNING else 0.0
     if rate <= own + HITS_WARNING:
         return None
     return Fired(
@@ -40,13 +41,15 @@ def _shared_share(seen: Evidence) -> float:
 
     Counted in characters over the sorted prompts: the longest prefix shared with any prompt is shared with a neighbour.
     """
-    prompts = sorted(request.prompt for request in seen.requests)
+    texts: list[Any] = seen.requests.texts("prompt").to_pylist()
+    prompts: list[str] = sorted(texts)
     shared = sum(_common(earlier, later) for earlier, later in pairwise(prompts))
     own = shared / sum(map(len, prompts)) if shared else 0.0
-    lengths = [request.prompt_tokens for request in seen.completed if request.prompt_tokens]
-    if seen.run.endpoint == "completions" or not lengths:
+    lengths = seen.completed.numbers("prompt_tokens")
+    lengths = lengths[lengths > 0]
+    if seen.run.endpoint == "completions" or not lengths.size:
         return own
-    return own + min(TEMPLATE_TOKENS, *lengths) * len(lengths) / sum(lengths)
+    return own + min(TEMPLATE_TOKENS, float(lengths.min())) * lengths.size / float(lengths.sum())
 
 
 def _common(one: str, other: str) -> int:
@@ -59,26 +62,25 @@ def _common(one: str, other: str) -> int:
 
 
 def _cached_answers(seen: Evidence) -> Answer:
-    timed = [(took_ms, request) for request in seen.completed if (took_ms := e2e_ms(request)) is not None]
-    quick = [(took_ms, request) for took_ms, request in timed if _is_quick(seen, request, took_ms)]
-    if not quick:
+    quick = seen.completed.where(_are_quick(seen))
+    if not len(quick):
         return None
-    took_ms, fastest = min(quick, key=lambda each: each[0])
+    took_ms = e2e_ms(quick)
+    fastest = int(took_ms.argmin())
     return Fired(
         f"{of_requests(len(quick), len(seen.completed))} were answered faster than any model can: "
-        f"{fastest.completion_tokens} tokens in {ms(took_ms)} for the prompt {fastest.prompt_id}. The server answers "
-        "from a cache."
+        f"{quick.numbers('completion_tokens')[fastest]:.0f} tokens in {ms(took_ms[fastest])} for the prompt "
+        f"{quick.texts('prompt_id')[fastest].as_py()}. The server answers from a cache."
     )
 
 
-def _is_quick(seen: Evidence, request: RequestRecord, took_ms: float) -> bool:
-    """Whether it came at once, and faster than possible or than others needed for as many tokens."""
-    tokens, usual_ms = request.completion_tokens, seen.number("tpot_p90_ms")
-    if tokens is None or not is_long(seen, tokens) or not came_at_once(request):
-        return False
-    if 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms:
-        return True
-    return usual_ms is not None and FASTER_THAN_LIKE * took_ms * (1 + seen.drafted_a_round) < usual_ms * tokens
+def _are_quick(seen: Evidence) -> Mask:
+    """Which answers came at once, and faster than possible or than others needed for as many tokens."""
+    took_ms, tokens = e2e_ms(seen.completed), seen.completed.numbers("completion_tokens")
+    faster: Mask = 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms
+    if (usual_ms := seen.number("tpot_p90_ms")) is not None:
+        faster |= FASTER_THAN_LIKE * took_ms * (1 + seen.drafted_a_round) < usual_ms * tokens
+    return faster & are_long(seen) & came_at_once(seen.completed)
 
 
 CHECKS = (

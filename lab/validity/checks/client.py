@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lab.metrics.latency import send_delay_ms
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
@@ -63,16 +65,17 @@ def _busy(seen: Evidence) -> Answer:
 def _waiting(seen: Evidence) -> Answer:
     if seen.run.load.closed_loop:
         return None
-    waits = [wait_ms for request in seen.completed if (wait_ms := send_delay_ms(request)) is not None]
+    waits_ms = send_delay_ms(seen.completed)
+    waits_ms = waits_ms[~np.isnan(waits_ms)]
     ttft_ms = seen.number("ttft_mean_ms")
-    if not waits or ttft_ms is None:
+    if not waits_ms.size or ttft_ms is None:
         return Missing("the times of sending and of the first token")
-    mean_ms = sum(waits) / len(waits)
+    mean_ms = float(waits_ms.mean())
     if mean_ms <= max(WAIT_OF_TTFT * ttft_ms, LAG_WARNING_MS):
         return None
     return Fired(
-        f"Requests waited {ms(mean_ms)} in the client for a free stream on average (at most {ms(max(waits))}); TTFT, "
-        f"{ms(ttft_ms)} on average, does not count it."
+        f"Requests waited {ms(mean_ms)} in the client for a free stream on average (at most {ms(waits_ms.max())}); "
+        f"TTFT, {ms(ttft_ms)} on average, does not count it."
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lab.metrics.latency import e2e_ms
-from lab.metrics.records import RequestRecord, ServerCounters
+from lab.metrics.record_table import Mask
+from lab.metrics.records import ServerCounters
+from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import listed, of_requests, percent
@@ -44,21 +48,21 @@ def _apart(seen: Evidence, counter: str, metric: str, what: str) -> Answer:
 
 
 def _token_ids(seen: Evidence) -> Answer:
-    listing = [request for request in seen.completed if request.output_token_ids is not None]
-    apart = [request for request in listing if len(request.output_token_ids or ()) != request.completion_tokens]
-    if not apart:
+    ids, tokens = seen.completed.lists("output_token_ids"), seen.completed.numbers("completion_tokens")
+    apart = np.flatnonzero(ids.known & (ids.lengths != tokens))
+    if not apart.size:
         return None
-    first = apart[0]
+    counted = tokens[apart[0]]
     return Fired(
-        f"{of_requests(len(apart), len(listing))} returned another number of token ids than their usage counts: "
-        f"{len(first.output_token_ids or ())} and {first.completion_tokens} in the first of them."
+        f"{of_requests(apart.size, int(ids.known.sum()))} returned another number of token ids than their usage "
+        f"counts: {ids.lengths[apart[0]]} and {'none' if np.isnan(counted) else f'{counted:.0f}'} in the first of them."
     )
 
 
 def _several_tokens(seen: Evidence) -> Answer:
-    chunks, tokens = sum(len(request.chunk_s) for request in seen.completed), seen.number("completion_tokens")
+    chunks, tokens = seen.completed.lists("chunk_s").values.size, seen.number("completion_tokens")
     if tokens is None:
-        return Missing("the tokens of every request") if seen.completed else None
+        return Missing("the tokens of every request") if len(seen.completed) else None
     if not chunks or tokens / chunks < TOKENS_A_CHUNK:
         return None
     return Fired(
@@ -68,26 +72,28 @@ def _several_tokens(seen: Evidence) -> Answer:
 
 
 def _at_once(seen: Evidence) -> Answer:
-    long = [each for each in seen.completed if each.completion_tokens and is_long(seen, each.completion_tokens)]
-    whole = [request for request in long if came_at_once(request)]
-    if len(whole) <= AT_ONCE_REQUESTS * len(long):
+    long = are_long(seen)
+    whole = np.flatnonzero(long & came_at_once(seen.completed))
+    if whole.size <= AT_ONCE_REQUESTS * long.sum():
         return None
+    tokens = seen.completed.numbers("completion_tokens")[whole[0]]
     return Fired(
-        f"{of_requests(len(whole), len(long))} got a long answer all at once, {whole[0].completion_tokens} tokens in "
-        "the first of them: the server does not stream, so TTFT is the whole time and TPOT is meaningless."
+        f"{of_requests(whole.size, int(long.sum()))} got a long answer all at once, {tokens:.0f} tokens in the first "
+        "of them: the server does not stream, so TTFT is the whole time and TPOT is meaningless."
     )
 
 
-def is_long(seen: Evidence, tokens: int) -> bool:
-    """Whether an answer of so many tokens is longer than what a few rounds of speculation can give."""
-    return tokens > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
+def are_long(seen: Evidence) -> Mask:
+    """Which completed answers are longer than what a few rounds of speculation can give."""
+    long: Mask = seen.completed.numbers("completion_tokens") > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
+    return long
 
 
-def came_at_once(request: RequestRecord) -> bool:
-    """Whether the tokens after the first chunk came faster than any model gives them."""
-    if not request.chunk_s or request.completion_tokens is None:
-        return False
-    return AT_ONCE_TOK_PER_S * (request.chunk_s[-1] - request.chunk_s[0]) < request.completion_tokens - 1
+def came_at_once(requests: RequestTable) -> Mask:
+    """Of which answers the tokens after the first chunk came faster than any model gives them."""
+    chunks = requests.lists("chunk_s")
+    at_once: Mask = AT_ONCE_TOK_PER_S * (chunks.lasts - chunks.firsts) < requests.numbers("completion_tokens") - 1
+    return at_once
 
 
 def _counter_reset(seen: Evidence) -> Answer:
@@ -108,12 +114,12 @@ def _fell(before: object, after: object) -> bool:
 
 def _contradiction(seen: Evidence) -> Answer:
     window_s, streams = seen.window_s, seen.run.load.max_concurrency
-    backwards = [request for request in seen.sent if _runs_backwards(request)]
+    backwards = int(_run_backwards(seen.sent).sum())
     if backwards:
-        return Fired(f"The times of {of_requests(len(backwards), len(seen.sent))} run backwards.")
+        return Fired(f"The times of {of_requests(backwards, len(seen.sent))} run backwards.")
     if window_s is None:
         return Missing("how long the window lasted")
-    busy_s = sum(took_ms / 1000 for request in seen.sent if (took_ms := e2e_ms(request)) is not None)
+    busy_s = float(np.nansum(e2e_ms(seen.sent) / 1000))
     if busy_s <= streams * window_s * (1 + STREAMS_SLACK):
         return None
     return Fired(
@@ -122,10 +128,14 @@ def _contradiction(seen: Evidence) -> Answer:
     )
 
 
-def _runs_backwards(request: RequestRecord) -> bool:
-    moments = [request.sent_s, request.first_token_s, *request.chunk_s, request.end_s]
-    known = [moment for moment in moments if moment is not None]
-    return known != sorted(known)
+def _run_backwards(sent: RequestTable) -> Mask:
+    """Of which requests sending, first token, chunks and end, as far as they are known, are not in this order."""
+    chunks, first_s, sent_s = sent.lists("chunk_s"), sent.numbers("first_token_s"), sent.numbers("sent_s")
+    begun_s = np.where(np.isnan(first_s), sent_s, first_s)
+    last_s = np.where(np.isnan(chunks.lasts), begun_s, chunks.lasts)
+    backwards: Mask = (first_s < sent_s) | (chunks.firsts < begun_s) | (sent.numbers("end_s") < last_s)
+    backwards[chunks.owners[1:][chunks.follows][chunks.gaps < 0]] = True
+    return backwards
 
 
 _USAGE = "completion_tokens"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from scipy import stats
 
 from lab.metrics.latency import e2e_ms
-from lab.metrics.records import RequestRecord
+from lab.metrics.record_table import Floats
+from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import percent
@@ -26,7 +25,7 @@ def _drift(seen: Evidence) -> Answer:
     if seen.run.load.arrivals in ("ramp", "trace"):
         return None
     early, late = _halves(seen)
-    if min(len(early), len(late)) < DRIFT_REQUESTS:
+    if min(early.size, late.size) < DRIFT_REQUESTS:
         return Missing(f"{2 * DRIFT_REQUESTS} requests between the first and the last of every stream")
     slow, fast = sorted((float(np.median(early)), float(np.median(late))))
     if fast <= DRIFT_RATIO * slow or stats.mannwhitneyu(early, late).pvalue >= DRIFT_P:
@@ -37,18 +36,14 @@ def _drift(seen: Evidence) -> Answer:
     )
 
 
-def _halves(seen: Evidence) -> tuple[Sequence[float], Sequence[float]]:
+def _halves(seen: Evidence) -> tuple[Floats, Floats]:
     """Tokens per second of each request in order of sending, without the first and last of every stream."""
-    streams = seen.run.load.max_concurrency
-    inner = [speed for request in seen.sent[streams:-streams] if (speed := _speed(request)) is not None]
-    return inner[: len(inner) // 2], inner[(len(inner) + 1) // 2 :]
-
-
-def _speed(request: RequestRecord) -> float | None:
-    took_ms = e2e_ms(request)
-    if request.error is not None or not took_ms or request.completion_tokens is None:
-        return None
-    return 1000 * request.completion_tokens / took_ms
+    streams, took_ms = seen.run.load.max_concurrency, e2e_ms(seen.sent)
+    tokens = seen.sent.numbers("completion_tokens")
+    told = ~seen.sent.known("error") & (took_ms != 0)
+    speeds = np.divide(1000 * tokens, took_ms, out=np.full(took_ms.size, np.nan), where=told)[streams:-streams]
+    inner = speeds[~np.isnan(speeds)]
+    return inner[: inner.size // 2], inner[(inner.size + 1) // 2 :]
 
 
 def _tail(seen: Evidence) -> Answer:
@@ -68,14 +63,15 @@ def _without(seen: Evidence) -> str:
     return "" if steady is None else f"; without that they are {steady:.4g} tok/s"
 
 
-def _few_in_flight_s(requests: Sequence[RequestRecord], fewer_than: float, window_s: float) -> float:
-    ends = [(request.end_s, -1) for request in requests if request.end_s is not None]
-    begins = [(request.sent_s, 1) for request in requests if request.sent_s is not None]
-    in_flight, at_s, few_s = 0, 0.0, 0.0
-    for moment_s, step in [*sorted([*begins, *ends]), (window_s, 0)]:
-        few_s += max(0.0, moment_s - at_s) if in_flight < fewer_than else 0.0
-        in_flight, at_s = in_flight + step, max(at_s, moment_s)
-    return few_s
+def _few_in_flight_s(sent: RequestTable, fewer_than: float, window_s: float) -> float:
+    ends_s, begins_s = sent.numbers("end_s"), sent.numbers("sent_s")
+    ends_s = ends_s[~np.isnan(ends_s)]
+    moments_s, steps = np.concatenate((ends_s, begins_s)), np.repeat((-1, 1), (ends_s.size, begins_s.size))
+    order = np.lexsort((steps, moments_s))
+    in_flight = np.concatenate(([0], np.cumsum(steps[order])))  # before each moment, and before the window's end
+    at_s = np.maximum.accumulate(np.concatenate(([0.0], moments_s[order])))
+    passed_s = np.maximum(np.concatenate((moments_s[order], [window_s])) - at_s, 0.0)
+    return float(passed_s[in_flight < fewer_than].sum())
 
 
 def _percentiles(seen: Evidence) -> Answer:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
 from lab.metrics.latency import ttft_ms
-from lab.metrics.records import RequestRecord
+from lab.metrics.records import LEFT_OUT_LINE
+from lab.metrics.request_table import RequestTable
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
 from lab.validity.words import ms, percent
@@ -25,6 +24,7 @@ _COMPILING = re.compile(
     r"capture cuda graph (?:begin|end)|deepgemm jit|\[autotuner\]|recompile_limit|recompiling function",
     re.IGNORECASE,
 )
+_LEFT_OUT = re.compile(re.escape(LEFT_OUT_LINE).replace(r"\{\}", r"\d+"))
 _LOG_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ \d\d-\d\d \S+ \[[^\]]*\] ?)?")
 
 
@@ -35,7 +35,8 @@ def _compilation(seen: Evidence) -> Answer:
         return Missing("the time of the lines in the engine's log")
     found = [_LOG_MARKS.sub("", line) for line in seen.window_log if _COMPILING.search(line)]
     if not found:
-        return None
+        is_cut = any(_LEFT_OUT.fullmatch(line) for line in seen.window_log)
+        return Missing("the part of the engine's log that was left out") if is_cut else None
     pause_s = _longest_pause_s(seen.sent)
     return Fired(
         f"The engine compiled within the measured window ({len(found)} {'line' if len(found) == 1 else 'lines'} of its "
@@ -45,28 +46,31 @@ def _compilation(seen: Evidence) -> Answer:
     )
 
 
-def _longest_pause_s(requests: Sequence[RequestRecord]) -> float:
-    moments = ((request.sent_s or 0.0, *request.chunk_s) for request in requests)
-    return max((later - earlier for times in moments for earlier, later in pairwise(times)), default=0.0)
+def _longest_pause_s(sent: RequestTable) -> float:
+    chunks = sent.lists("chunk_s")
+    waits_s = chunks.firsts - sent.numbers("sent_s")
+    return float(np.concatenate((chunks.gaps, waits_s[~np.isnan(waits_s)])).max(initial=0.0))
 
 
 def _first_requests(seen: Evidence) -> Answer:
     """A closed loop sends its first requests together, and each may wait for the prompts of all of them."""
     together = seen.run.load.max_concurrency if seen.run.load.closed_loop else 1
-    known = [value for request in seen.sent if (value := ttft_ms(request)) is not None]
-    first, later = known[:together], known[together:]
-    if len(later) < LATER_REQUESTS or not first:
+    known_ms = ttft_ms(seen.sent)
+    known_ms = known_ms[~np.isnan(known_ms)]
+    first, later = known_ms[:together], known_ms[together:]
+    if later.size < LATER_REQUESTS:
         return Missing(f"{LATER_REQUESTS} requests after the first {together} to compare them with")
     likely_ms = float(np.median(later)) * together
-    excess_ms = min(first) - likely_ms
-    if min(first) < FIRST_RATIO_WARNING * likely_ms or excess_ms < FIRST_EXCESS_MS:
+    first_ms = float(first.min())
+    excess_ms = first_ms - likely_ms
+    if first_ms < FIRST_RATIO_WARNING * likely_ms or excess_ms < FIRST_EXCESS_MS:
         return None
     lost = excess_ms / 1000 / seen.window_s if seen.window_s else 0.0
     whose = "The first request" if together == 1 else f"The quickest of the first {together} requests"
     return Fired(
-        f"{whose} waited {ms(min(first))} for its first token, where the later ones suggest {ms(likely_ms)} "
+        f"{whose} waited {ms(first_ms)} for its first token, where the later ones suggest {ms(likely_ms)} "
         f"(their median is {ms(likely_ms / together)}).",
-        "invalid" if min(first) >= FIRST_RATIO_INVALID * likely_ms and lost >= PAUSE_SHARE else "warning",
+        "invalid" if first_ms >= FIRST_RATIO_INVALID * likely_ms and lost >= PAUSE_SHARE else "warning",
     )
 
 

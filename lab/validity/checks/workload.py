@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
-from lab.metrics.records import RequestRecord
-from lab.repetition import is_degenerate
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lab.metrics.record_table import Floats
+from lab.metrics.request_table import RequestTable
+from lab.repetition import degenerate
 from lab.study.workload import RANDOM_LENGTHS
 from lab.validity.check import Answer, Check, Fired, Missing
 from lab.validity.evidence import Evidence
@@ -28,70 +33,77 @@ CUT_FROM_TOKENS = 64
 
 def _synthetic(seen: Evidence) -> Answer:
     made = seen.run.workload.dataset in SYNTHETIC_DATASETS
-    if not made and not any(request.category == SYNTHETIC_CATEGORY for request in seen.requests):
+    if not made and not seen.requests.equals("category", SYNTHETIC_CATEGORY).any():
         return None
     return Fired(f"Synthetic prompts: {seen.run.workload.dataset} is random tokens, so acceptance is not that of text.")
 
 
 def _no_category(seen: Evidence) -> Answer:
-    without = sum(request.category is None for request in seen.requests)
+    without = seen.requests.texts("category").null_count
     if not without or seen.run.arm.speculation is None:
         return None
     return Fired(f"{of_requests(without, len(seen.requests))} have no category, so acceptance by category is unknown.")
 
 
 def _degenerate(seen: Evidence) -> Answer:
-    some = seen.completed[:: 1 + len(seen.completed) // MOST_OUTPUTS]
-    judged = [loops for request in some if (loops := is_degenerate(request.output_text)) is not None]
-    if not judged:
-        return Missing("outputs long enough to tell whether they loop") if seen.completed else None
-    share = sum(judged) / len(judged)
+    some = np.arange(0, len(seen.completed), 1 + len(seen.completed) // MOST_OUTPUTS)
+    judged = degenerate(seen.completed.texts("output_text").take(pa.array(some)))
+    if not judged.size:
+        return Missing("outputs long enough to tell whether they loop") if some.size else None
+    share = float(judged.mean())
     if share <= DEGENERATE_WARNING:
         return None
     flattered = "" if seen.run.arm.speculation is None else ", which inflates acceptance and speed"
     return Fired(
-        f"{sum(judged)} of {len(judged)} outputs ({percent(share)}) repeat themselves in a loop{flattered}.",
+        f"{judged.sum()} of {judged.size} outputs ({percent(share)}) repeat themselves in a loop{flattered}.",
         "invalid" if share > DEGENERATE_INVALID else "warning",
     )
 
 
 def _truncated(seen: Evidence) -> Answer:
-    if any(request.prompt_tokens is None for request in seen.completed):
+    read, sent = seen.completed.numbers("prompt_tokens"), _sent_tokens(seen)
+    if np.isnan(read).any():
         return Missing("the server's count of prompt tokens")
-    lengths = [(request.prompt_tokens or 0, _sent_tokens(seen, request)) for request in seen.completed]
-    short = [(read / sent, read, sent) for read, sent in lengths if sent is not None and read < sent]
-    if short:
-        share, read, sent = min(short)
+    short = np.flatnonzero(read < sent)
+    if short.size:
+        shares = read[short] / sent[short]
+        worst = short[np.lexsort((sent[short], read[short], shares))[0]]
         return Fired(
-            f"{of_requests(len(short), len(lengths))} had fewer prompt tokens than were sent: {read} of {sent}.",
-            "invalid" if share < PROMPT_SHARE else "warning",
+            f"{of_requests(short.size, read.size)} had fewer prompt tokens than were sent: {read[worst]:.0f} of "
+            f"{sent[worst]:.0f}.",
+            "invalid" if shares.min() < PROMPT_SHARE else "warning",
         )
-    return _cut_at_a_limit([each for each in seen.completed if _sent_tokens(seen, each) is None])
+    return _cut_at_a_limit(seen.completed.where(np.isnan(sent)))
 
 
-def _sent_tokens(seen: Evidence, request: RequestRecord) -> int | None:
+def _sent_tokens(seen: Evidence) -> Floats:
     """Prompt tokens as sent. Bundles before format 3 have them only for prompts made to a length."""
-    if request.sent_prompt_tokens is not None or seen.run.endpoint != "completions":
-        return request.sent_prompt_tokens
-    return (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0) or None
+    sent = seen.completed.numbers("sent_prompt_tokens")
+    made = (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0)
+    return np.where(np.isnan(sent), made, sent) if made and seen.run.endpoint == "completions" else sent
 
 
-def _cut_at_a_limit(requests: Sequence[RequestRecord]) -> Answer:
+def _cut_at_a_limit(requests: RequestTable) -> Answer:
     """Whether the longest prompts have much more text per token than shorter ones, or than each other."""
-    prompts = {request.prompt: request.prompt_tokens for request in requests if request.prompt_tokens}
-    if len(prompts) < CUT_PROMPTS or (limit := max(prompts.values())) < CUT_FROM_TOKENS:
+    requests = requests.where(requests.numbers("prompt_tokens") > 0)
+    if not len(requests):
         return None
-    at_limit = sorted(len(text) / limit for text, tokens in prompts.items() if tokens == limit)
-    below = sorted(len(text) / tokens for text, tokens in prompts.items() if tokens < limit)
-    if len(at_limit) < CUT_PROMPTS:
+    prompts = requests.texts("prompt").combine_chunks().dictionary_encode()
+    texts: Any = prompts.dictionary
+    characters, tokens = pc.utf8_length(texts).to_numpy(), np.zeros(len(texts))
+    tokens[prompts.indices.to_numpy()] = requests.numbers("prompt_tokens")
+    limit = tokens.max()
+    per_token = characters / tokens
+    at_limit, below = np.sort(per_token[tokens == limit]), np.sort(per_token[tokens < limit])
+    if at_limit.size < CUT_PROMPTS or limit < CUT_FROM_TOKENS:
         return None
-    usual = below[len(below) // 2] if below else at_limit[0]
-    typical = at_limit[len(at_limit) // 2] if below else at_limit[-1]
-    if typical < CUT_TEXT_RATIO * usual:
+    usual = below[below.size // 2] if below.size else at_limit[0]
+    typical = at_limit[at_limit.size // 2] if below.size else at_limit[-1]
+    if not usual or typical < CUT_TEXT_RATIO * usual:
         return None
     return Fired(
-        f"{of_requests(len(at_limit), len(prompts))} have exactly {limit} prompt tokens, though their texts are up to "
-        f"{at_limit[-1] / usual:.2g} times as long as that many tokens hold elsewhere: they seem to be truncated.",
+        f"{of_requests(at_limit.size, tokens.size)} have exactly {limit:.0f} prompt tokens, though their texts are up "
+        f"to {at_limit[-1] / usual:.2g} times as long as that many tokens hold elsewhere: they seem to be truncated.",
         "warning",
     )
 

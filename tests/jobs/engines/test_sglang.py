@@ -9,6 +9,7 @@ import pytest
 from jobs.engines.sglang import arguments, effective_config
 from lab.errors import StudyError
 from tests.lab.studies import study
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
 from warehouse.settings import Settings
@@ -70,7 +71,7 @@ def test_a_study_is_measured_and_acceptance_is_counted_as_ours(sglang_home: Home
     around = eagle.run.circumstances
     assert around.engine_version == "0.5.8"
     assert around.effective_config["cuda_graph_bs"] == "[1, 2]"
-    for request in eagle.requests:  # 8 tokens in rounds of two: it drafts three and accepts one
+    for request in records(eagle.requests):  # 8 tokens in rounds of two: it drafts three and accepts one
         assert (request.spec_drafts, request.spec_draft_tokens, request.spec_accepted_tokens) == (4, 12, 4)
         assert request.chunk_tokens == (2, 2, 2, 2)
     assert grown(eagle.run, "num_drafts") == 12
@@ -79,7 +80,7 @@ def test_a_study_is_measured_and_acceptance_is_counted_as_ours(sglang_home: Home
     assert eagle.run.counters_after.num_accepted_tokens is None  # its gauge of 99.0 is not a count of this run
     plain = bundles(sglang_home, "plain")[0]
     assert grown(plain.run, "num_drafts") is None
-    assert {request.spec_drafts for request in plain.requests} == {None}
+    assert {request.spec_drafts for request in records(plain.requests)} == {None}
 
 
 def test_a_kernel_that_fails_at_start_is_a_result_with_its_reason(home: Home) -> None:
@@ -98,7 +99,7 @@ def test_a_server_that_counts_tokens_wrongly_is_stored_with_both_of_its_counts(h
     arm = {"name": "ngram", "engine": "sglang", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}
     worked(home, arms=[PLAIN | {"engine": "sglang"}, arm])
     ngram = bundles(home, "ngram")[0]
-    assert {request.completion_tokens for request in ngram.requests} == {5}
+    assert {request.completion_tokens for request in records(ngram.requests)} == {5}
     assert grown(ngram.run, "generation_tokens") == 24
 
 

@@ -11,6 +11,7 @@ import yaml
 from jobs.engines.tensorrt_llm import arguments
 from lab.errors import StudyError
 from tests.lab.studies import study
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import PLAIN, add_draft, add_stand_in, bundles, grown, worked
 from tests.workers.homes import Home
 from warehouse.settings import Settings
@@ -95,7 +96,7 @@ def test_a_study_is_measured_under_the_name_that_the_server_has_for_the_model(tr
     assert drafted.run.counters_after is not None
     assert drafted.run.counters_after.num_accepted_tokens_per_position is not None
     assert drafted.run.counters_after.num_accepted_tokens_per_position[1:] == (0.0, 0.0)
-    assert [request.spec_drafts for request in drafted.requests] == [None] * 3  # its answers do not tell
+    assert [request.spec_drafts for request in records(drafted.requests)] == [None] * 3  # its answers do not tell
     assert grown(bundles(trt_home, "plain")[0].run, "num_drafts") is None
 
 

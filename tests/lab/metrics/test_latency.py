@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lab.metrics import latency
 from lab.metrics.measure import measure
+from lab.metrics.request_table import RequestTable
 from lab.study import Slo
-from tests.warehouse.runs import failed_request, request, run_record
+from tests.warehouse.runs import failed_request, records, request, run_record
 
 MOMENTS: dict[str, Any] = {"intended_send_s": 1.0, "sent_s": 1.5, "first_token_s": 2.25, "end_s": 4.0}
 
@@ -26,40 +29,47 @@ MOMENTS: dict[str, Any] = {"intended_send_s": 1.0, "sent_s": 1.5, "first_token_s
 def test_a_latency_lies_between_two_moments_and_is_unknown_without_one(
     value: Any, between: tuple[str, str], expected_ms: float
 ) -> None:
-    assert value(request(**MOMENTS)) == expected_ms
-    for name in set(between) - {"intended_send_s"}:
-        assert value(request(**MOMENTS | {name: None})) is None
+    known = request(**MOMENTS)
+    unknown = [request(**MOMENTS | {name: None}) for name in set(between) - {"intended_send_s"}]
+    found = value(RequestTable.of([*unknown, known]))
+    assert found.tolist() == pytest.approx([*([math.nan] * len(unknown)), expected_ms], nan_ok=True, rel=0)
 
 
 def test_time_per_token_needs_two_tokens_a_chunk_and_the_first_moment() -> None:
     chunks: dict[str, Any] = {"first_token_s": 1.0, "chunk_s": (1.0, 1.5, 2.0)}
-    assert latency.tpot_ms(request(completion_tokens=3, **chunks)) == 500.0
-    assert latency.tpot_ms(request(completion_tokens=2, **chunks)) == 1000.0
-    for unknown in ({"completion_tokens": 1}, {"completion_tokens": None}, {"chunk_s": ()}, {"first_token_s": None}):
-        assert latency.tpot_ms(request(**{"completion_tokens": 3, **chunks, **unknown})) is None
+    known = [request(completion_tokens=tokens, **chunks) for tokens in (3, 2)]
+    assert latency.tpot_ms(RequestTable.of(known)).tolist() == [500.0, 1000.0]
+    lacking: list[dict[str, Any]] = [{"completion_tokens": 1}, {"completion_tokens": None}]
+    lacking += [{"chunk_s": ()}, {"first_token_s": None}]
+    unknown = [request(**{"completion_tokens": 3, **chunks, **each}) for each in lacking]
+    assert np.isnan(latency.tpot_ms(RequestTable.of(unknown))).all()
+
+
+def itl_ms(**changes: Any) -> latency.Samples | None:
+    return latency.itl_ms(RequestTable.of([request(**changes)]))
 
 
 def test_the_gap_before_a_chunk_is_shared_by_its_tokens() -> None:
-    found = latency.itl_ms(request(chunk_s=(1.0, 1.5, 2.0, 2.6), chunk_tokens=(5, 2, 0, 3)))
+    found = itl_ms(chunk_s=(1.0, 1.5, 2.0, 2.6), chunk_tokens=(5, 2, 0, 3))
     assert found is not None
     assert found.tolist() == pytest.approx([250.0, 250.0, 1100 / 3, 1100 / 3, 1100 / 3])
-    assert latency.itl_ms(request(chunk_s=(1.0, 1.5), chunk_tokens=(1, 1, 1))) is None
-    assert latency.itl_ms(request(chunk_s=(1.0, 1.5), chunk_tokens=None)) is None
-    assert latency.icl_ms(request(chunk_s=(1.0, 1.5, 2.25))).tolist() == [500.0, 750.0]
+    assert itl_ms(chunk_s=(1.0, 1.5), chunk_tokens=(1, 1, 1)) is None
+    assert itl_ms(chunk_s=(1.0, 1.5), chunk_tokens=None) is None
+    assert latency.icl_ms(RequestTable.of([request(chunk_s=(1.0, 1.5, 2.25))])).tolist() == [500.0, 750.0]
 
 
 def test_only_a_request_that_ended_without_an_error_is_completed() -> None:
-    assert latency.is_completed(request())
-    assert not latency.is_completed(failed_request())
-    assert not latency.is_completed(request(end_s=None))
+    requests = RequestTable.of([request(), failed_request(), request(end_s=None)])
+    assert requests.is_completed.tolist() == [True, False, False]
+    assert records(requests.completed) == (request(),)
 
 
 def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
-    some = latency.samples_ms([request(), request(completion_tokens=None, first_token_s=None)])
+    some = latency.samples_ms(RequestTable.of([request(), request(completion_tokens=None, first_token_s=None)]))
     assert some["tpot"] is None
     assert some["ttft"] is not None
     assert (some["ttft"].dtype.name, some["ttft"].size) == ("float64", 1)
-    none = latency.samples_ms([])
+    none = latency.samples_ms(RequestTable.of([]))
     assert {name: None if each is None else each.size for name, each in none.items()} == dict.fromkeys(none, 0)
     assert list(none) == ["ttft", "tpot", "itl", "icl", "e2e"]
 
@@ -83,5 +93,5 @@ def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
     ],
 )
 def test_a_request_is_good_if_it_keeps_every_bound(slo: Slo, changes: dict[str, Any], good: int | None) -> None:
-    found = measure(run_record(slo=slo), [request(**changes)])["goodput_request_per_s"]
+    found = measure(run_record(slo=slo), RequestTable.of([request(**changes)]))["goodput_request_per_s"]
     assert found == (None if good is None else pytest.approx(good / 0.6))

@@ -23,6 +23,7 @@ from lab.metrics.measure import (
     time_mean,
 )
 from lab.metrics.records import RequestRecord, RunRecord, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.study import Load, Slo
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import counters, failed_request, request, run_record
@@ -32,7 +33,7 @@ FOUR = Load(max_concurrency=4, num_prompts=4)
 
 
 def measured(*requests: RequestRecord, **run: Any) -> dict[str, Value]:
-    return measure(run_record(**run), requests)
+    return measure(run_record(**run), RequestTable.of(requests))
 
 
 def test_every_metric_is_declared_once_and_needs_fields_that_exist() -> None:
@@ -149,7 +150,7 @@ def test_a_failed_run_has_no_numbers() -> None:
 def test_a_failed_run_counts_its_requests_but_measures_nothing_by_them() -> None:
     values = measured(request(), failed_request(), status="failed", error="the engine died")
     assert {name for name, value in values.items() if value is not None} == {"requests_completed", "requests_failed"}
-    assert histograms(run_record(status="failed"), (request(),)) == {}
+    assert histograms(run_record(status="failed"), RequestTable.of([request()])) == {}
 
 
 def test_a_run_whose_requests_all_failed_has_no_throughput() -> None:
@@ -159,8 +160,8 @@ def test_a_run_whose_requests_all_failed_has_no_throughput() -> None:
 
 
 def test_each_latency_that_is_known_has_a_histogram() -> None:
-    assert set(histograms(run_record(), (request(),))) == set(LATENCIES)
-    assert set(histograms(run_record(), (request(chunk_tokens=None),))) == set(LATENCIES) - {"itl"}
+    assert set(histograms(run_record(), RequestTable.of([request()]))) == set(LATENCIES)
+    assert set(histograms(run_record(), RequestTable.of([request(chunk_tokens=None)]))) == set(LATENCIES) - {"itl"}
 
 
 def answered(sent_s: float, end_s: float, chunks: int = 4, **changes: Any) -> RequestRecord:
@@ -180,21 +181,21 @@ def answered(sent_s: float, end_s: float, chunks: int = 4, **changes: Any) -> Re
 
 
 def steady(*requests: RequestRecord, load: Load = TWO) -> tuple[object, object]:
-    values = measure(run_record(load=load), requests)
+    values = measure(run_record(load=load), RequestTable.of(requests))
     return values["steady_window_s"], values["steady_output_tok_per_s"]
 
 
 def test_a_run_without_a_tail_has_the_same_throughput_twice() -> None:
     requests = (answered(0.0, 2.0), answered(0.0, 2.0))
     assert steady(*requests) == (2.0, 4.0)
-    assert measure(run_record(load=TWO), requests)["output_tok_per_s"] == 4.0
+    assert measure(run_record(load=TWO), RequestTable.of(requests))["output_tok_per_s"] == 4.0
 
 
 def test_the_tail_is_left_out_with_the_tokens_that_came_in_it() -> None:
     """Three of four streams end after 1 s, the last one goes on to 4 s: of its 4 tokens one came until then."""
     requests = (*(answered(0.0, 1.0) for _ in range(3)), answered(0.0, 4.0))
     assert steady(*requests, load=FOUR) == (1.0, 13.0)
-    assert measure(run_record(load=FOUR), requests)["output_tok_per_s"] == 4.0
+    assert measure(run_record(load=FOUR), RequestTable.of(requests))["output_tok_per_s"] == 4.0
 
 
 def test_half_of_the_streams_are_enough() -> None:
@@ -250,7 +251,7 @@ def test_only_a_closed_loop_has_a_steady_window(changes: dict[str, Any]) -> None
 def test_streams_that_were_never_half_busy_have_no_steady_window() -> None:
     assert steady(answered(0.0, 1.0), load=FOUR) == (None, None)
     assert steady(failed_request(), load=FOUR) == (None, None)
-    assert steady_window((), 1) is None
+    assert steady_window(RequestTable.of([]), 1) is None
 
 
 @st.composite
@@ -268,13 +269,13 @@ def closed_loops(draw: st.DrawFn, *, tail: bool) -> tuple[Load, list[RequestReco
 
 @given(closed_loops(tail=False))
 def test_without_a_tail_both_throughputs_are_the_same(loop: tuple[Load, list[RequestRecord]]) -> None:
-    values = measure(run_record(load=loop[0]), loop[1])
+    values = measure(run_record(load=loop[0]), RequestTable.of(loop[1]))
     assert values["steady_output_tok_per_s"] == pytest.approx(values["output_tok_per_s"])
 
 
 @given(closed_loops(tail=True))
 def test_the_steady_window_lies_within_the_run_and_has_no_more_tokens(loop: tuple[Load, list[RequestRecord]]) -> None:
-    values = measure(run_record(load=loop[0]), loop[1])
+    values = measure(run_record(load=loop[0]), RequestTable.of(loop[1]))
     whole_s, tokens = values["duration_s"], values["completion_tokens"]
     length_s, speed = values["steady_window_s"], values["steady_output_tok_per_s"]
     assert isinstance(length_s, float)
@@ -285,7 +286,7 @@ def test_the_steady_window_lies_within_the_run_and_has_no_more_tokens(loop: tupl
 
 @given(st.lists(request_records(), max_size=8), st.integers(1, 4))
 def test_a_window_of_any_requests_is_longer_than_nothing(requests: list[RequestRecord], streams: int) -> None:
-    found = steady_window(requests, streams)
+    found = steady_window(RequestTable.of(requests), streams)
     assert found is None or 0 <= found[0] < found[1]
 
 
@@ -357,12 +358,13 @@ def test_a_host_without_a_gpu_has_null_figures_of_gpus_and_figures_of_its_own() 
 def test_a_run_has_the_figures_of_its_samples() -> None:
     gpu = {"gpu_power_w": 100.0, "gpu_memory_used_bytes": 5, "gpu_temperature_c": 60.0, "gpu_utilisation_percent": 90.0}
     engine = {"kv_cache_usage": 0.5, "engine_running": 3, "engine_waiting": 2}
-    values = measure(run_record(), (request(),), (sample(1.0, **gpu, **engine), sample(2.0, **gpu, **engine)))
+    samples = (sample(1.0, **gpu, **engine), sample(2.0, **gpu, **engine))
+    values = measure(run_record(), RequestTable.of([request()]), samples)
     assert (values["energy_j"], values["energy_j_per_output_token"], values["gpu_power_mean_w"]) == (200.0, 50.0, 100.0)
     assert (values["kv_cache_usage_max"], values["engine_waiting_max"], values["engine_running_mean"]) == (0.5, 2, 3.0)
     assert (values["gpu_temperature_max_c"], values["gpu_utilisation_mean_percent"]) == (60.0, 90.0)
 
 
 def test_a_failed_run_has_no_energy_either() -> None:
-    values = measure(run_record(status="failed", error="x"), (), (sample(1.0, gpu_power_w=100.0),))
+    values = measure(run_record(status="failed", error="x"), RequestTable.of([]), (sample(1.0, gpu_power_w=100.0),))
     assert values["energy_j"] is None

@@ -14,6 +14,7 @@ from lab.metrics import histogram, latency
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import measure
 from lab.metrics.records import RequestRecord
+from lab.metrics.request_table import RequestTable
 from tests.warehouse import runs
 from tests.warehouse.generated import request_records
 from tests.warehouse.runs import counters, run_record
@@ -23,13 +24,13 @@ _SAMPLES = st.lists(st.floats(min_value=1e-3, max_value=1e7), min_size=1, max_si
 
 @given(st.lists(request_records(), max_size=8))
 def test_every_number_is_finite_or_unknown_and_never_negative(requests: list[RequestRecord]) -> None:
-    for value in measure(run_record(), requests).values():
+    for value in measure(run_record(), RequestTable.of(requests)).values():
         assert value is None or (isinstance(value, (int, float)) and math.isfinite(value) and value >= 0)
 
 
 def test_a_window_too_short_to_divide_by_has_no_throughput() -> None:
     instant = runs.request(sent_s=0.0, first_token_s=0.0, chunk_s=(0.0,), end_s=2.2e-313)
-    values = measure(run_record(), [instant])
+    values = measure(run_record(), RequestTable.of([instant]))
     assert values["duration_s"] == 2.2e-313
     assert values["output_tok_per_s"] is None
     assert values["request_per_s"] is None
@@ -37,15 +38,15 @@ def test_a_window_too_short_to_divide_by_has_no_throughput() -> None:
 
 @given(st.lists(request_records(), max_size=8))
 def test_completed_and_failed_requests_are_all_requests(requests: list[RequestRecord]) -> None:
-    values = measure(run_record(), requests)
-    assert values["requests_completed"] == sum(map(latency.is_completed, requests))
+    values = measure(run_record(), RequestTable.of(requests))
+    assert values["requests_completed"] == sum(each.error is None and each.end_s is not None for each in requests)
     assert values["requests_completed"] + values["requests_failed"] == len(requests)  # type: ignore[operator]  # counts
 
 
 @given(st.lists(request_records(), min_size=1, max_size=8))
 def test_percentiles_never_fall_and_stay_between_the_extremes(requests: list[RequestRecord]) -> None:
-    values = measure(run_record(), requests)
-    samples = latency.samples_ms([request for request in requests if latency.is_completed(request)])
+    values = measure(run_record(), RequestTable.of(requests))
+    samples = latency.samples_ms(RequestTable.of(requests).completed)
     for name, found in samples.items():
         if found is None or not found.size:
             assert values[f"{name}_p50_ms"] is None
@@ -58,9 +59,10 @@ def test_percentiles_never_fall_and_stay_between_the_extremes(requests: list[Req
 @given(st.lists(request_records(), max_size=8))
 def test_inter_token_latencies_add_up_to_the_inter_chunk_latencies(requests: list[RequestRecord]) -> None:
     for request in requests:
-        per_token = latency.itl_ms(request)
+        one = RequestTable.of([request])
+        per_token = latency.itl_ms(one)
         if per_token is not None and request.chunk_tokens and min(request.chunk_tokens) > 0:
-            assert per_token.sum() == pytest.approx(latency.icl_ms(request).sum())
+            assert per_token.sum() == pytest.approx(latency.icl_ms(one).sum())
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.integers(1, 10_000))
@@ -73,7 +75,7 @@ def test_acceptance_length_is_one_and_the_sum_of_the_per_position_rates(accepted
         num_accepted_tokens_per_position=per_position,
     )
     before = counters(num_accepted_tokens_per_position=[0.0] * len(accepted))
-    values = measure(run_record(counters_before=before, counters_after=after), ())
+    values = measure(run_record(counters_before=before, counters_after=after), RequestTable.of([]))
     rates = values["acceptance_per_position"]
     assert isinstance(rates, tuple)
     assert values["acceptance_length"] == pytest.approx(1 + sum(rates))

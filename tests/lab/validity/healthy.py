@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from lab.metrics.measure import measure
-from lab.metrics.records import RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.records import EngineLog, RequestRecord, RunRecord, ServerCounters, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.study import Load, Speculation, Workload
 from lab.validity import Finding, Verdict, judge
 from tests.warehouse.runs import circumstances, run_record
@@ -41,10 +42,15 @@ class Measured:
     unrecorded: frozenset[str] = frozenset()
 
     def judged(self) -> Verdict:
-        metrics = measure(self.run, self.requests, self.samples)
-        log = None if self.log is None else self.log.encode()
+        requests = RequestTable.of(self.requests)
+        metrics = measure(self.run, requests, self.samples)
         run, doubts, unrecorded = self.run, self.doubts, self.unrecorded
-        return judge(run, self.requests, self.samples, metrics, log, unrecorded=unrecorded, doubts=doubts)
+        return judge(run, requests, self.samples, metrics, self.engine_log, unrecorded=unrecorded, doubts=doubts)
+
+    @property
+    def engine_log(self) -> EngineLog | None:
+        places = self.run.log_begin_bytes, self.run.log_end_bytes
+        return None if self.log is None else EngineLog(self.log.encode(), *places)
 
     def found(self, check: str) -> Finding:
         """What this check found; fails where it found nothing."""

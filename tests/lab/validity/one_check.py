@@ -7,6 +7,7 @@ from typing import Any
 
 from lab.metrics.measure import Value, measure
 from lab.metrics.records import TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.validity import CHECKS, Finding, Skipped
 from lab.validity.evidence import Evidence
 from tests.lab.validity.healthy import Measured
@@ -23,9 +24,9 @@ def few(count: int, of: Measured | None = None, **changes: Any) -> Measured:
 
 def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | None:
     """What one check says of a run; `metrics` replace those that follow from its requests."""
-    measured = measure(run.run, run.requests, run.samples) | metrics
-    log = None if run.log is None else run.log.encode()
-    return CHECK[check].judge(Evidence(run.run, run.requests, run.samples, measured, log, run.unrecorded))
+    requests = RequestTable.of(run.requests)
+    measured = measure(run.run, requests, run.samples) | metrics
+    return CHECK[check].judge(Evidence(run.run, requests, run.samples, measured, run.engine_log, run.unrecorded))
 
 
 def said(found: Finding | Skipped | None) -> str | None:

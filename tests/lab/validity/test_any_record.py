@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.metrics.measure import measure
-from lab.metrics.records import RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.records import EngineLog, RequestRecord, ServerCounters, TelemetrySample
+from lab.metrics.request_table import RequestTable
 from lab.study import Load, Speculation, Workload
 from lab.validity import CHECKS, StudyRun, judge, judge_study
 from tests.lab.validity.healthy import log_line
@@ -88,8 +89,10 @@ def runs(draw: st.DrawFn) -> Any:
 def test_judging_raises_nothing_and_every_check_is_named_once_at_most(
     run: Any, requests: list[RequestRecord], samples: list[TelemetrySample], log: str | None
 ) -> None:
-    metrics = measure(run, requests, samples)
-    verdict = judge(run, requests, samples, metrics, None if log is None else log.encode())
+    table = RequestTable.of(requests)
+    metrics = measure(run, table, samples)
+    places = run.log_begin_bytes, run.log_end_bytes
+    verdict = judge(run, table, samples, metrics, None if log is None else EngineLog(log.encode(), *places))
     named = [finding.check for finding in verdict.findings] + [each.check for each in verdict.skipped]
     assert len(set(named)) == len(named)
     declared = {check.name: check for check in CHECKS}

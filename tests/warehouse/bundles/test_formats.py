@@ -10,11 +10,11 @@ import pytest
 from pydantic import BaseModel
 
 from lab.errors import BundleError
-from lab.metrics.records import BUNDLE_FORMAT_VERSION, IdleEngine
+from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine
 from lab.study import Arm, Load, Slo, Speculation, Trial, Workload
 from tests.warehouse.asking import ask
 from tests.warehouse.importers import samples_read
-from tests.warehouse.runs import FORMATS, bundle_of_format, write_run
+from tests.warehouse.runs import FORMATS, bundle_of_format, records, write_run
 from warehouse.bundles.imported_bundle import read_imported, write_imported
 from warehouse.bundles.run_bundle import RUN_FILE, find_bundles, read_bundle, read_log, read_run
 from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, STORED_RUNS
@@ -36,7 +36,7 @@ def test_there_is_a_bundle_of_every_format_and_the_newest_is_written() -> None:
 @pytest.mark.parametrize("version", READABLE_FORMAT_VERSIONS)
 def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: int) -> None:
     bundle = read_bundle(folder_of(version))
-    run, (answered, failed), (sample,) = bundle.run, bundle.requests, bundle.telemetry
+    run, (answered, failed), (sample,) = bundle.run, records(bundle.requests), bundle.telemetry
     speculation = Speculation(method="draft_model", model="reference-draft", num_speculative_tokens=3)
     flags: dict[str, Any] = {"max_model_len": 512, "enforce-eager": True}
     arm = Arm(name="draft", speculation=speculation, flags=flags)
@@ -52,7 +52,8 @@ def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: i
     assert run.counters_after is not None
     assert run.counters_after.num_accepted_tokens_per_position == (1.0, 1.0, 0.0)
     assert (answered.chunk_s, answered.spec_drafts, failed.error) == ((0.2, 0.4, 0.5), 2, "connection reset")
-    assert read_log(folder_of(version)) == b"ready\nserved\n"
+    places = (6, 12) if version >= 3 else (None, None)
+    assert read_log(folder_of(version), run) == EngineLog(b"ready\nserved\n", *places)
     since_2 = (run.prompts_seed, run.identity and run.identity.cell_id, around.gpus, sample.gpu_power_w)
     assert since_2 == ((11, "c", ("NVIDIA H200 (GPU-1)",), 400.0) if version >= 2 else (None, None, (), None))
     since_3 = (run.log_begin_bytes, run.log_end_bytes, sample.gpu_other_processes, answered.sent_prompt_tokens)

@@ -10,7 +10,7 @@ import pytest
 
 from lab.errors import BundleError
 from lab.metrics.records import BUNDLE_FORMAT_VERSION
-from tests.warehouse.runs import request, run_record, write_run
+from tests.warehouse.runs import records, request, run_record, write_run
 from warehouse.bundles.run_bundle import (
     LOG_FILE,
     REQUESTS_FILE,
@@ -116,7 +116,7 @@ def test_a_full_disk_leaves_nothing_of_a_bundle_and_with_space_it_is_written_who
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list((tmp_path / "bundles").rglob("*")) == [tmp_path / "bundles" / "job-1"]
     folder = write_bundle(tmp_path / "bundles", run_record(), (request(),), (), log)
-    assert read_log(folder) == log.read_bytes()
+    assert (folder / LOG_FILE).read_bytes() == log.read_bytes()
 
 
 def test_bundles_are_found_by_job_and_run_and_half_written_ones_are_not(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_files_are_utf8_and_the_record_is_readable_text(tmp_path: Path) -> None:
     assert '\n "study_name": "Größe",\n' in text
     assert text.endswith("}\n")
     assert read_run(folder).study_name == "Größe"
-    assert read_log(folder) is None
+    assert read_log(folder, run_record()) is None
 
 
 @pytest.mark.parametrize("name", [RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE])
@@ -152,7 +152,7 @@ def test_a_missing_log_and_an_old_format_read_as_sentences(tmp_path: Path) -> No
     folder = write_run(tmp_path)
     (folder / LOG_FILE).unlink()
     with pytest.raises(BundleError) as caught:
-        read_log(folder)
+        read_log(folder, run_record())
     assert str(caught.value).startswith(f"{folder / LOG_FILE} cannot be read: [Errno 2] No such file")
     record = (
         (folder / RUN_FILE).read_text().replace(f'"format_version": {BUNDLE_FORMAT_VERSION}', '"format_version": 0')
@@ -169,5 +169,6 @@ def test_a_missing_log_and_an_old_format_read_as_sentences(tmp_path: Path) -> No
 def test_a_run_without_requests_is_a_bundle_too(tmp_path: Path) -> None:
     folder = write_bundle(tmp_path, run_record(), (), (), None)
     bundle = read_bundle(folder)
-    assert (bundle.folder, bundle.requests, bundle.telemetry) == (folder, (), ())
-    assert read_bundle(write_run(tmp_path, (request(chunk_tokens=None),), run_id="2")).requests[0].chunk_tokens is None
+    assert (bundle.folder, records(bundle.requests), bundle.telemetry) == (folder, (), ())
+    uncounted = read_bundle(write_run(tmp_path, (request(chunk_tokens=None),), run_id="2"))
+    assert records(uncounted.requests)[0].chunk_tokens is None

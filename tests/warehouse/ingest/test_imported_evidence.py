@@ -10,6 +10,7 @@ import pytest
 from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.study import Load, Sampling, Slo
 from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
+from tests.warehouse.runs import records
 from warehouse.importers.model import ImportedRun, Scalar
 from warehouse.ingest.imported_evidence import Evidence, as_evidence, chunk_moments_s, failure_reason
 
@@ -120,7 +121,7 @@ def test_the_record_has_what_the_file_says() -> None:
 def test_what_the_file_does_not_say_has_a_placeholder() -> None:
     found = evidence(silent())
     record = found.record
-    assert found.requests == ()
+    assert records(found.requests) == ()
     assert (record.workload.dataset, record.workload.output_tokens, record.workload.ignore_eos) == ("unknown", 0, False)
     assert record.load == Load(max_concurrency=1, num_prompts=1_000_000)
     assert (record.started_at, record.duration_s, record.arm.speculation) == ("1970-01-01T00:00:00+00:00", None, None)
@@ -150,7 +151,7 @@ def test_a_long_name_of_a_study_is_cut_and_a_run_without_completed_requests_has_
 
 
 def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
-    first, failed = evidence(foreign()).requests
+    first, failed = records(evidence(foreign()).requests)
     assert first == RequestRecord(
         index=7,
         prompt_id="",
@@ -174,7 +175,7 @@ def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
     )
     assert (failed.index, failed.error, failed.output_text, failed.chunk_s) == (8, "broke", "", ())
     assert (failed.sent_s, failed.intended_send_s, failed.first_token_s, failed.end_s) == (0.0, 0.0, None, 0.0)
-    (unasked,) = evidence(foreign({"requested_output_tokens": None}, requests=(REQUEST,))).requests
+    (unasked,) = records(evidence(foreign({"requested_output_tokens": None}, requests=(REQUEST,))).requests)
     assert unasked.requested_output_tokens == 0
 
 

@@ -15,6 +15,7 @@ import pytest
 from jobs import queue
 from jobs.submission import check_study
 from lab.errors import StudyError
+from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
 from tests.workers.homes import REPOSITORY, Home
 from workers.worker import Worker
@@ -70,8 +71,8 @@ def test_a_running_server_is_measured_and_nothing_is_started(secret_home: Home) 
         job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
     assert (job.state, job.error) == ("done", None)
     measured = bundles(secret_home, "theirs")[0]
-    assert [request.completion_tokens for request in measured.requests] == [8] * 3
-    assert {request.chunk_tokens for request in measured.requests} == {None}  # it does not count in each chunk
+    assert [request.completion_tokens for request in records(measured.requests)] == [8] * 3
+    assert {request.chunk_tokens for request in records(measured.requests)} == {None}  # it does not count in each chunk
     around = measured.run.circumstances
     assert (around.command, around.environment, around.start_s) == ((), {}, None)
     assert measured.run.counters_after is not None
@@ -87,7 +88,7 @@ def test_a_server_that_repeats_the_key_does_not_get_it_stored(
 ) -> None:
     with running(gossip) as url:
         job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
-    requests = bundles(secret_home, "theirs")[0].requests
+    requests = records(bundles(secret_home, "theirs")[0].requests)
     said = [str(request.error) + request.output_text for request in requests]
     assert len(said) == 3
     assert all("[the API" in text or gossip == "refusal" for text in said)  # errors are cut short, also within this

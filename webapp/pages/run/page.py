@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from lab.errors import BundleError
 from lab.metrics.catalogue import BY_NAME, METRICS
-from warehouse.bundles.run_bundle import bundle_folder, read_log
+from warehouse.bundles.engine_log import read_tail
+from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
 from webapp.pages.run import figures
 from webapp.shared import downloads, published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
@@ -24,7 +24,7 @@ from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, moment, number
 from webapp.shared.url_params import View
 
-_MOST_LOG_LETTERS = 200_000
+_MOST_LOG_BYTES = 200_000
 _LOG_HEIGHT = 460
 _SHOWN = [
     *("index", "category", "sent_s", "ttft_ms", "tpot_ms", "e2e_ms", "prompt_tokens", "completion_tokens"),
@@ -249,18 +249,17 @@ def _show_log(run: pd.Series) -> None:
         st.caption("This run was imported; its file has no engine log.")
         return
     try:
-        log = read_log(_folder(run))
-    except BundleError:
+        log = read_tail(_folder(run) / LOG_FILE, _MOST_LOG_BYTES)
+    except OSError:
         st.caption("The bundle of this run, and with it the log, is not on this machine (any more).")
         return
-    if log is None:
+    if not log:
         st.caption("There is no engine log: the engine wrote none, or the run used a server that was already running.")
         return
-    text = log.decode("utf-8", "replace")
-    if len(text) > _MOST_LOG_LETTERS:
-        st.caption("Only the end of the log is shown; the bundle has all of it.")
+    if len(log) == _MOST_LOG_BYTES:
+        st.caption("Only the end of the log is shown; the bundle has more of it.")
     with st.container(height=_LOG_HEIGHT, border=False, autoscroll=True):
-        st.code(text[-_MOST_LOG_LETTERS:], language=None, wrap_lines=True)
+        st.code(log.decode("utf-8", "replace"), language=None, wrap_lines=True)
 
 
 def _show_download(run: pd.Series) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,28 +10,30 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.errors import BundleError
-from warehouse.schema.column import arrow_type, is_nullable
+from lab.metrics.record_table import records_table
 
 _R = TypeVar("_R")
 
 
-def arrow_schema(kinds: Mapping[str, str]) -> pa.Schema:
-    """The Parquet schema of columns given by name and kind (warehouse.schema.column.KINDS)."""
-    return pa.schema([pa.field(name, arrow_type(kind), nullable=is_nullable(kind)) for name, kind in kinds.items()])
-
-
 def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
     """Write one row per record, each column from the attribute of its name."""
-    columns = [pa.array([getattr(record, field.name) for record in records], type=field.type) for field in schema]
-    pq.write_table(pa.Table.from_arrays(columns, schema=schema), path)
+    pq.write_table(records_table(records, schema), path)
+
+
+def read_columns(path: Path, schema: pa.Schema) -> pa.Table:
+    """Read the rows as columns. Raises BundleError."""
+    try:
+        return pq.read_table(path, schema=schema)
+    except (OSError, pa.ArrowException) as error:
+        raise BundleError(f"{path} cannot be read: {error}") from None
 
 
 def read_records(path: Path, record: type[_R], schema: pa.Schema) -> tuple[_R, ...]:
     """Read the rows as records; fields that are not in the schema get their defaults. Raises BundleError."""
+    table = read_columns(path, schema)
     try:
-        table = pq.read_table(path, schema=schema)
         columns = [_values(column) for column in table.columns]
-    except (OSError, pa.ArrowException) as error:
+    except pa.ArrowException as error:
         raise BundleError(f"{path} cannot be read: {error}") from None
     return tuple(record(**dict(zip(schema.names, row, strict=True))) for row in zip(*columns, strict=True))
 

@@ -1,0 +1,168 @@
+"""Records as columns: an Arrow table of a dataclass, its numbers as arrays, its lists of numbers end to end.
+
+A run may have a hundred thousand requests with hundreds of chunks each, so nothing here makes a Python object of a
+request or of a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Lists of different lengths, end to end: list i is `values[bounds[i] : bounds[i + 1]]`.
+
+    A list that is null has no values and is not `known`.
+    """
+
+    values: NDArray[Any]
+    bounds: NDArray[np.int64]
+    known: Mask
+
+    @cached_property
+    def lengths(self) -> NDArray[np.int64]:
+        return np.diff(self.bounds)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int64]:
+        """The number of the list that each value belongs to."""
+        return np.repeat(np.arange(self.lengths.size), self.lengths)
+
+    @cached_property
+    def firsts(self) -> Floats:
+        """The first value of each list; NaN for an empty one."""
+        return self._at(self.bounds[:-1])
+
+    @cached_property
+    def lasts(self) -> Floats:
+        """The last value of each list; NaN for an empty one."""
+        return self._at(self.bounds[1:] - 1)
+
+    def _at(self, places: NDArray[np.int64]) -> Floats:
+        found = np.full(self.lengths.size, np.nan)
+        found[self.lengths > 0] = self.values[places[self.lengths > 0]]
+        return found
+
+    @cached_property
+    def follows(self) -> Mask:
+        """Whether each value but the very first has the one before it in the same list."""
+        found: Mask = self.owners[1:] == self.owners[:-1]
+        return found
+
+    @cached_property
+    def gaps(self) -> NDArray[Any]:
+        """The differences between neighbours within each list, end to end."""
+        return np.diff(self.values)[self.follows]
+
+    def where(self, chosen: Mask) -> Ragged:
+        """The same lists with the chosen values alone."""
+        counts = self.sums(chosen)
+        return Ragged(self.values[chosen], np.concatenate(([0], np.cumsum(counts))).astype(np.int64), self.known)
+
+    def sums(self, values: NDArray[Any]) -> NDArray[np.int64]:
+        """The sum of whole numbers or truth values, one for each value, over each list."""
+        reached = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+        found: NDArray[np.int64] = reached[self.bounds[1:]] - reached[self.bounds[:-1]]
+        return found
+
+
+class RecordTable:
+    """Records of one kind as an Arrow table with the columns of `schema`, in that order.
+
+    A column that the table lacks is unknown: bundles of older formats do not have all of them.
+    """
+
+    schema: ClassVar[pa.Schema]
+
+    def __init__(self, table: pa.Table) -> None:
+        columns = [_column(table, field) for field in self.schema]
+        self.arrow: pa.Table = pa.Table.from_arrays(columns, schema=self.schema)
+        self._numbers: dict[str, Floats] = {}
+        self._lists: dict[str, Ragged] = {}
+
+    @classmethod
+    def of(cls, records: Sequence[Any]) -> Self:
+        return cls(records_table(records, cls.schema))
+
+    def __len__(self) -> int:
+        return self.arrow.num_rows
+
+    def numbers(self, name: str) -> Floats:
+        """A column of numbers; NaN where it is null."""
+        if name not in self._numbers:
+            self._numbers[name] = self.arrow[name].to_numpy().astype(np.float64, copy=False)
+        return self._numbers[name]
+
+    def lists(self, name: str) -> Ragged:
+        """A column of lists of numbers."""
+        if name not in self._lists:
+            self._lists[name] = _ragged(self.arrow[name])
+        return self._lists[name]
+
+    def texts(self, name: str) -> Any:
+        """A column of texts, as Arrow has it (a `pa.ChunkedArray`)."""
+        return self.arrow[name]
+
+    def equals(self, name: str, text: str) -> Mask:
+        """Whether a column of texts holds this one; false where it is null."""
+        found: Mask = pc.equal(self.texts(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
+        return found
+
+    def known(self, name: str) -> Mask:
+        """Where a column is not null."""
+        found: Mask = pc.is_valid(self.arrow[name]).to_numpy()
+        return found
+
+    def where(self, chosen: Mask) -> Self:
+        """The chosen records, in the same order."""
+        return self if chosen.all() else self.take(np.flatnonzero(chosen))
+
+    def take(self, places: NDArray[np.int64]) -> Self:
+        return type(self)(self.arrow.take(places))
+
+
+def records_table(records: Sequence[Any], schema: pa.Schema) -> pa.Table:
+    """One row for each record, each column from the attribute of its name."""
+    return pa.Table.from_arrays([_array(records, field) for field in schema], schema=schema)
+
+
+def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
+    lists: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    bounds = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    values = lists.flatten().to_numpy(zero_copy_only=False)
+    return Ragged(values, bounds, lists.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+    if field.name not in table.column_names:
+        return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
+    column = table[field.name]
+    return column if column.num_chunks == 1 else pa.chunked_array([column.combine_chunks()], type=field.type)
+
+
+def _array(records: Sequence[Any], field: pa.Field[Any]) -> Any:
+    values = [getattr(record, field.name) for record in records]
+    type_: Any = field.type
+    if not pa.types.is_list(type_) or pa.types.is_string(type_.value_type):
+        return pa.array(values, type=type_)
+    lengths = [0 if each is None else len(each) for each in values]
+    bounds = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    number = type_.value_type.to_pandas_dtype()
+    flat = np.fromiter(chain.from_iterable(filter(None, values)), dtype=number, count=int(bounds[-1]))
+    unknown = pa.array([each is None for each in values], type=pa.bool_()) if None in values else None
+    lists: Any = pa.ListArray
+    return lists.from_arrays(pa.array(bounds), pa.array(flat), mask=unknown)

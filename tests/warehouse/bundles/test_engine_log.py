@@ -1,0 +1,125 @@
+"""A bundle keeps of an engine's log what belongs to its run, and no more however long the log is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab.metrics.records import EngineLog
+from lab.validity.evidence import exact_lines
+from tests.warehouse.runs import run_record, write_run
+from warehouse.bundles import engine_log
+from warehouse.bundles.engine_log import read_engine_log, read_tail
+from warehouse.bundles.run_bundle import LOG_FILE, read_log, read_run, write_bundle
+
+KIB = 2**10
+HEAD_BYTES, CONTEXT_BYTES, WINDOW_BYTES, GAP_BYTES = 4 * KIB, KIB, 32 * KIB, 100
+MOST_BYTES = HEAD_BYTES + WINDOW_BYTES + 2 * CONTEXT_BYTES + 3 * GAP_BYTES
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits that a test reaches with little."""
+    monkeypatch.setattr(engine_log, "HEAD_BYTES", HEAD_BYTES)
+    monkeypatch.setattr(engine_log, "CONTEXT_BYTES", CONTEXT_BYTES)
+    monkeypatch.setattr(engine_log, "WINDOW_BYTES", WINDOW_BYTES)
+    monkeypatch.setattr(engine_log, "_SHORTEST_GAP_BYTES", GAP_BYTES)
+
+
+def line(number: int) -> bytes:
+    return f"{number:015d}\n".encode()  # 16 bytes
+
+
+def long_log(path: Path, size: int) -> Path:
+    path.write_bytes(b"".join(map(line, range(size // 16))))
+    return path
+
+
+def test_a_log_that_is_short_is_kept_as_it_is(tmp_path: Path) -> None:
+    log = long_log(tmp_path / "log", HEAD_BYTES + CONTEXT_BYTES)
+    assert read_engine_log(log, HEAD_BYTES, HEAD_BYTES + 16) == EngineLog(log.read_bytes(), HEAD_BYTES, HEAD_BYTES + 16)
+    assert read_engine_log(log, None, None) == EngineLog(log.read_bytes())
+    (tmp_path / "empty").touch()
+    assert read_engine_log(tmp_path / "empty", 0, 0) is None
+
+
+def test_of_a_long_log_the_beginning_and_the_window_with_some_context_are_kept(tmp_path: Path) -> None:
+    log, begin, end = long_log(tmp_path / "log", 60 * KIB), 20 * KIB, 24 * KIB
+    kept = read_engine_log(log, begin, end)
+    assert kept is not None
+    left_out = begin - CONTEXT_BYTES - HEAD_BYTES
+    lines = kept.content.decode().splitlines()
+    assert lines.count(f"[{left_out} bytes of the engine's log were left out here]") == 1
+    assert lines[:2] == ["000000000000000", "000000000000001"]
+    assert lines[-3:-1] == [line((end + CONTEXT_BYTES) // 16 - 1).decode().strip(), ""]
+    assert lines[-1] == f"[{log.stat().st_size - end - CONTEXT_BYTES} bytes of the engine's log were left out here]"
+    assert kept.content[kept.begin_bytes : kept.end_bytes] == log.read_bytes()[begin:end]
+    assert exact_lines(kept.content, kept.begin_bytes, kept.end_bytes) == tuple(
+        line(number).decode().strip() for number in range(begin // 16, end // 16)
+    )
+
+
+def test_of_a_window_with_a_great_many_lines_the_middle_is_left_out(tmp_path: Path) -> None:
+    log, begin, end = long_log(tmp_path / "log", 90 * KIB), 2 * KIB, 80 * KIB
+    kept = read_engine_log(log, begin, end)
+    assert kept is not None
+    assert len(kept.content) < MOST_BYTES
+    inside = exact_lines(kept.content, kept.begin_bytes, kept.end_bytes)
+    assert inside is not None
+    assert (inside[0], inside[-1]) == (line(begin // 16).decode().strip(), line(end // 16 - 1).decode().strip())
+    assert f"[{78 * KIB - WINDOW_BYTES} bytes of the engine's log were left out here]" in inside
+
+
+@pytest.mark.parametrize(("begin", "end"), [(None, None), (None, 3), (5, None), (7, 3), (0, 999 * KIB)])
+def test_without_a_window_the_end_of_the_log_is_kept_because_it_says_why_the_run_failed(
+    tmp_path: Path, begin: int | None, end: int | None
+) -> None:
+    log = long_log(tmp_path / "log", 60 * KIB)
+    with log.open("ab") as file:
+        file.write(b"CUDA error\n")
+    kept = read_engine_log(log, begin, end)
+    assert kept is not None
+    assert len(kept.content) < MOST_BYTES
+    assert kept.content.endswith(b"CUDA error\n") or end == 3
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 100 * KIB), st.none() | st.integers(-1, 100 * KIB), st.none() | st.integers(-1, 100 * KIB))
+def test_reading_what_was_kept_keeps_all_of_it(tmp_path: Path, size: int, begin: int | None, end: int | None) -> None:
+    """Bundles written by this Drafthouse are read by the same function as those with the whole log."""
+    path = tmp_path / "log"
+    path.write_bytes(os.urandom(size))
+    kept = read_engine_log(path, begin, end)
+    assert (kept is None) is (size == 0)
+    if kept is not None and kept.begin_bytes is not None and kept.end_bytes is not None:
+        path.write_bytes(kept.content)
+        assert read_engine_log(path, kept.begin_bytes, kept.end_bytes) == kept
+
+
+def test_a_bundle_has_the_places_of_its_window_in_what_it_keeps(tmp_path: Path) -> None:
+    log, begin, end = long_log(tmp_path / "log", 60 * KIB), 20 * KIB, 24 * KIB
+    folder = write_bundle(tmp_path / "bundles", run_record(log_begin_bytes=begin, log_end_bytes=end), (), (), log)
+    assert (folder / LOG_FILE).stat().st_size < 12 * KIB
+    run = read_run(folder)
+    kept = read_log(folder, run)
+    assert kept is not None
+    assert (kept.begin_bytes, kept.end_bytes) == (run.log_begin_bytes, run.log_end_bytes)
+    assert kept == read_engine_log(log, begin, end)
+
+
+def test_of_a_bundle_that_has_the_whole_log_only_what_belongs_to_its_run_is_read(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, log_begin_bytes=20 * KIB, log_end_bytes=24 * KIB)
+    long_log(folder / LOG_FILE, 60 * KIB)
+    kept = read_log(folder, read_run(folder))
+    assert kept is not None
+    assert len(kept.content) < 12 * KIB
+
+
+def test_the_tail_of_a_log_is_read_alone(tmp_path: Path) -> None:
+    log = long_log(tmp_path / "log", KIB)
+    assert read_tail(log, 16) == line(KIB // 16 - 1)
+    assert read_tail(log, 2 * KIB) == log.read_bytes()
