@@ -119,7 +119,9 @@ def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
 ) -> None:
     command = (sys.executable, "-c", _IMPORTS + program, job.job_id)
     environment = worker_environment(home)
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == EXIT_STATUS, done.stderr
     assert f"the thread '{thread.format(job=job.job_id)}' failed, so this process ends" in done.stderr
     assert "Traceback" in done.stderr
