@@ -7,7 +7,12 @@ from typing import Annotated
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-JobId = Annotated[str, typer.Argument(help="As `drafthouse jobs` lists it.")]
+JobName = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="A job's id, or a study's name for its newest job, as `drafthouse jobs` lists them."
+    ),
+]
 #: A study that has results.
 StudyId = Annotated[str, typer.Argument(help="A job's id, the beginning of a study's digest, or a study's name.")]
 #: A study to be measured.

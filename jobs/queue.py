@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -179,6 +180,28 @@ def job(engine: sa.Engine, job_id: str) -> Job:
     """Return one job. Raises UserError if there is no job with this id, or if it cannot be read."""
     with reading(engine).connect() as connection:
         return get_job(connection, job_id)
+
+
+def job_id_of(engine: sa.Engine, name: str, states: Sequence[State] | None = None) -> str:
+    """Resolve a job's id, or a study's name to its newest job, if possible one in one of these states.
+
+    Raises UserError if there is no such job.
+    """
+    newest = jobs_table.c.submitted_at.desc(), jobs_table.c.job_id.desc()
+    fits = sa.true() if states is None else jobs_table.c.state.in_(states)
+    query = (
+        sa.select(jobs_table.c.job_id)
+        .where(sa.or_(jobs_table.c.job_id == name, jobs_table.c.name == name))
+        .order_by((jobs_table.c.job_id == name).desc(), sa.case((fits, 0), else_=1), *newest)
+        .limit(1)
+    )
+    with reading(engine).connect() as connection:
+        job_id = connection.execute(query).scalar()
+    if job_id is None:
+        raise UserError(
+            f"there is no job {name!r}, and no job of a study of that name: `drafthouse jobs` lists all jobs"
+        )
+    return str(job_id)
 
 
 def events(engine: sa.Engine, job_id: str) -> list[Event]:

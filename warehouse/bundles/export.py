@@ -32,13 +32,16 @@ _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_i
 def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) -> int:
     """Write the runs of a study and return how many. The suffix of `to` selects one of FORMATS or a folder of bundles.
 
-    Raises QueryError for an unknown study, UserError for a target that is taken or cannot be written. An existing file
-    is replaced atomically: readers never see a half-written one.
+    Raises QueryError for an unknown study, UserError for a target of an unknown kind, one that is taken, or one that
+    cannot be written. An existing file is replaced atomically: readers never see a half-written one.
     """
     jobs = jobs_of(con, study)
     try:
         if to.is_dir() and any(to.iterdir()):
             raise UserError(f"{to} is a folder that is not empty: choose a new or an empty one")
+        if to.suffix[1:].isalpha() and to.suffix not in FORMATS and not to.is_dir():
+            known = ", ".join(FORMATS)
+            raise UserError(f"{to} ends in {to.suffix}, and a file ends in {known}; a folder's name has no such ending")
         if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
             return _export_bundles(bundles, con, jobs, to)
         return _FILES[kind](con, jobs, to)

@@ -13,6 +13,7 @@ import typer
 from cli.arguments import AsJson, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from cli.results import results_of
 from jobs.forecast import repeat_seconds
 from lab.advice import FIRST_GAMMA, Advice
 from lab.advice import advise as recommend
@@ -23,7 +24,6 @@ from lab.errors import UserError
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import compare_study
-from warehouse.queries.connect import open_warehouse
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "open")
@@ -43,7 +43,7 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     if draft_cost is not None and not draft_cost >= 0:
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
     settings = ready_settings()
-    with open_warehouse(settings.warehouse_file) as con:
+    with results_of(study, settings.warehouse_file) as con:
         found = compare_study(con, study)
         advice = recommend(measured_arms(con, found), failed_arms(con, found))
         predicted = predictions(speculated_runs(con, found), draft_cost)

@@ -13,6 +13,7 @@ import typer
 from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from cli.results import results_of
 from lab.comparison import breakeven
 from lab.comparison.agreement import Agreement
 from lab.comparison.compare import Comparison
@@ -33,7 +34,6 @@ from warehouse.queries.comparing.comparisons import (
 )
 from warehouse.queries.comparing.paired_runs import ArmRuns
 from warehouse.queries.comparing.ratio_tables import ArmTable, arm_tables
-from warehouse.queries.connect import open_warehouse
 
 _SLOWER, _UNDECIDED = 1, 3
 _MARKS = {"faster": "+", "slower": "-", "no difference": "=", "not enough data": "?", "control": "*"}
@@ -77,7 +77,7 @@ def compare(
     """Compare each arm with the baseline: ratio, 95 % interval and verdict."""
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
-    with open_warehouse(ready_settings().warehouse_file) as con:
+    with results_of(study, ready_settings().warehouse_file) as con:
         found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
         refuse_empty_baseline(found)
         if table:

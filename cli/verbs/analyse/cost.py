@@ -11,10 +11,10 @@ import typer
 from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from cli.results import results_of
 from lab.errors import UserError
 from warehouse.queries.comparing.capacities import ArmCapacity
 from warehouse.queries.comparing.carried_loads import CarriedLoad, carried_loads
-from warehouse.queries.connect import open_warehouse
 from warehouse.queries.costs import ArmCost, study_costs
 
 Utilisation = Annotated[
@@ -28,7 +28,7 @@ def cost(
     """Show what a million tokens cost with each arm, and what an arm saves."""
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g} is not a share above 0 and at most 1: 0.6 means 60 % busy")
-    with open_warehouse(ready_settings().warehouse_file) as con:
+    with results_of(study, ready_settings().warehouse_file) as con:
         found = study_costs(con, study, price_per_hour, utilisation)
         carried = carried_loads(con, study, price_per_hour, utilisation)
     if as_json:

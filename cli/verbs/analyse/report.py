@@ -10,13 +10,13 @@ import typer
 
 from cli.arguments import PricePerHour, StudyId
 from cli.home import ready_settings
+from cli.results import results_of
 from cli.verbs.analyse.compare import Baseline, Metric, Strict, refuse_empty_baseline
 from jobs.forecast import repeat_seconds
 from jobs.queue import job
 from lab.errors import UserError
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.comparing.comparisons import compare_study
-from warehouse.queries.connect import open_warehouse
 from webapp.pages.compare import report as compare_report
 
 To = Annotated[
@@ -38,7 +38,7 @@ def report(
     settings = ready_settings()
     if to is not None and to.suffix != ".md":
         raise UserError(f"--to {to} does not end in .md: the report is Markdown, with a PNG beside it")
-    with open_warehouse(settings.warehouse_file) as con:
+    with results_of(study, settings.warehouse_file) as con:
         found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
         refuse_empty_baseline(found)
         made = compare_report.Made(

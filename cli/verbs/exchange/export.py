@@ -10,8 +10,8 @@ import typer
 from cli.arguments import AsJson, StudyId
 from cli.home import ready_settings
 from cli.output import print_json
+from cli.results import results_of
 from warehouse.bundles.export import export as export_study
-from warehouse.queries.connect import open_warehouse
 
 To = Annotated[
     Path,
@@ -25,9 +25,10 @@ To = Annotated[
 def export(study: StudyId, *, to: To, as_json: AsJson = False) -> None:
     """Export a study's runs to a folder or a file; the suffix chooses the format."""
     settings = ready_settings()
-    with open_warehouse(settings.warehouse_file) as con:
+    replaced = ", in place of the file that was there" if to.is_file() else ""
+    with results_of(study, settings.warehouse_file) as con:
         runs = export_study(settings.bundles, con, study, to)
     if as_json:
         print_json({"runs": runs, "to": str(to.absolute())})
     else:
-        print(f"{runs} runs of {study} are in {to.absolute()}")
+        print(f"{runs} runs of {study} are in {to.absolute()}{replaced}")

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.arguments import AsJson, JobId
+from cli.arguments import AsJson, JobName
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs import queue
 from jobs.queue import SetAside
-from jobs.table import Job
+from jobs.table import FINISHED, Job
 from warehouse.app_db.engine import app_engine
 
 
@@ -34,21 +34,25 @@ def jobs(
             print(f"Older ones: drafthouse jobs --before {found.older}")
 
 
-def cancel(job_id: JobId) -> None:
+def cancel(job: JobName) -> None:
     """Stop a job; its finished runs stay in the warehouse."""
-    queue.cancel(app_engine(ready_settings().app_database_url), job_id)
+    engine = app_engine(ready_settings().app_database_url)
+    job_id = queue.job_id_of(engine, job, ("queued", "running"))
+    queue.cancel(engine, job_id)
     print(f"{job_id}: cancel requested")
 
 
 def retry(
-    job_id: JobId,
+    job: JobName,
     *,
     everything: Annotated[
         bool, typer.Option("--all", help="Measure its completed runs again too; the earlier results stay.")
     ] = False,
 ) -> None:
     """Queue an ended job again; only its missing and failed runs are measured."""
-    queue.retry(app_engine(ready_settings().app_database_url), job_id, everything=everything)
+    engine = app_engine(ready_settings().app_database_url)
+    job_id = queue.job_id_of(engine, job, tuple(FINISHED))
+    queue.retry(engine, job_id, everything=everything)
     print(f"{job_id} is queued again")
 
 

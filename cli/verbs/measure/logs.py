@@ -6,12 +6,16 @@ from typing import Annotated
 
 import typer
 
-from cli.arguments import JobId
+from cli.arguments import JobName
+from cli.home import ready_settings
+from jobs import queue
 from jobs.engine_logs import log_tail
-from warehouse.settings import load_settings
+from warehouse.app_db.engine import app_engine
 
 
-def logs(job_id: JobId, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
+def logs(job: JobName, *, lines: Annotated[int, typer.Option(help="How many lines to show.")] = 200) -> None:
     """Show the end of the engine's log of a job."""
-    settings = load_settings()
-    print(log_tail(settings.logs_dir, settings.bundles, job_id, lines))
+    settings = ready_settings()
+    job_id = queue.job_id_of(app_engine(settings.app_database_url), job)
+    tail = log_tail(settings.logs_dir, settings.bundles, job_id, lines)
+    print(tail or f"No engine of job {job_id} has written a log yet.")

@@ -6,18 +6,20 @@ from typing import Annotated
 
 import typer
 
-from cli.arguments import JobId
+from cli.arguments import JobName
 from cli.home import ready_settings
-from jobs import order
+from jobs import order, queue
 from warehouse.app_db.engine import app_engine
 
 
 def priority(
-    job_id: JobId, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
+    job: JobName, value: Annotated[int, typer.Argument(help="Higher values run earlier; a new job has 0.")]
 ) -> None:
     """Change a queued job's priority; of equals the oldest job runs first.
 
-    For a negative value write `drafthouse priority JOB_ID -- -5`.
+    For a negative value write `drafthouse priority JOB -- -5`.
     """
-    order.reprioritise(app_engine(ready_settings().app_database_url), job_id, value)
+    engine = app_engine(ready_settings().app_database_url)
+    job_id = queue.job_id_of(engine, job, ("queued",))
+    order.reprioritise(engine, job_id, value)
     print(f"{job_id} has priority {value}")

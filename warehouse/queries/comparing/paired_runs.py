@@ -50,8 +50,46 @@ class ArmRuns:
     runs: tuple[RunSample, ...]
 
 
+_NAMED = """
+    SELECT job_id, coalesce(bool_or(is_valid), false), count(*) FILTER (status = 'failed'), count(*)
+    FROM results WHERE study_name = ? GROUP BY job_id ORDER BY max(started_at) DESC, job_id DESC
+"""
+
+
+@dataclass(frozen=True)
+class _NamedJob:
+    """A job of a study's name, and how many of its runs failed."""
+
+    job_id: str
+    has_valid_runs: bool
+    failed: int
+    runs: int
+
+
+def _named_jobs(con: duckdb.DuckDBPyConnection, name: str) -> list[_NamedJob]:
+    """Return the jobs of this name that have results, newest first."""
+    return [_NamedJob(*row) for row in con.execute(_NAMED, [name]).fetchall()]
+
+
+def _with_results(jobs: Sequence[_NamedJob]) -> _NamedJob | None:
+    """Return the newest job with valid runs, or the newest one if none has any."""
+    return next((job for job in jobs if job.has_valid_runs), jobs[0] if jobs else None)
+
+
+def newer_without_results(con: duckdb.DuckDBPyConnection, study: str) -> str | None:
+    """Say which newer job `jobs_of` passes over because it has no valid run; None if there is none."""
+    jobs = _named_jobs(con, study)
+    chosen = _with_results(jobs)
+    if chosen is None or chosen == jobs[0]:
+        return None
+    why = f"{jobs[0].failed} of its {jobs[0].runs} runs failed" if jobs[0].failed else "all its runs are invalid"
+    newer = f"a newer job of {study!r}, {jobs[0].job_id}, has no valid run ({why})"
+    return f"{newer}; these are the results of {chosen.job_id}"
+
+
 def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
-    """Resolve a job's id, the beginning of a study's digest (all its jobs), or a study's name (its newest job).
+    """Resolve a job's id, the beginning of a study's digest (all its jobs), or a study's name: its newest job with
+    valid runs, or the newest one if none has any.
 
     Raises QueryError if the warehouse has no such job.
     """
@@ -62,8 +100,9 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
         """,
         [study],
     ).fetchall()
-    named = "SELECT job_id FROM runs WHERE study_name = ? ORDER BY started_at DESC LIMIT 1"
-    jobs = [job for (job,) in found or con.execute(named, [study]).fetchall()]
+    jobs = [job for (job,) in found]
+    if not jobs and (named := _with_results(_named_jobs(con, study))):
+        jobs = [named.job_id]
     if not jobs:
         raise QueryError(f"the warehouse has no results of {study!r}: give a job's id, a study's digest or its name")
     return jobs

@@ -1,0 +1,22 @@
+"""The published results of a study that was named on the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from warehouse.queries.comparing.paired_runs import newer_without_results
+from warehouse.queries.connect import open_warehouse
+
+
+@contextmanager
+def results_of(study: str, warehouse_file: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Open the published warehouse, and note on standard error which newer job of that name has no results."""
+    with open_warehouse(warehouse_file) as con:
+        if note := newer_without_results(con, study):
+            print(f"note: {note}", file=sys.stderr)
+        yield con
