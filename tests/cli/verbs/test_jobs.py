@@ -14,8 +14,8 @@ from lab.study.parsing import study_to_toml
 from lab.study.plan import plan
 from tests.cli.homes import new_home
 from tests.lab.studies import study
-from tests.webapp.homes import add_ended_jobs, environment, finish, make_home, running_job
-from tests.webapp.measured import write_run
+from tests.webapp.homes import add_ended_jobs, environment, failed_job, finish, make_home, running_job
+from tests.webapp.measured import measure_study, write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
 
@@ -37,6 +37,40 @@ def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, mo
     assert moved.stderr == f"drafthouse: job {job_id} is cancelled: only a queued job can be moved\n"
     assert home.ask("retry", job_id, "--all").stdout == f"{job_id} is queued again\n"
     assert home.ask("retry", job_id).returncode == 2
+
+
+def test_a_studys_name_stands_for_its_newest_job_that_the_verb_is_for(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    failed = failed_job(settings, study(name="ours"), "no such model")
+    running = running_job(settings, study(name="ours"))
+    home = new_home(settings.home)
+    assert home.ask("retry", "ours").stdout == f"{failed} is queued again\n"
+    assert home.ask("priority", "ours", "3").stdout == f"{failed} has priority 3\n"
+    assert home.ask("logs", running).stdout == f"No engine of job {running} has written a log yet.\n"
+    assert home.ask("cancel", running).stdout == f"{running}: cancel requested\n"
+    assert home.ask("cancel", "ours").returncode == 0
+    for verb in ("logs", "cancel", "retry"):
+        answer = home.ask(verb, "nothing such")
+        assert answer.returncode == 2
+        assert answer.stderr == (
+            "drafthouse: there is no job 'nothing such', and no job of a study of that name: "
+            "`drafthouse jobs` lists all jobs\n"
+        )
+
+
+def test_a_name_means_the_newest_job_with_results_and_a_newer_one_without_is_named(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    good = measure_study(settings, study(name="ours"))
+    bad = measure_study(settings, study(name="ours", arms=[{"name": "no draft"}], repeats=4), failing="no draft")
+    home = new_home(settings.home)
+    by_name, by_id = (home.ask("cost", which, "--price-per-hour", "2", "--json") for which in ("ours", good))
+    assert by_name.stdout == by_id.stdout
+    assert json.loads(by_name.stdout)
+    assert by_name.stderr == (
+        f"note: a newer job of 'ours', {bad}, has no valid run (8 of its 8 runs failed); "
+        f"these are the results of {good}\n"
+    )
+    assert by_id.stderr == ""
 
 
 def test_a_failed_run_is_counted_once(tmp_path: Path) -> None:

@@ -144,6 +144,14 @@ def test_a_file_is_replaced_and_its_folder_is_made_and_what_cannot_be_written_is
     assert str(caught.value) == f"{path / 'below.csv'} cannot be written: File exists"
 
 
+def test_an_unknown_ending_is_refused(filled: Settings, tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match=r"aa\.xyz ends in \.xyz, and a file ends in \.csv, \.parquet, \.json, \.jsonl; a folder's"
+    ):
+        exported(filled, "job-1", tmp_path / "aa.xyz")
+    assert list(tmp_path.glob("aa*")) == []
+
+
 def test_the_number_of_runs_is_returned_by_every_format(filled: Settings, tmp_path: Path) -> None:
     with open_warehouse(filled.warehouse_file) as connection:
         for name in ("folder", "a.csv", "a.parquet", "a.json", "a.jsonl"):
