@@ -113,7 +113,11 @@ database = app_engine(load_settings().app_database_url)
 """
 
 
-@pytest.mark.parametrize(("program", "thread"), [(_HEARTBEAT, "heartbeat of {job}"), (_POLLS, "polls of the queue")])
+@pytest.mark.parametrize(
+    ("program", "thread"),
+    [(_HEARTBEAT, "heartbeat of {job}"), (_POLLS, "polls of the queue")],
+    ids=["heartbeat", "polls"],
+)
 def test_a_thread_that_fails_takes_its_process_down_and_leaves_a_traceback(
     home: Home, job: Job, program: str, thread: str
 ) -> None:
