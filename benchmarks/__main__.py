@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import client, pages, presets, progress, questions, sweep
+from benchmarks import client, pages, presets, progress, questions, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
@@ -17,6 +17,7 @@ from warehouse.settings import Settings, load_settings
 
 _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "client": client.run,
+    "rate": rate.run,
     "progress": progress.run,
     "sweep": sweep.run,
     "presets": presets.run,
@@ -34,7 +35,9 @@ def main() -> int:
     """Return exit status 1 if a part could not be measured."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
-    parser.add_argument("--repeats", type=int, default=3, help="how many times A B B A in parts client and progress")
+    parser.add_argument(
+        "--repeats", type=int, default=3, help="how many times A B B A in parts client, rate and progress"
+    )
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in parts questions, pages")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.our_client import Figures
 from benchmarks.processes import counted, own_home, serving, vllm_environment, vllm_program
-from benchmarks.rival import TARGET, bench_arguments, write_dataset
+from benchmarks.rival import TARGET, bench_arguments, rival_figures, write_dataset
 from benchmarks.table import Row, show
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
@@ -59,7 +59,7 @@ class Sides:
         where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
         asked = {"output_tokens": output_tokens, "concurrency": concurrency}
         done = counted([sys.executable, "-m", "benchmarks.our_client", json.dumps(where | asked)], os.environ)
-        return Spent(Figures(**json.loads(done.stdout)), done.cpu_s)
+        return Spent(Figures(**json.loads(done.stdout)["figures"]), done.cpu_s)
 
     def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
         result_file = dataset.with_suffix(".result.json")
@@ -71,8 +71,7 @@ class Sides:
         ]
         done = counted(command, self.environment)
         result = json.loads(result_file.read_text(encoding="utf-8"))
-        figures = Figures(result["output_throughput"], result["median_ttft_ms"], result["median_tpot_ms"])
-        return Spent(figures, done.cpu_s)
+        return Spent(rival_figures(result), done.cpu_s)
 
 
 def run(settings: Settings, repeats: int) -> None:

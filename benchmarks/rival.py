@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from benchmarks.our_client import Figures
 from jobs.datasets.prompt import Prompt
 from jobs.engines.models import model_path
 from warehouse.settings import Settings
@@ -23,6 +24,12 @@ def bench_arguments(settings: Settings, dataset: Path, output_tokens: int) -> li
         *("--dataset-name", "custom", "--dataset-path", str(dataset), "--custom-output-len", str(output_tokens)),
         *("--skip-chat-template", "--disable-shuffle", "--temperature", "0", "--ignore-eos", "--disable-tqdm"),
     ]
+
+
+def rival_figures(result: Mapping[str, float]) -> Figures:
+    """Return the figures in a result file; its inter-token latency is the gap between two chunks."""
+    throughput, gap_p99_ms = result["output_throughput"], result["p99_itl_ms"]
+    return Figures(throughput, result["median_ttft_ms"], result["median_tpot_ms"], gap_p99_ms)
 
 
 def write_dataset(path: Path, prompts: Sequence[Prompt]) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import typer
@@ -97,6 +98,8 @@ PANELS: dict[str, dict[str, Verb]] = {
         "web": Verb("operate.up:web", "Run the web page in the foreground."),
     },
 }
+#: These compute: while a run is measured on this machine they step back, and the run records them.
+_HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild"} - {"sql"}
 VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}
 
 
@@ -105,7 +108,20 @@ class LazyGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         name, _, rest = super().resolve_command(ctx, args)
+        if name in _HEAVY:
+            ctx.with_resource(_announced(name))
         return name, None if name is None else load(name), rest
+
+
+def _announced(verb: str) -> AbstractContextManager[None]:
+    """Announce the verb on this machine. Settings that cannot be used are the verb's own business."""
+    from warehouse.quiet import command  # noqa: PLC0415 - `drafthouse --help` does without
+    from warehouse.settings import load_settings  # noqa: PLC0415 - likewise
+
+    try:
+        return command(load_settings().home, f"drafthouse {verb}")
+    except UserError:
+        return nullcontext()
 
 
 def load(name: str) -> TyperCommand | TyperGroup:

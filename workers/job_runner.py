@@ -69,7 +69,7 @@ def _measure_study(settings: Settings, job: Job, heartbeat: Heartbeat, status: J
         }
     with named_os_errors("computing the digests of models and datasets"):
         contents = study_contents(settings, study, heartbeat.check)
-    with BundleWriter(settings.bundles) as bundles:
+    with BundleWriter(settings) as bundles:
         recorder = Recorder(settings, job, bundles, status, contents)
         with LaunchRunner(heartbeat, recorder, prompts) as launches:
             end = _measure_steps(schedule_of(study), launches, recorder)

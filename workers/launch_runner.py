@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -14,6 +17,7 @@ from jobs.engine_logs import engine_log
 from lab.errors import EngineError
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
+from warehouse import quiet
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import refuse_without_room
 from workers.heartbeat import Heartbeat
@@ -26,6 +30,9 @@ _STARTS = 2
 _STOP_GRACE_S = 10.0
 #: A cancelled job must end within 2 s.
 _HASTY_STOP_GRACE_S = 0.5
+#: A window waits at most this long for the ingester, and as long again for an ingestion that does not end.
+_PATIENCE_S = 5.0
+_LOOK_EVERY_S = 0.02
 
 
 @dataclass
@@ -146,7 +153,7 @@ class LaunchRunner:
                     study,
                     self.prompts[run.workload.name][: run.load.num_prompts],
                     request_timeout_s=recorder.settings.request_timeout_s,
-                    before_window=self._before_window,
+                    window=self._window,
                     on_progress=recorder.status.measuring,
                     idle=idle,
                 )
@@ -155,13 +162,28 @@ class LaunchRunner:
             recorder.status.forecast.saw_run(run, seen.ended_s - seen.warmup_began_s)
         return seen
 
-    async def _before_window(self) -> None:
-        """Wait until the last bundle is on disk: nothing of ours may run during a window."""
-        await self.recorder.bundles.wait_async()
-        self.recorder.status.window_begins()
+    @contextlib.asynccontextmanager
+    async def _window(self) -> AsyncIterator[None]:
+        """Begin when the last run is on disk and published, so that the study is up to date and nothing of ours is left
+        to do. An ingester that has died or is slow holds no window up for long.
+        """
+        home, bundles = self.recorder.settings.home, self.recorder.bundles
+        await bundles.wait_async()
+        await _while(bundles.being_published)
+        with quiet.announced(home, "window", self.recorder.job.job_id):
+            await _while(lambda: quiet.under_way(home, "ingest"))
+            self.recorder.status.window_begins()
+            yield
 
     def _stop(self, names: Sequence[str], grace_s: float) -> None:
         """Stop these arms' engines, all at once."""
         engines = [self._engines.pop(name) for name in names]
         with ThreadPoolExecutor(max(1, len(engines)), "stop engine") as pool:
             list(pool.map(lambda engine: engine.stop(grace_s), engines))
+
+
+async def _while(busy: Callable[[], object]) -> None:
+    """Wait while it is so, but not for ever."""
+    until_s = time.monotonic() + _PATIENCE_S
+    while busy() and time.monotonic() < until_s:  # noqa: ASYNC110 - another process sets no event of ours
+        await asyncio.sleep(_LOOK_EVERY_S)

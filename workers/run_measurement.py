@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from lab.study.plan import PlannedRun
 from workers.engine_runtime.launch import Process, RunningEngine
 from workers.engine_runtime.readiness import is_healthy
 from workers.load.client import RequestParams, open_session
+from workers.load.connections import Connections
 from workers.load.driver import OnProgress, drive, warm_up
 from workers.probes.engine_metrics import read_counters
 from workers.probes.idle_engines import IdleEngines
@@ -39,6 +41,7 @@ class Measured:
 
     started_at: str  # UTC, ISO 8601
     warmup_began_s: float  # time.monotonic
+    began_s: float | None = None  # time.monotonic, when the window began
     ended_s: float | None = None  # time.monotonic, when the window ended
     error: str | None = None
     ended_early: str | None = None  # of a trial; no failure
@@ -64,54 +67,59 @@ async def measure(
     prompts: Sequence[Prompt],
     *,
     request_timeout_s: float,
-    before_window: Callable[[], Awaitable[None]],
+    window: Callable[[], AbstractAsyncContextManager[None]],
     on_progress: OnProgress,
     idle: Mapping[str, Process],
 ) -> Measured:
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
     `idle` are the engines of other arms that are up beside it, by the arm's name.
-    `before_window` is awaited between warm-up and window: nothing of ours may run beside the measurement.
+    `window` keeps this machine quiet; it is entered between warm-up and window.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
     seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
     try:
-        async with open_session(endpoint) as session, _watching(engine) as gone:
+        async with (
+            open_session(endpoint) as session,
+            Connections(checked=endpoint.checked) as connections,
+            _watching(engine) as gone,
+        ):
             warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
             warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
-            warm = await warm_up(session, endpoint, warm_prompts, load=load, params=warm_ask)
+            warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
             seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
-            await before_window()
-            await _reset_prefix_cache(session, engine)
-            probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
-            await asyncio.to_thread(idlers.begin)
-            seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
-            seen = replace(seen, started_at=_now(), log_begin_bytes=_log_bytes(engine))
-            async with probes.watching():
-                done = await drive(
-                    session,
-                    endpoint,
-                    prompts,
-                    load=load,
-                    params=params,
-                    seed=study.seed if run.trial is None else run.trial.arrivals_seed,
-                    on_progress=on_progress,
-                    end=gone,
-                    trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
+            async with window():
+                await _reset_prefix_cache(session, engine)
+                probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
+                await asyncio.to_thread(idlers.begin)
+                seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
+                seen = replace(seen, log_begin_bytes=_log_bytes(engine))
+                async with probes.watching():
+                    seen = replace(seen, started_at=_now(), began_s=time.monotonic())
+                    done = await drive(
+                        connections,
+                        endpoint,
+                        prompts,
+                        load=load,
+                        params=params,
+                        seed=study.seed if run.trial is None else run.trial.arrivals_seed,
+                        on_progress=on_progress,
+                        end=gone,
+                        trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
+                    )
+                    log_end_bytes = _log_bytes(engine)
+                    seen = replace(seen, idle_engines=await asyncio.to_thread(idlers.end))
+                seen = replace(
+                    seen,
+                    ended_s=time.monotonic(),
+                    log_end_bytes=log_end_bytes,
+                    duration_s=done.duration_s,
+                    ended_early=done.ended_early,
+                    requests=done.requests,
                 )
-                log_end_bytes = _log_bytes(engine)
-                seen = replace(seen, idle_engines=await asyncio.to_thread(idlers.end))
-            seen = replace(
-                seen,
-                ended_s=time.monotonic(),
-                log_end_bytes=log_end_bytes,
-                duration_s=done.duration_s,
-                ended_early=done.ended_early,
-                requests=done.requests,
-            )
-            seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
-            seen = replace(seen, counters_after=await _counters(session, engine))
+                seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
+                seen = replace(seen, counters_after=await _counters(session, engine))
     except EngineError as error:
         seen = replace(seen, error=str(error))
     return await _judged(engine, seen)

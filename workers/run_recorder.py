@@ -17,6 +17,7 @@ from lab.errors import BundleError
 from lab.metrics.records import RunRecord
 from lab.study.cell_ids import Contents, identity
 from lab.study.plan import Launch, PlannedRun
+from warehouse import quiet
 from warehouse.bundles.run_bundle import bundle_folder, is_whole, read_run, write_bundle
 from warehouse.settings import Settings
 from workers.engine_runtime.launch import Command, RunningEngine
@@ -36,10 +37,11 @@ class BundleWriter:
     One bundle at a time; a failed write is raised as UserError by the next call.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, settings: Settings) -> None:
+        self._root, self._home = settings.bundles, settings.home
         self._pool = ThreadPoolExecutor(1, "bundle writer")
         self._last: Future[None] | None = None
+        self._asked: Path | None = None  # the ingester's round for the last bundle
 
     def __enter__(self) -> Self:
         return self
@@ -56,6 +58,7 @@ class BundleWriter:
         def write() -> None:
             write_bundle(self._root, run, requests, telemetry, existing_log)
             written()
+            self._asked = quiet.ask_for_round(self._home)
 
         self._last = self._pool.submit(write)
 
@@ -65,6 +68,10 @@ class BundleWriter:
             self._last = None
             with named_os_errors("writing a bundle"):
                 last.result()
+
+    def being_published(self) -> bool:
+        """Return whether an ingester of this machine is alive that has not yet published the last bundle."""
+        return self._asked is not None and self._asked.exists() and bool(quiet.under_way(self._home, "ingester"))
 
     async def wait_async(self) -> None:
         """`wait` for the event loop."""
@@ -103,8 +110,10 @@ class Recorder:
         self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
     ) -> None:
         """Record a run that was measured, perhaps not to its end. Raises UserError if the last write failed."""
+        began_s, ended_s, home, job_id = seen.began_s, seen.ended_s, self.settings.home, self.job.job_id
         record = self._record(launch, run, engine, seen.error, seen).model_copy(
             update={
+                "beside": None if began_s is None or ended_s is None else quiet.beside(home, began_s, ended_s, job_id),
                 "duration_s": seen.duration_s,
                 "ended_early": seen.ended_early,
                 "warmup_requests": seen.warmup_requests,

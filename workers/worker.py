@@ -24,6 +24,7 @@ from jobs.leases import claim, requeue_expired
 from jobs.table import Job
 from jobs.worker_registry import PRESENCE_EVERY_S, record_presence, register_worker, store_engines
 from lab.errors import UserError
+from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 from workers.engine_runtime.process import end_leftovers, is_alive
@@ -89,7 +90,10 @@ class Worker:
         logger.info("job %s (%s) claimed", job.job_id, job.name)
         self._job_id = job.job_id
         end_leftovers(self._settings.home / "engines")
-        with Heartbeat(self._database, job, self._name, self._settings.lease_s) as heartbeat:
+        with (
+            quiet.announced_if_possible(self._settings.home, "job", job.job_id),
+            Heartbeat(self._database, job, self._name, self._settings.lease_s) as heartbeat,
+        ):
             self._heartbeat = heartbeat
             if self._stopping.is_set():
                 self.stop()

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 #: 4 added the token ids of the output to the request.
 #: 5 added the order of the study's runs, the idle engines, and whether it measures until decided to the run.
 #: 6 added the trial of a search for a capacity to the run, and why it was ended early.
-BUNDLE_FORMAT_VERSION = 6
+#: 7 added the work of ours that ran beside the window to the run.
+BUNDLE_FORMAT_VERSION = 7
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,14 @@ class IdleEngine(Frozen):
     gpu_percent: float | None = None  # of the multiprocessors of one GPU
 
 
+class WorkBeside(Frozen):
+    """What another process of ours did on the machine during the window."""
+
+    kind: Literal["job", "ingest", "question", "command"]
+    what: str
+    seconds: float  # within the window; equal work is summed
+
+
 class Identity(Frozen):
     """Digests of what was measured (lab.study.cell_ids): equal in runs of any study that measured the same."""
 
@@ -278,6 +287,7 @@ class RunRecord(Frozen):
     counters_after: ServerCounters | None = None
     client: ClientHealth | None = None
     idle_engines: tuple[IdleEngine, ...] = ()
+    beside: tuple[WorkBeside, ...] | None = None  # longest first; unknown in formats before 7
     log_begin_bytes: int | None = None  # where in the bundle's copy of the engine's log the measured window began
     log_end_bytes: int | None = None  # and where it ended
     prompts_seed: int | None = None  # the study's seed, for prompts, their order and their arrival times

@@ -103,6 +103,11 @@ _NAMED = (
         "start-up.",
     ),
     Trap(26, "Identical figures of two machines, or ratios that do not follow from their parts, are suspect."),
+    Trap(
+        27,
+        "The lab's own work disturbs its measurements.",
+        "Runs are ingested and published between windows, and each run records what ran beside it all the same.",
+    ),
 )
 #: By number.
 TRAPS: dict[int, Trap] = {trap.number: trap for trap in _NAMED}

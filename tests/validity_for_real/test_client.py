@@ -19,7 +19,8 @@ from lab.validity import Severity, Verdict, judge
 from tests.warehouse.runs import run_record
 from tests.workers.homes import REPOSITORY
 from tests.workers.load.builders import params, prompts
-from workers.load.client import Endpoint, open_session
+from workers.load.client import Endpoint
+from workers.load.connections import Connections
 from workers.load.driver import drive
 
 pytestmark = pytest.mark.engine
@@ -73,10 +74,10 @@ async def compute() -> None:
 async def judged() -> tuple[Verdict, float]:
     """With the share of a processor that the client really had."""
     with serving() as url:
-        async with open_session() as session:
+        async with Connections() as connections:
             computing, cpu_s, wall_s = asyncio.create_task(compute()), time.thread_time(), time.perf_counter()
             done = await drive(
-                session, Endpoint(url, "normal"), prompts(LOAD.num_prompts), load=LOAD, params=params(), seed=0
+                connections, Endpoint(url, "normal"), prompts(LOAD.num_prompts), load=LOAD, params=params(), seed=0
             )
             share = (time.thread_time() - cpu_s) / (time.perf_counter() - wall_s)
             computing.cancel()

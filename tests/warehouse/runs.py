@@ -67,6 +67,7 @@ def run_record(**changes: Any) -> RunRecord:
         "status": "completed",
         "started_at": "2026-11-21T04:00:00+00:00",
         "duration_s": 2.0,
+        "beside": (),
         "client": ClientHealth(loop_lag_p99_ms=1.0, loop_lag_max_ms=2.0, late_send_max_ms=0.1, cpu_s=0.2),
         "circumstances": circumstances(),
     }

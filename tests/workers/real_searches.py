@@ -24,7 +24,8 @@ from tests.lab.capacity.queues import Queue
 from tests.lab.capacity.searches import capacity_of, searching
 from tests.workers.homes import STAND_IN
 from tests.workers.load.builders import params, prompts
-from workers.load.client import Endpoint, RequestParams, open_session
+from workers.load.client import Endpoint, RequestParams
+from workers.load.connections import Connections
 from workers.load.driver import drive
 
 #: Answers of two tokens. The bound allows a wait that is long beside what a busy machine adds to it.
@@ -64,9 +65,9 @@ async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
         raise ValueError("only trials are measured here")
     target = Endpoint(base_url, "model")
     ask = RequestParams(params().sampling, TOKENS, ignore_eos=True, timeout_s=60.0)
-    async with open_session(target) as session:
+    async with Connections() as connections:
         done = await drive(
-            session,
+            connections,
             target,
             prompts(run.load.num_prompts),
             load=run.load,

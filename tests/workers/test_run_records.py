@@ -94,7 +94,7 @@ def test_a_bundle_of_another_host_may_appear_before_its_files_and_one_that_stays
     folder = write_run(home.settings.bundles, job_id=job.job_id, run_id=f"{run.key(job.job_id)}-0")
     files = {path: path.rename(home.folder / path.name) for path in list(folder.iterdir())}
     status = JobStatus(planned)
-    recorder = Recorder(home.settings, job, BundleWriter(home.settings.bundles), status, Contents())
+    recorder = Recorder(home.settings, job, BundleWriter(home.settings), status, Contents())
     if late:
         threading.Timer(0.3, lambda: [hidden.rename(path) for path, hidden in files.items()]).start()
     else:

@@ -174,6 +174,13 @@ class _IdleEngine5(_Stored):
     gpu_percent: float | None = None
 
 
+class _WorkBeside7(_Stored):
+    record = records.WorkBeside
+    kind: str
+    what: str
+    seconds: float
+
+
 class _Run1(_Stored):
     record = records.RunRecord
     format_version: int
@@ -233,8 +240,12 @@ class _Run6(_Run5):
     ended_early: str | None = None
 
 
+class _Run7(_Run6):
+    beside: tuple[_WorkBeside7, ...] | None = None
+
+
 #: The form of `run.json` by the version of the bundle format.
-STORED_RUNS: dict[int, type[_Run1]] = {1: _Run1, 2: _Run2, 3: _Run3, 4: _Run4, 5: _Run5, 6: _Run6}
+STORED_RUNS: dict[int, type[_Run1]] = {1: _Run1, 2: _Run2, 3: _Run3, 4: _Run4, 5: _Run5, 6: _Run6, 7: _Run7}
 READABLE_FORMAT_VERSIONS = tuple(STORED_RUNS)
 
 

@@ -27,6 +27,7 @@ _NEVER_RECORDED = (
         "launch_index",
         "attempt",
         "idle_engines",
+        "beside",
         "is_baseline",
         "slo",
     ),

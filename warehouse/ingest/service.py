@@ -21,6 +21,7 @@ import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: be
 import sqlalchemy as sa
 
 from lab.errors import BundleError, UserError
+from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles import run_bundle
 from warehouse.ingest.bundle_rows import add_bundle, forget_removed, record_rejection, rejection
@@ -241,9 +242,17 @@ def _sentence(master: Path, error: Exception) -> str:
 
 
 def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
-    while not stop.is_set():
-        if not ingest_once(ingester):
-            stop.wait(ingester.settings.ingest_every_s)
+    """Ingest between the windows of this machine, and at once when a worker asks for it before its next window."""
+    home = ingester.settings.home
+    with quiet.announced(home, "ingester", "runs"):
+        while not stop.is_set():
+            with quiet.between_windows(home, stop) as may_ingest:
+                asked = quiet.asked_rounds(home)
+                more = may_ingest and ingest_once(ingester)
+            if may_ingest and not more:
+                for each in asked:
+                    each.unlink(missing_ok=True)
+                quiet.wait_until_asked(home, stop, ingester.settings.ingest_every_s)
 
 
 def main() -> int:

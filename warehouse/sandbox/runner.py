@@ -2,7 +2,8 @@
 
 The child (`warehouse.sandbox.child`) opens the published file read-only, without files, network or extensions, runs
 exactly one reading statement, and sets itself limits on its memory and time that the operating system enforces. This
-side kills it when its time is up, and it is killed when this side ends.
+side kills it when its time is up, and it is killed when this side ends. While a run is measured on this machine it has
+the lowest priority.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lab.errors import QueryError, UserError
+from warehouse import quiet
 from warehouse.migrate import MIGRATE_COMMAND
 from warehouse.queries.point_in_time import attaching
 from warehouse.settings import Settings
@@ -32,6 +34,8 @@ MAX_BYTES = 32 * 2**20
 MOST_CHARACTERS = 100_000
 #: The child imports `warehouse` from this installation and nothing else from the environment.
 _CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from warehouse.sandbox import child; sys.exit(child.main())"
+#: The same at the lowest priority, imports included.
+_YIELDING_CHILD = _CHILD.replace("from", "from warehouse import priority; priority.lower_own_session(); from", 1)
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,10 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
         "memory_mib": settings.sql_memory_mib,
         "timeout_s": settings.sql_timeout_s,
     }
-    return _answer(_run_child(json.dumps(request).encode(), settings.sql_timeout_s), settings.sql_memory_mib)
+    with quiet.announced_if_possible(settings.home, "question", "sql"):
+        code = _YIELDING_CHILD if quiet.under_way(settings.home, "window") else _CHILD
+        done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s)
+    return _answer(done, settings.sql_memory_mib)
 
 
 def _refuse_unreadable(sql: str) -> None:
@@ -98,9 +105,9 @@ def _refuse_unreadable(sql: str) -> None:
         raise QueryError(f"character {error.start + 1:,} is half of a surrogate pair, not text: remove it") from None
 
 
-def _run_child(request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+def _run_child(code: str, request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
     """Run the child to its end and return its output. However this ends, the child has ended too."""
-    command = [sys.executable, "-I", "-c", _CHILD, str(Path(__file__).parents[2])]
+    command = [sys.executable, "-I", "-c", code, str(Path(__file__).parents[2])]
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,

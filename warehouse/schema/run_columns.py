@@ -209,6 +209,12 @@ _HOW = (
         "share of the multiprocessors of a GPU that the busiest of them took; null if there was none or it is unknown",
         lambda run: _busiest(engine.gpu_percent for engine in run.idle_engines),
     ),
+    column(
+        "beside_json",
+        "text?",
+        "what other processes of Drafthouse did on the machine during the window, in seconds, as JSON; null if unknown",
+        _json(lambda run: None if run.beside is None else [work.model_dump() for work in run.beside]),
+    ),
     column("log_begin_bytes", "bigint?", "where in the bundle's engine.log the measured window began"),
     column("log_end_bytes", "bigint?", "where in the bundle's engine.log the measured window ended"),
 )

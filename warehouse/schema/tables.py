@@ -149,7 +149,7 @@ runs = table(
     "One row per run: what was run, in what environment and how it went. The view results adds its metrics",
     RUN_COLUMNS,
 )
-sa.Index("single_runs_run_id", runs.c.run_id, unique=True)
+sa.Index("only_runs_run_id", runs.c.run_id, unique=True)
 run_metrics = table(
     WAREHOUSE,
     "run_metrics",

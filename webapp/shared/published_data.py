@@ -26,6 +26,7 @@ from lab.errors import QueryError, UserError
 from lab.estimate import Estimate
 from lab.planning.prospects import Prospects
 from lab.study import Study
+from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.queries import results as queries
 from warehouse.queries.comparing import comparisons
@@ -131,8 +132,11 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
 
     @functools.wraps(ask)
     def asking(*args: P.args, **named: P.kwargs) -> T:
-        with closing(open_warehouse(settings().warehouse_file)) as connection:
-            return ask(connection, *args, **named)
+        def answer() -> T:
+            with closing(open_warehouse(settings().warehouse_file)) as connection:
+                return ask(connection, *args, **named)
+
+        return quiet.ask_politely(settings().home, ask.__name__.strip("_"), answer)
 
     # Streamlit reads from the signature which arguments belong to the key.
     signature = inspect.signature(ask)

@@ -16,6 +16,7 @@ from lab.errors import EngineError
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from workers.load.client import Endpoint, RequestParams, open_session, send
+from workers.load.connections import Connections
 
 _LOOK_EVERY_S = 0.1
 _LOOK_TIMEOUT = aiohttp.ClientTimeout(total=5)
@@ -39,13 +40,13 @@ class Ready:
 
 async def wait_until_ready(endpoint: Endpoint, kind: Kind, why_dead: Callable[[], str | None]) -> Ready:
     """Wait until the engine has answered one request. Raises EngineError."""
-    async with open_session(endpoint) as session:
+    async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
         while not await is_healthy(endpoint, session):
             _raise_if_dead(why_dead)
             await asyncio.sleep(_LOOK_EVERY_S)
         if not kind.takes_model_name:
             endpoint = replace(endpoint, model=await _served_model(session, endpoint))
-        record = await _hello(session, endpoint)
+        record = await _hello(connections, endpoint)
         if record.error is not None:
             await _raise_if_dying(why_dead)
             raise EngineError(f"the engine started, but did not answer its first request: {record.error}")
@@ -56,11 +57,11 @@ async def reach(endpoint: Endpoint, kind: Kind) -> Ready:
     """Wait for one answer of a foreign server; ask for no token counts in the chunks if it rejects that. Raises
     EngineError.
     """
-    async with open_session(endpoint) as session:
-        record = await _hello(session, endpoint)
+    async with open_session(endpoint) as session, Connections(checked=endpoint.checked) as connections:
+        record = await _hello(connections, endpoint)
         if record.error is not None and record.error.startswith(_UNKNOWN_KEY):
             endpoint = replace(endpoint, continuous_usage=False)
-            record = await _hello(session, endpoint)
+            record = await _hello(connections, endpoint)
         if record.error is not None:
             raise EngineError(f"the server at {endpoint.base_url} did not answer a request: {record.error}")
         return Ready(endpoint, await _version(session, endpoint, kind))
@@ -78,12 +79,12 @@ async def is_healthy(endpoint: Endpoint, session: aiohttp.ClientSession | None =
         return False
 
 
-async def _hello(session: aiohttp.ClientSession, endpoint: Endpoint) -> RequestRecord:
+async def _hello(connections: Connections, endpoint: Endpoint) -> RequestRecord:
     """A foreign server gets no ignore_eos, which not every server knows: its greeting may end early."""
     params = RequestParams(
         Sampling(), _HELLO_TOKENS, ignore_eos=not endpoint.foreign, timeout_s=_FIRST_ANSWER_TIMEOUT_S
     )
-    return await send(session, endpoint, _HELLO, params, asyncio.get_running_loop().time)
+    return await send(connections, endpoint, _HELLO, params, asyncio.get_running_loop().time)
 
 
 async def _raise_if_dying(why_dead: Callable[[], str | None]) -> None:

@@ -15,9 +15,8 @@ from jobs.engines.addresses import CheckedResolver
 from lab.metrics.records import RequestRecord
 from lab.study import Sampling
 from workers.load.answer import Answer, EventReader
+from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connections
 
-#: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
-_KEEPALIVE_S = 2.0
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
 HIDDEN = "[the API key]"
@@ -78,13 +77,13 @@ class RequestParams:
 
 
 def open_session(target: Endpoint | None = None) -> aiohttp.ClientSession:
-    """Open a session for `send`, to be used as `async with`: one connection per stream, no hidden timeouts.
+    """Open a session for a server's other pages, to be used as `async with`.
 
     With a target, every request carries its key and, if required, connects to checked addresses only.
     """
     resolver = CheckedResolver() if target is not None and target.checked else None
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEEPALIVE_S, resolver=resolver)
     headers = {} if target is None else target.headers
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S, resolver=resolver)
     return aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=None), headers=headers)
 
 
@@ -126,7 +125,7 @@ def sent_prompt_tokens(target: Endpoint, prompt: Prompt) -> int | None:
 
 
 async def send(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     target: Endpoint,
     prompt: Prompt,
     params: RequestParams,
@@ -142,7 +141,7 @@ async def send(
     answer, body = Answer(), request_body(target, prompt, params)
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
-    broken = await _exchange(session, target, body, params.timeout_s, answer=answer, clock=clock)
+    broken = await _exchange(connections, target, body, params.timeout_s, answer=answer, clock=clock)
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
     return replace(
@@ -187,8 +186,34 @@ def unsent(prompt: Prompt, params: RequestParams, *, index: int, intended_send_s
     )
 
 
+class _Reception:
+    """The body of an answer as it comes in, put aside with the moment when it came."""
+
+    def __init__(self, answer: Answer, target: Endpoint) -> None:
+        self._answer, self._target, self._reader = answer, target, EventReader()
+        self._pieces: list[tuple[float, bytes]] = []
+        self._last_s = 0.0
+
+    def receive(self, t_s: float, received: bytes) -> bool:
+        self._pieces.append((t_s, received))
+        return len(self._pieces) == 1
+
+    def digest(self) -> None:
+        pieces, self._pieces = self._pieces, []
+        for t_s, received in pieces:
+            self._last_s = t_s
+            for event in self._reader.feed(received):
+                self._answer.take(t_s, self._target.without_key(event))
+
+    def close(self) -> None:
+        """Digest everything, and an event that the server did not end."""
+        self.digest()
+        for event in self._reader.close():
+            self._answer.take(self._last_s, self._target.without_key(event))
+
+
 async def _exchange(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     target: Endpoint,
     body: bytes,
     timeout_s: float,
@@ -197,32 +222,19 @@ async def _exchange(
     clock: Callable[[], float],
 ) -> str | None:
     """Post the body and feed the stream to `answer`. Return what failed, or None."""
+    reception = _Reception(answer, target)
     try:
-        async with (
-            asyncio.timeout(timeout_s),
-            session.post(target.url, data=body, headers=_HEADERS, allow_redirects=False) as response,
-        ):
-            if response.status != 200:
-                return f"HTTP {response.status}: {target.hide_key(await _text(response))[:_ERROR_CHARS]}"
-            await _read(response, answer, clock, target)
+        async with asyncio.timeout(timeout_s):
+            response = await connections.post(target.url, _HEADERS | target.headers, body, reception, clock)
     except TimeoutError:
         return f"no complete answer within {timeout_s:g} s"
-    except aiohttp.ClientConnectorError as error:
+    except CannotConnectError as error:
         return f"could not connect: {error}"
-    except (aiohttp.ClientError, OSError) as error:
+    except OSError as error:
         return f"the connection broke: {type(error).__name__}: {error}"
+    finally:
+        reception.close()
+    if response.status != 200:
+        text = response.refusal.decode("utf-8", "replace").strip()
+        return f"HTTP {response.status}: {target.hide_key(text)[:_ERROR_CHARS]}"
     return None
-
-
-async def _read(response: aiohttp.ClientResponse, answer: Answer, clock: Callable[[], float], target: Endpoint) -> None:
-    reader = EventReader()
-    async for received in response.content.iter_any():
-        t_s = clock()
-        for event in reader.feed(received):
-            answer.take(t_s, target.without_key(event))
-    for event in reader.close():
-        answer.take(clock(), target.without_key(event))
-
-
-async def _text(response: aiohttp.ClientResponse) -> str:
-    return (await response.read()).decode("utf-8", "replace").strip()

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-import aiohttp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,11 +23,14 @@ from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load, Slo
 from workers.load.client import Endpoint, RequestParams, send, unsent
+from workers.load.connections import Connections
 from workers.load.window import LoadProgress, Window
 
 Offsets = NDArray[np.float64]
 OnProgress = Callable[[LoadProgress], None]
 _EVERY_S = 1.0
+#: A tenth of Python's own: the heartbeat and the probes have threads beside the event loop.
+_SWITCH_INTERVAL_S = 0.0005
 #: Why a trace load cannot replay a dataset.
 NO_TRACE = "its dataset records no arrival times: use burstgpt, or other arrivals"
 _NO_SERVER = "not sent: the server had ended before its turn came"
@@ -124,7 +128,7 @@ class WarmUp:
 
 
 async def drive(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     target: Endpoint,
     prompts: Sequence[Prompt],
     *,
@@ -155,10 +159,11 @@ async def drive(
     window = Window(load, len(plan), None if trial is None else MissCount(*trial, len(plan)))
     cpu_before_s = time.thread_time()
     over = asyncio.Event()
-    sending = Sending(session, target, params, load, enumerate(plan), window, over)
+    sending = Sending(connections, target, params, load, enumerate(plan), window, over)
     tell = _one_at_a_time(on_progress)
     watchers = (window.lag.watch(), _sample(window), _report(window, tell), _cancelled(cancel), _pass_on(end, over))
-    await _until_done(sending.run(), *watchers)
+    with _undisturbed():
+        await _until_done(sending.run(), *watchers)
     cpu_s = time.thread_time() - cpu_before_s
     await asyncio.to_thread(tell, window.progress())
     requests = tuple(sorted(window.records, key=lambda record: record.index))
@@ -168,7 +173,7 @@ async def drive(
 
 
 async def warm_up(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     target: Endpoint,
     prompts: Sequence[Prompt],
     *,
@@ -179,7 +184,7 @@ async def warm_up(
     """Send `prompts` (see `warm_up_prompts`) at the concurrency of `load` as a closed loop; nothing is recorded."""
     streams = min(load.max_concurrency, len(prompts))
     closed = Load(max_concurrency=streams, num_prompts=len(prompts))
-    result = await drive(session, target, prompts, load=closed, params=params, seed=0, cancel=cancel)
+    result = await drive(connections, target, prompts, load=closed, params=params, seed=0, cancel=cancel)
     errors = tuple(record.error for record in result.requests if record.error)
     return WarmUp(len(result.requests), result.duration_s, errors)
 
@@ -205,6 +210,21 @@ async def _pass_on(end: asyncio.Event | None, over: asyncio.Event) -> None:
     await (end or asyncio.Event()).wait()
     over.set()
     await asyncio.Event().wait()
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No garbage is collected, and no other thread keeps the interpreter from the event loop for long."""
+    interval_s = sys.getswitchinterval()
+    gc.freeze()
+    gc.disable()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval_s)
+        gc.enable()
+        gc.unfreeze()
 
 
 async def _until_done(work: Awaitable[None], *watchers: Awaitable[None]) -> None:
@@ -257,7 +277,7 @@ class Sending:
     Once `over` is set nothing more is sent.
     """
 
-    session: aiohttp.ClientSession
+    connections: Connections
     target: Endpoint
     params: RequestParams
     load: Load
@@ -293,7 +313,7 @@ class Sending:
         window = self.window
         window.in_flight += 1
         record = await send(
-            self.session, self.target, prompt, self.params, window.clock, index=index, intended_send_s=due_s
+            self.connections, self.target, prompt, self.params, window.clock, index=index, intended_send_s=due_s
         )
         window.in_flight -= 1
         window.add(record, due_s=max(due_s, free_s))

@@ -1,4 +1,4 @@
-"""Whether the GPU was throttled, slowed down or shared, and whether idle engines were idle."""
+"""Whether the GPU was throttled, slowed down or shared, whether idle engines were idle, and what else ran."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ CLOCK_FELL, CLOCK_SAMPLES, AT_WORK_PERCENT = 0.05, 4, 50.0
 BUSY_IDLE_SAMPLES = 2
 #: What an engine of another arm may take of a processor or of a GPU while it has no requests.
 IDLE_WARNING_PERCENT, IDLE_INVALID_PERCENT = 5.0, 20.0
+#: Share of the window in which other processes of ours worked on the machine. They yield to the measured ones.
+BESIDE_WARNING = 0.05
 #: Seconds in which another process was on the GPU.
 SHARED_SAMPLES = 2
 
@@ -128,6 +130,35 @@ def _idle_engines(seen: Evidence) -> Answer:
     return Missing(f"what the idle engines of {listed(unknown)} took") if unknown else None
 
 
+def _beside(seen: Evidence) -> Answer:
+    if seen.run.beside is None or not seen.window_s:
+        return Missing("what else of Drafthouse ran on the machine")
+    jobs = [work for work in seen.run.beside if work.kind == "job"]
+    if jobs:
+        return Fired(
+            f"Another worker of this machine was busy with {listed([work.what for work in jobs])} for "
+            f"{max(work.seconds for work in jobs):.3g} of the {seen.window_s:.3g} s of the window.",
+            "invalid" if _computes_on_processors(seen) else "warning",
+        )
+    if not seen.run.beside:
+        return None
+    took_s = sum(work.seconds for work in seen.run.beside)
+    what = listed([f"{_WORK[work.kind].format(work.what)} ({work.seconds:.2g} s)" for work in seen.run.beside])
+    return Fired(
+        f"Drafthouse itself worked on the machine in {percent(took_s / seen.window_s)} of the window: {what}.",
+        "warning" if took_s > BESIDE_WARNING * seen.window_s else "note",
+    )
+
+
+#: What each kind of work is called.
+_WORK = {"ingest": "the ingestion of {}", "question": "the page's question {!r}", "command": "{!r}"}
+
+
+def _computes_on_processors(seen: Evidence) -> bool:
+    """Whether an engine that Drafthouse started has no GPU: then another engine takes its processors."""
+    return bool(seen.run.circumstances.command) and not seen.run.circumstances.gpus
+
+
 CHECKS = (
     Check(
         name="gpu_throttled",
@@ -186,5 +217,19 @@ CHECKS = (
         "the measured one. An idle vLLM takes about 1 % of a processor.",
         advice='Use order = "interleaved", in which no other engine is up.',
         look=_idle_engines,
+    ),
+    Check(
+        name="work_beside",
+        traps=(27,),
+        severity="invalid",
+        looks_at=("beside", "duration_s"),
+        threshold="invalid if another worker of the machine was busy while an engine without a GPU was measured, a "
+        "warning if it had one or was elsewhere; for an ingestion, a question of a page or a command that took "
+        f"0.1 s or longer a note, and a warning above {percent(BESIDE_WARNING)} of the window",
+        why="Whatever computes beside the engine and the client takes processor time, memory bandwidth and disk from "
+        "them. The ingester waits for the end of a window, unless windows of several workers follow each other "
+        "without a gap or it had begun long before; questions of pages run at the lowest priority.",
+        advice="Run one worker on a machine, and ask heavy questions when nothing is measured, or on another machine.",
+        look=_beside,
     ),
 )

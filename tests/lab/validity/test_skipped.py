@@ -33,6 +33,7 @@ SKIPPED: tuple[Case, ...] = (
         lambda: plain().with_run(duration_s=None),
         {"duration_s": None},
     ),
+    ("work_beside", "what else of Drafthouse ran on the machine", lambda: plain().with_run(beside=None), {}),
     (
         "server_shared",
         "how many requests the engine worked on",

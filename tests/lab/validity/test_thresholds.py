@@ -16,7 +16,7 @@ from lab.study import Load, Workload
 from lab.validity import Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
 from tests.lab.validity.one_check import answer, few, said, samples
-from tests.lab.validity.trapped import RATED, beside, drafted, plain
+from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain
 
 Said = Severity | None
 FAILED: dict[str, Any] = {"error": "broke", "first_token_s": None, "chunk_s": (), "completion_tokens": None}
@@ -313,6 +313,12 @@ CASES: tuple[Case, ...] = (
     case("idle_engine_busy", "invalid", lambda: beside(cpu_percent=20.1, gpu_percent=None)),
     case("idle_engine_busy", "skipped: what the idle engines of beside took", lambda: beside(cpu_percent=1.0)),
     case("idle_engine_busy", "skipped: what the idle engines of beside took", lambda: beside(gpu_percent=0.0)),
+    case("work_beside", None, plain),
+    case("work_beside", "note", lambda: disturbed("ingest", "new runs", 5.3)),
+    case("work_beside", "warning", lambda: disturbed("ingest", "new runs", 5.5)),
+    case("work_beside", "warning", lambda: disturbed("job", "job-2", 0.1)),
+    case("work_beside", "invalid", lambda: disturbed("job", "job-2", 0.1).with_circumstances(gpus=())),
+    case("work_beside", "warning", lambda: disturbed("job", "job-2", 0.1).with_circumstances(gpus=(), command=())),
     case("drift_within_run", None, lambda: speeds([100.0] * 10, [84.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([100.0] * 10, [83.0] * 10)),
     case("drift_within_run", "warning", lambda: speeds([83.0] * 10, [100.0] * 10)),

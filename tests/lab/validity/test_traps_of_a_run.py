@@ -20,6 +20,7 @@ from tests.lab.validity.trapped import (
     busy_while_idle,
     cached_prompts,
     cut_prompts,
+    disturbed,
     drafted,
     forced,
     long_pause,
@@ -499,6 +500,38 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
         "invalid",
         "The engine of 'beside', which should have been idle, took 45.5 % of a GPU during the window.",
         lambda: beside(cpu_percent=1.2, gpu_percent=45.52),
+    ),
+    (
+        "work_beside",
+        "note",
+        "Drafthouse itself worked on the machine in 0.423 % of the window: the page's question 'results' (0.45 s).",
+        lambda: disturbed("question", "results", 0.45),
+    ),
+    (
+        "work_beside",
+        "warning",
+        (
+            "Drafthouse itself worked on the machine in 6.57 % of the window: the ingestion of new runs (5 s), "
+            "'drafthouse compare' (2 s)."
+        ),
+        lambda: plain().with_run(
+            beside=[
+                {"kind": "ingest", "what": "new runs", "seconds": 5.0},
+                {"kind": "command", "what": "drafthouse compare", "seconds": 2.0},
+            ]
+        ),
+    ),
+    (
+        "work_beside",
+        "warning",
+        "Another worker of this machine was busy with job-2 for 12.3 of the 106 s of the window.",
+        lambda: disturbed("job", "job-2", 12.3),
+    ),
+    (
+        "work_beside",
+        "invalid",
+        "Another worker of this machine was busy with job-2 for 12.3 of the 106 s of the window.",
+        lambda: disturbed("job", "job-2", 12.3).with_circumstances(gpus=()),
     ),
     (
         "gpu_shared",

@@ -30,6 +30,11 @@ def beside(**took: float | None) -> Measured:
     return plain().with_run(idle_engines=[{"arm": "beside", **took}])
 
 
+def disturbed(kind: str, what: str, seconds: float) -> Measured:
+    """Another process of ours worked on the machine for so long of the 106 s."""
+    return plain().with_run(beside=[{"kind": kind, "what": what, "seconds": seconds}])
+
+
 def drafted() -> Measured:
     return healthy(drafted=True)
 

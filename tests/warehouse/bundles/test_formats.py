@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from lab.errors import BundleError
-from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine
+from lab.metrics.records import BUNDLE_FORMAT_VERSION, EngineLog, IdleEngine, WorkBeside
 from lab.study import Arm, Load, Slo, Speculation, Trial, Workload
 from tests.warehouse.asking import ask
 from tests.warehouse.importers import samples_read
@@ -65,8 +65,10 @@ def test_a_bundle_of_each_format_is_read_and_what_it_lacks_is_unknown(version: i
     search = Load(max_concurrency=2, num_prompts=2, find="rate", find_from=2.0)
     trial = Trial(search=search, number=0, arrivals_seed=1001)
     assert (run.trial, run.ended_early) == ((trial, "the SLO is missed") if version >= 6 else (None, None))
+    beside = (WorkBeside(kind="question", what="results", seconds=0.25),)
+    assert run.beside == (beside if version >= 7 else None)
     labels = {1: "c2-n2", 6: "capacity-rate #1 at 2"}
-    assert run.load.name == labels.get(version, "two at once")
+    assert run.load.name == labels.get(min(version, 6), "two at once")
     assert run.load.closed_loop is (version == 1)
     if version == 1:
         assert (run.load, run.arm) == (load, arm)
@@ -158,7 +160,7 @@ def forms_in(annotation: Any) -> set[type[BaseModel]]:
 def test_the_newest_form_has_every_field_that_is_written_and_no_other() -> None:
     """Who adds a field to a record in a bundle, or to a part of a study in it, adds a format."""
     forms = forms_in(STORED_RUNS[NEWEST])
-    assert len(forms) == 14
+    assert len(forms) == 15
     for form in forms:
         record: type[BaseModel] = form.record  # type: ignore[attr-defined]  # of _Stored
         assert set(form.model_fields) == set(record.model_fields), record

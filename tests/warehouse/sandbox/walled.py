@@ -48,8 +48,11 @@ class Walled:
         return said
 
     def _files(self) -> dict[Path, tuple[int, int]]:
-        found = ((path, path.stat()) for path in self.settings.home.rglob("*"))
-        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found}
+        """But for the list of what ran on this machine."""
+        listed = self.settings.home / "machines"
+        every = (path for path in self.settings.home.rglob("*") if listed not in (path, *path.parents))
+        found = ((path, path.stat()) for path in every)
+        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found if path != self.settings.home}
 
 
 def left_over() -> list[psutil.Process]:

@@ -1,15 +1,14 @@
-"""A session and a misbehaving server for each test, and builders with small defaults."""
+"""Connections and a misbehaving server for each test, and builders with small defaults."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import aiohttp
 import pytest
 
 from tests.workers.load.behaviours import BEHAVIOURS
 from tests.workers.load.openai_server import Server, serve
-from workers.load.client import open_session
+from workers.load.connections import Connections
 
 
 @pytest.fixture
@@ -19,6 +18,6 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with open_session() as opened:
+async def connections() -> AsyncIterator[Connections]:
+    async with Connections() as opened:
         yield opened

@@ -19,13 +19,14 @@ from tests.workers.load.behaviours import WORDS
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import PROMPT_TOKENS, Server
 from workers.load.client import Endpoint, RequestParams, send
+from workers.load.connections import Connections
 
 ROOT = Path(__file__).parents[3]
 (PROMPT,) = prompts(1)
 
 
 async def sent(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     base_url: str,
     behaviour: str,
     kind: Literal["completions", "chat"] = "completions",
@@ -33,14 +34,14 @@ async def sent(
     asked: RequestParams | None = None,
 ) -> RequestRecord:
     target = Endpoint(base_url, behaviour, kind, per_request_spec_metrics=True)
-    return await send(session, target, PROMPT, asked or params(), time.perf_counter)
+    return await send(connections, target, PROMPT, asked or params(), time.perf_counter)
 
 
 @pytest.mark.parametrize("kind", ["completions", "chat"])
 async def test_a_good_answer_is_recorded_whole(
-    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"]
+    connections: Connections, server: Server, kind: Literal["completions", "chat"]
 ) -> None:
-    record = await sent(session, server.base_url, "normal", kind)
+    record = await sent(connections, server.base_url, "normal", kind)
     assert record.error is None
     assert (record.prompt_id, record.category, record.prompt) == ("p0", "prose", PROMPT.text)
     assert record.output_text == "".join(WORDS)
@@ -50,8 +51,8 @@ async def test_a_good_answer_is_recorded_whole(
     assert (record.spec_drafts, record.spec_draft_tokens, record.spec_accepted_tokens) == (3, 9, 6)
 
 
-async def test_times_are_in_order(session: aiohttp.ClientSession, server: Server) -> None:
-    record = await sent(session, server.base_url, "normal")
+async def test_times_are_in_order(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "normal")
     assert record.sent_s is not None
     assert record.end_s is not None
     moments = [record.sent_s, *record.chunk_s, record.end_s]
@@ -59,26 +60,24 @@ async def test_times_are_in_order(session: aiohttp.ClientSession, server: Server
     assert record.first_token_s == record.chunk_s[0]
 
 
-async def test_a_chunk_may_carry_several_tokens(session: aiohttp.ClientSession, server: Server) -> None:
-    record = await sent(session, server.base_url, "several_tokens")
+async def test_a_chunk_may_carry_several_tokens(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "several_tokens")
     assert record.chunk_tokens == (4, 4, 1)
     assert len(record.chunk_s) == 3
     assert record.completion_tokens == 9
 
 
 @pytest.mark.parametrize("behaviour", ["one_write", "byte_by_byte"])
-async def test_the_packets_do_not_change_the_answer(
-    session: aiohttp.ClientSession, server: Server, behaviour: str
-) -> None:
-    record = await sent(session, server.base_url, behaviour)
+async def test_the_packets_do_not_change_the_answer(connections: Connections, server: Server, behaviour: str) -> None:
+    record = await sent(connections, server.base_url, behaviour)
     assert (record.error, record.output_text) == (None, "".join(WORDS))
     assert record.chunk_tokens == (1,) * len(WORDS)
 
 
 async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
-    record = await sent(session, server.base_url, "usage_at_the_end")
+    record = await sent(connections, server.base_url, "usage_at_the_end")
     assert record.error is None
     assert record.chunk_tokens is None
     assert len(record.chunk_s) == len(WORDS)
@@ -86,19 +85,19 @@ async def test_tokens_per_chunk_are_unknown_when_only_the_end_counts_them(
 
 
 async def test_a_counted_token_without_text_is_output_and_an_uncounted_chunk_is_not(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
-    record = await sent(session, server.base_url, "silent_token")
+    record = await sent(connections, server.base_url, "silent_token")
     assert record.error is None
     assert record.chunk_tokens == (1, 1)
 
 
 @pytest.mark.parametrize("kind", ["completions", "chat"])
 async def test_sampling_is_always_sent(
-    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"]
+    connections: Connections, server: Server, kind: Literal["completions", "chat"]
 ) -> None:
     await sent(
-        session,
+        connections,
         server.base_url,
         "normal",
         kind,
@@ -115,30 +114,30 @@ async def test_sampling_is_always_sent(
 @pytest.mark.parametrize("kind", ["completions", "chat"])
 @pytest.mark.parametrize("behaviour", ["normal", "several_tokens"])
 async def test_a_greedy_output_has_its_tokens_where_the_server_tells_them(
-    session: aiohttp.ClientSession, server: Server, kind: Literal["completions", "chat"], behaviour: str
+    connections: Connections, server: Server, kind: Literal["completions", "chat"], behaviour: str
 ) -> None:
     target = Endpoint(server.base_url, behaviour, kind, token_ids=True)
-    record = await send(session, target, PROMPT, params(), time.perf_counter)
+    record = await send(connections, target, PROMPT, params(), time.perf_counter)
     assert (record.error, record.output_token_ids, record.completion_tokens) == (None, tuple(range(9)), 9)
 
 
 async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sampled_output(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
-    assert (await sent(session, server.base_url, "normal")).output_token_ids is None
+    assert (await sent(connections, server.base_url, "normal")).output_token_ids is None
     sampled = RequestParams(Sampling(temperature=0.7), 9, ignore_eos=True, timeout_s=10)
     telling = Endpoint(server.base_url, "normal", token_ids=True)
-    assert (await send(session, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
+    assert (await send(connections, telling, PROMPT, sampled, time.perf_counter)).output_token_ids is None
     assert [body.get("return_token_ids") for body in server.bodies] == [None, None]
     silent = Endpoint(server.base_url, "usage_at_the_end", token_ids=True)  # as an engine of before the question
-    record = await send(session, silent, PROMPT, params(), time.perf_counter)
+    record = await send(connections, silent, PROMPT, params(), time.perf_counter)
     assert (record.error, record.output_token_ids) == (None, None)
 
 
 async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
-    await sent(session, server.base_url, "normal", asked=params(ignore_eos=False))
+    await sent(connections, server.base_url, "normal", asked=params(ignore_eos=False))
     assert "ignore_eos" not in server.bodies[0]
 
 
@@ -159,9 +158,9 @@ async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
     ],
 )
 async def test_a_bad_answer_is_an_error_that_says_why(
-    session: aiohttp.ClientSession, server: Server, behaviour: str, words: str, chunks: int
+    connections: Connections, server: Server, behaviour: str, words: str, chunks: int
 ) -> None:
-    record = await sent(session, server.base_url, behaviour)
+    record = await sent(connections, server.base_url, behaviour)
     assert record.error is not None
     with pytest.raises(AssertionError, match=words):
         raise AssertionError(record.error)
@@ -169,26 +168,26 @@ async def test_a_bad_answer_is_an_error_that_says_why(
     assert record.end_s is not None
 
 
-async def test_tokens_are_not_guessed_without_usage(session: aiohttp.ClientSession, server: Server) -> None:
-    record = await sent(session, server.base_url, "no_usage")
+async def test_tokens_are_not_guessed_without_usage(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "no_usage")
     assert (record.prompt_tokens, record.completion_tokens, record.chunk_tokens) == (None, None, None)
     assert record.output_text == "".join(WORDS)
 
 
-async def test_an_answer_that_takes_too_long_is_an_error(session: aiohttp.ClientSession, server: Server) -> None:
-    record = await sent(session, server.base_url, "half", asked=params(timeout_s=1.0))
+async def test_an_answer_that_takes_too_long_is_an_error(connections: Connections, server: Server) -> None:
+    record = await sent(connections, server.base_url, "half", asked=params(timeout_s=1.0))
     assert record.error == "no complete answer within 1 s"
     assert record.output_text == "Once"
 
 
-async def test_nobody_listening_is_an_error(session: aiohttp.ClientSession, unused_tcp_port: int) -> None:
-    record = await sent(session, f"http://127.0.0.1:{unused_tcp_port}", "normal")
+async def test_nobody_listening_is_an_error(connections: Connections, unused_tcp_port: int) -> None:
+    record = await sent(connections, f"http://127.0.0.1:{unused_tcp_port}", "normal")
     assert record.error is not None
     assert record.error.startswith("could not connect: ")
     assert (record.first_token_s, record.completion_tokens) == (None, None)
 
 
-async def test_a_server_killed_mid_stream_is_an_error(session: aiohttp.ClientSession) -> None:
+async def test_a_server_killed_mid_stream_is_an_error(connections: Connections) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.workers.load.mortal_server", cwd=ROOT, stdout=asyncio.subprocess.PIPE
     )
@@ -196,14 +195,15 @@ async def test_a_server_killed_mid_stream_is_an_error(session: aiohttp.ClientSes
     base_url = (await process.stdout.readline()).decode().strip()
 
     async def kill_after_the_first_token() -> None:
-        async with session.post(base_url + "/v1/completions", json={"model": "half"}) as response:
+        url, body = base_url + "/v1/completions", {"model": "half"}
+        async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
             await response.content.readuntil(b"\n\n")  # another request has got its token, so the server is at work
         os.kill(process.pid, signal.SIGKILL)
 
-    record, _ = await asyncio.gather(sent(session, base_url, "half"), kill_after_the_first_token())
+    record, _ = await asyncio.gather(sent(connections, base_url, "half"), kill_after_the_first_token())
     await process.wait()
     assert record.error is not None
     assert record.error.startswith(("the connection broke", "could not connect"))
-    after = await sent(session, base_url, "normal")
+    after = await sent(connections, base_url, "normal")
     assert after.error is not None
     assert "could not connect" in after.error

@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-import aiohttp
 import numpy as np
 import pytest
 
@@ -16,26 +15,27 @@ from lab.study import Load
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
 from workers.load.client import Endpoint
+from workers.load.connections import Connections
 from workers.load.driver import LoadResult, drive, intended_send_s, warm_up
 from workers.load.window import LoadProgress
 
 
-async def driven(session: aiohttp.ClientSession, server: Server, load: Load, behaviour: str = "normal") -> LoadResult:
+async def driven(connections: Connections, server: Server, load: Load, behaviour: str = "normal") -> LoadResult:
     target = Endpoint(server.base_url, behaviour)
-    return await drive(session, target, prompts(load.num_prompts), load=load, params=params(), seed=0)
+    return await drive(connections, target, prompts(load.num_prompts), load=load, params=params(), seed=0)
 
 
-async def test_every_prompt_is_sent_once_and_in_order(session: aiohttp.ClientSession, server: Server) -> None:
-    result = await driven(session, server, Load(max_concurrency=3, num_prompts=10))
+async def test_every_prompt_is_sent_once_and_in_order(connections: Connections, server: Server) -> None:
+    result = await driven(connections, server, Load(max_concurrency=3, num_prompts=10))
     assert [record.index for record in result.requests] == list(range(10))
     assert [record.prompt_id for record in result.requests] == [f"p{place}" for place in range(10)]
     assert [body["prompt"] for body in server.bodies] == [prompt.text for prompt in prompts(10)]
     assert all(record.error is None for record in result.requests)
 
 
-async def test_a_closed_loop_keeps_exactly_its_concurrency(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_a_closed_loop_keeps_exactly_its_concurrency(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=4, num_prompts=9)
-    running = asyncio.create_task(driven(session, server, load, "gated"))
+    running = asyncio.create_task(driven(connections, server, load, "gated"))
     await server.requests_arrived(4)
     server.gate.set()
     result = await running
@@ -44,18 +44,18 @@ async def test_a_closed_loop_keeps_exactly_its_concurrency(session: aiohttp.Clie
 
 
 async def test_in_a_closed_loop_a_request_is_due_when_a_stream_is_free(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
-    result = await driven(session, server, Load(max_concurrency=1, num_prompts=5))
+    result = await driven(connections, server, Load(max_concurrency=1, num_prompts=5))
     ends = [0.0, *(record.end_s or 0.0 for record in result.requests)]
     for record, end_before_s in zip(result.requests, ends, strict=False):
         assert record.sent_s is not None
         assert end_before_s <= record.intended_send_s <= record.sent_s
 
 
-async def test_arrivals_leave_when_they_were_meant_to(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_arrivals_leave_when_they_were_meant_to(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=50, num_prompts=50, request_rate_rps=100)
-    result = await driven(session, server, load)
+    result = await driven(connections, server, load)
     assert [record.intended_send_s for record in result.requests] == intended_send_s(load, 0).tolist()
     late_s = [(record.sent_s or 0.0) - record.intended_send_s for record in result.requests]
     assert min(late_s) >= 0
@@ -63,10 +63,10 @@ async def test_arrivals_leave_when_they_were_meant_to(session: aiohttp.ClientSes
 
 
 async def test_waiting_for_a_free_stream_shows_in_the_times_but_is_not_the_clients_lateness(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=1, num_prompts=3, request_rate_rps=1000)
-    running = asyncio.create_task(driven(session, server, load, "gated"))
+    running = asyncio.create_task(driven(connections, server, load, "gated"))
     await server.requests_arrived(1)
     await asyncio.sleep(0.3)
     server.gate.set()
@@ -77,17 +77,15 @@ async def test_waiting_for_a_free_stream_shows_in_the_times_but_is_not_the_clien
     assert result.client.late_send_max_ms < waited_ms[1]
 
 
-async def test_a_failed_request_does_not_stop_the_window(session: aiohttp.ClientSession, server: Server) -> None:
-    result = await driven(session, server, Load(max_concurrency=2, num_prompts=6), "dies")
+async def test_a_failed_request_does_not_stop_the_window(connections: Connections, server: Server) -> None:
+    result = await driven(connections, server, Load(max_concurrency=2, num_prompts=6), "dies")
     assert len(result.requests) == 6
     assert all(record.error for record in result.requests)
 
 
-async def test_each_second_is_sampled_and_nothing_is_counted_twice(
-    session: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_each_second_is_sampled_and_nothing_is_counted_twice(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=8, num_prompts=26, request_rate_rps=10)
-    result = await driven(session, server, load)
+    result = await driven(connections, server, load)
     times = [sample.t_s for sample in result.telemetry]
     assert len(times) >= 3
     assert np.diff(times).max() < 2
@@ -98,11 +96,11 @@ async def test_each_second_is_sampled_and_nothing_is_counted_twice(
     assert result.client.cpu_s > 0
 
 
-async def test_progress_is_told_each_second_and_at_the_end(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_progress_is_told_each_second_and_at_the_end(connections: Connections, server: Server) -> None:
     told: list[LoadProgress] = []
     load = Load(max_concurrency=8, num_prompts=22, request_rate_rps=10)
     target = Endpoint(server.base_url, "normal")
-    await drive(session, target, prompts(22), load=load, params=params(), seed=0, on_progress=told.append)
+    await drive(connections, target, prompts(22), load=load, params=params(), seed=0, on_progress=told.append)
     assert len(told) >= 3
     done = [progress.requests_done for progress in told]
     assert done == sorted(done)
@@ -112,9 +110,7 @@ async def test_progress_is_told_each_second_and_at_the_end(session: aiohttp.Clie
     assert told[-1].ttft_ms is not None
 
 
-async def test_what_the_progress_callback_raises_ends_the_window(
-    session: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_what_the_progress_callback_raises_ends_the_window(connections: Connections, server: Server) -> None:
     class LeaseLostError(Exception):
         pass
 
@@ -123,7 +119,7 @@ async def test_what_the_progress_callback_raises_ends_the_window(
 
     load, target = Load(max_concurrency=1, num_prompts=2), Endpoint(server.base_url, "gated")
     with pytest.raises(LeaseLostError):
-        await drive(session, target, prompts(2), load=load, params=params(), seed=0, on_progress=report)
+        await drive(connections, target, prompts(2), load=load, params=params(), seed=0, on_progress=report)
 
 
 async def cancelled_by_event(running: asyncio.Task[LoadResult], cancel: asyncio.Event) -> None:
@@ -140,14 +136,14 @@ async def cancelled_by_task(running: asyncio.Task[LoadResult], cancel: asyncio.E
 
 @pytest.mark.parametrize("how", [cancelled_by_event, cancelled_by_task])
 async def test_cancelling_stops_at_once(
-    session: aiohttp.ClientSession,
+    connections: Connections,
     server: Server,
     how: Callable[[asyncio.Task[LoadResult], asyncio.Event], Awaitable[None]],
 ) -> None:
     cancel = asyncio.Event()
     load, target = Load(max_concurrency=4, num_prompts=100), Endpoint(server.base_url, "half")
     running = asyncio.create_task(
-        drive(session, target, prompts(100), load=load, params=params(), seed=0, cancel=cancel)
+        drive(connections, target, prompts(100), load=load, params=params(), seed=0, cancel=cancel)
     )
     await server.requests_arrived(4)
     start_s = time.perf_counter()
@@ -157,11 +153,11 @@ async def test_cancelling_stops_at_once(
 
 
 async def test_after_the_servers_end_nothing_is_sent_and_every_request_is_accounted_for(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     end = asyncio.Event()
     load, target = Load(max_concurrency=4, num_prompts=8, request_rate_rps=0.01), Endpoint(server.base_url, "normal")
-    running = asyncio.create_task(drive(session, target, prompts(8), load=load, params=params(), seed=0, end=end))
+    running = asyncio.create_task(drive(connections, target, prompts(8), load=load, params=params(), seed=0, end=end))
     await asyncio.sleep(0)
     end.set()
     result = await running
@@ -173,8 +169,8 @@ async def test_after_the_servers_end_nothing_is_sent_and_every_request_is_accoun
     assert result.client.late_send_max_ms is None
 
 
-async def test_a_loop_that_stood_still_is_seen(session: aiohttp.ClientSession, server: Server) -> None:
-    running = asyncio.create_task(driven(session, server, Load(max_concurrency=1, num_prompts=1), "gated"))
+async def test_a_loop_that_stood_still_is_seen(connections: Connections, server: Server) -> None:
+    running = asyncio.create_task(driven(connections, server, Load(max_concurrency=1, num_prompts=1), "gated"))
     await server.requests_arrived(1)
     await asyncio.sleep(0.05)
     time.sleep(0.2)  # noqa: ASYNC251 -- standing still is what this test is about
@@ -185,26 +181,26 @@ async def test_a_loop_that_stood_still_is_seen(session: aiohttp.ClientSession, s
 
 
 async def test_the_warm_up_runs_at_the_same_concurrency_and_keeps_its_errors(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=3, num_prompts=50, request_rate_rps=0.01)
     running = asyncio.create_task(
-        warm_up(session, Endpoint(server.base_url, "gated"), prompts(6), load=load, params=params())
+        warm_up(connections, Endpoint(server.base_url, "gated"), prompts(6), load=load, params=params())
     )
     await server.requests_arrived(3)
     server.gate.set()
     warm = await running
     assert (warm.requests, warm.errors) == (6, ())
     assert server.most_in_flight == 3
-    failed = await warm_up(session, Endpoint(server.base_url, "no_done"), prompts(2), load=load, params=params())
+    failed = await warm_up(connections, Endpoint(server.base_url, "no_done"), prompts(2), load=load, params=params())
     assert failed.errors == ("the stream ended without [DONE]",) * 2
     assert (warm.answered, failed.answered) == (6, 0)
 
 
-async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSession) -> None:
+async def test_the_number_of_prompts_must_be_the_loads(connections: Connections) -> None:
     with pytest.raises(ValueError, match="3 prompts for a load of 2"):
         await drive(
-            session,
+            connections,
             Endpoint("http://127.0.0.1:1", "normal"),
             prompts(3),
             load=Load(max_concurrency=1, num_prompts=2),
@@ -214,10 +210,10 @@ async def test_the_number_of_prompts_must_be_the_loads(session: aiohttp.ClientSe
 
 
 async def test_a_duration_ends_a_closed_loop_and_what_is_in_flight_is_read_to_its_end(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=2, num_prompts=100_000, duration_s=0.5)
-    result = await driven(session, server, load)
+    result = await driven(connections, server, load)
     assert 2 < len(result.requests) < 100_000
     assert len(server.bodies) == len(result.requests)
     assert all(record.error is None for record in result.requests)
@@ -225,20 +221,18 @@ async def test_a_duration_ends_a_closed_loop_and_what_is_in_flight_is_read_to_it
     assert result.problem is None
 
 
-async def test_requests_due_after_the_duration_are_no_part_of_the_run(
-    session: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_requests_due_after_the_duration_are_no_part_of_the_run(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=9, num_prompts=100, request_rate_rps=20, arrivals="constant", duration_s=0.51)
-    result = await driven(session, server, load)
+    result = await driven(connections, server, load)
     assert [record.intended_send_s for record in result.requests] == pytest.approx(np.arange(1, 11) / 20)
     assert all(record.error is None for record in result.requests)
 
 
 async def test_a_request_that_was_due_but_found_no_free_stream_in_time_is_a_failed_one(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     load = Load(max_concurrency=1, num_prompts=9, request_rate_rps=100, duration_s=0.2, stop_on_error_share=0.5)
-    running = asyncio.create_task(driven(session, server, load, "gated"))
+    running = asyncio.create_task(driven(connections, server, load, "gated"))
     await server.requests_arrived(1)
     await asyncio.sleep(0.4)
     server.gate.set()
@@ -251,63 +245,59 @@ async def test_a_request_that_was_due_but_found_no_free_stream_in_time_is_a_fail
     assert result.problem is None  # it was not the server that failed them
 
 
-async def test_a_duration_in_which_nothing_is_due_is_said_to_be_so(
-    session: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_a_duration_in_which_nothing_is_due_is_said_to_be_so(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=1, num_prompts=3, request_rate_rps=0.1, arrivals="constant", duration_s=1.5)
-    result = await driven(session, server, load)
+    result = await driven(connections, server, load)
     assert (result.requests, result.duration_s) == ((), 0.0)
     assert result.problem == "no request was due within duration_s 1.5: let it last longer, or raise the rate"
 
 
 async def test_a_trace_is_sent_at_its_own_times_each_prompt_at_its_own(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     at_s = [0.3, 0.0, 0.1]
     traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(3), at_s, strict=True)]
     load, target = Load(max_concurrency=3, num_prompts=3, arrivals="trace"), Endpoint(server.base_url, "normal")
-    result = await drive(session, target, traced, load=load, params=params(), seed=0)
+    result = await drive(connections, target, traced, load=load, params=params(), seed=0)
     due = [(record.prompt_id, record.intended_send_s) for record in result.requests]
     assert due == [("p1", 0.0), ("p2", 0.1), ("p0", 0.3)]
     assert all((record.sent_s or 0.0) >= record.intended_send_s for record in result.requests)
 
 
-async def test_a_trace_needs_prompts_with_arrival_times(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_a_trace_needs_prompts_with_arrival_times(connections: Connections, server: Server) -> None:
     with pytest.raises(UserError, match="records no arrival times"):
-        await driven(session, server, Load(max_concurrency=1, num_prompts=2, arrivals="trace"))
+        await driven(connections, server, Load(max_concurrency=1, num_prompts=2, arrivals="trace"))
 
 
-async def test_too_many_failed_requests_stop_the_load(session: aiohttp.ClientSession, server: Server) -> None:
+async def test_too_many_failed_requests_stop_the_load(connections: Connections, server: Server) -> None:
     load = Load(max_concurrency=2, num_prompts=1000, stop_on_error_share=0.3)
-    result = await driven(session, server, load, "dies")
+    result = await driven(connections, server, load, "dies")
     assert 10 <= len(result.requests) <= 12
     assert result.problem is not None
     assert result.problem.startswith("stopped early: 10 of 10 requests had failed, and stop_on_error_share allows 0.3")
 
 
 async def test_too_many_failed_requests_stop_a_load_that_waits_for_its_next_arrival(
-    session: aiohttp.ClientSession, server: Server
+    connections: Connections, server: Server
 ) -> None:
     at_s = 10 * [0.0] + [3600.0]
     load = Load(max_concurrency=2, num_prompts=11, arrivals="trace", stop_on_error_share=0.5)
     target = Endpoint(server.base_url, "dies")
     traced = [replace(prompt, arrival_s=at) for prompt, at in zip(prompts(11), at_s, strict=True)]
-    result = await drive(session, target, traced, load=load, params=params(), seed=0)
+    result = await drive(connections, target, traced, load=load, params=params(), seed=0)
     assert len(result.requests) == 10
     assert result.problem is not None
 
 
-async def test_fewer_failed_requests_than_allowed_stop_nothing(session: aiohttp.ClientSession, server: Server) -> None:
-    result = await driven(session, server, Load(max_concurrency=2, num_prompts=20, stop_on_error_share=0.3))
+async def test_fewer_failed_requests_than_allowed_stop_nothing(connections: Connections, server: Server) -> None:
+    result = await driven(connections, server, Load(max_concurrency=2, num_prompts=20, stop_on_error_share=0.3))
     assert (len(result.requests), result.problem) == (20, None)
 
 
-async def test_a_load_of_some_seconds_tells_its_progress_by_the_clock(
-    session: aiohttp.ClientSession, server: Server
-) -> None:
+async def test_a_load_of_some_seconds_tells_its_progress_by_the_clock(connections: Connections, server: Server) -> None:
     told: list[LoadProgress] = []
     load = Load(max_concurrency=1, num_prompts=100_000, duration_s=2.2)
     target = Endpoint(server.base_url, "normal")
-    await drive(session, target, prompts(100_000), load=load, params=params(), seed=0, on_progress=told.append)
+    await drive(connections, target, prompts(100_000), load=load, params=params(), seed=0, on_progress=told.append)
     assert told[0].share_done == pytest.approx(told[0].elapsed_s / 2.2)
     assert told[-1].share_done == 1.0

@@ -9,6 +9,7 @@ from lab.study import Sampling
 from tests.workers.transformers_server.asks import Json, chat, complete, grown, post, stream, streamed
 from tests.workers.transformers_server.servers import MODEL, K
 from workers.load.client import Endpoint, RequestParams, open_session, send
+from workers.load.connections import Connections
 from workers.probes.engine_metrics import read_counters
 
 pytestmark = pytest.mark.engine
@@ -99,9 +100,9 @@ async def test_a_server_without_speculation_has_no_counters_of_it(plain: str) ->
 async def test_the_measuring_client_gets_a_whole_record(assisted: str, kind: str) -> None:
     endpoint = Endpoint(assisted, MODEL, "chat" if kind == "chat" else "completions", per_request_spec_metrics=True)
     params = RequestParams(Sampling(), output_tokens=32, ignore_eos=True, timeout_s=30)
-    async with open_session() as session:
+    async with open_session() as session, Connections() as connections:
         record = await send(
-            session, endpoint, Prompt("p", None, "for i in range(10):\n"), params, iter(range(999)).__next__
+            connections, endpoint, Prompt("p", None, "for i in range(10):\n"), params, iter(range(999)).__next__
         )
         counters = await read_counters(session, assisted)
     assert record.error is None

@@ -1,0 +1,116 @@
+"""Part rate: how late both clients see chunks that come fast, against a server that streams at a steady 20 ms.
+
+The server (`benchmarks.steady_server`) writes a chunk to every stream at each tick, as an engine does after each step,
+and notes the gaps between the chunks of a stream as it wrote them. Aims for 25,000 chunks/s: the lag of our event loop
+below 5 ms (p99), and the gaps between chunks that a client sees within 1 ms of the server's own (p99).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.client import STUDY
+from benchmarks.our_client import Figures
+from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
+from benchmarks.rival import TARGET, bench_arguments, rival_figures, write_dataset
+from benchmarks.table import Row, show
+from jobs.datasets.prompt import Prompt
+from jobs.engines.models import check_model
+from warehouse.settings import Settings
+
+T = TypeVar("T")
+AIM_LAG_MS, AIM_GAP_MS = 5.0, 1.0
+STREAMS, TOKENS, TICK_S = (128, 256, 500), 100, 0.02
+_ANSWERS_A_STREAM = 2
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client saw of a server, and what the server itself noted."""
+
+    figures: Figures
+    server_gap_p99_ms: float
+    lag_p99_ms: float | None  # of our event loop
+
+
+def run(settings: Settings, repeats: int) -> None:
+    """Measure and print. Raises UserError if vLLM or the models are missing."""
+    check_model(settings.models_dir, TARGET)
+    with own_home(settings) as own:
+        for streams in STREAMS:
+            print(f"rate: {streams} streams", file=sys.stderr)
+            dataset = write_dataset(own.home / f"{streams}.jsonl", prompts(streams))
+            ours, theirs = [], []
+            for _ in range(repeats):
+                ours.append(by_us(dataset, streams))
+                theirs += [_by_vllm(own, dataset, streams), _by_vllm(own, dataset, streams)]
+                ours.append(by_us(dataset, streams))
+            _show(streams, ours, theirs)
+
+
+def prompts(streams: int) -> list[Prompt]:
+    return [Prompt(str(place), None, f"Tell me tale number {place}.") for place in range(streams * _ANSWERS_A_STREAM)]
+
+
+def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> Seen:
+    """Measure a steady server with our client, in a process of its own."""
+    about = {"model": "steady", "dataset": str(dataset), "output_tokens": tokens, "concurrency": streams, "warm": True}
+
+    def measure(base_url: str) -> tuple[Figures, float]:
+        command = [sys.executable, "-m", "benchmarks.our_client", json.dumps(about | {"base_url": base_url})]
+        done = json.loads(counted(command, os.environ).stdout)
+        return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
+
+    (figures, lag_p99_ms), server_gap_p99_ms = _beside_server(measure)
+    return Seen(figures, server_gap_p99_ms, lag_p99_ms)
+
+
+def _by_vllm(settings: Settings, dataset: Path, streams: int) -> Seen:
+    def measure(base_url: str) -> Figures:
+        result_file = dataset.with_suffix(".result.json")
+        command = [
+            *(vllm_program(settings), *bench_arguments(settings, dataset, TOKENS)),
+            *("--base-url", base_url, "--max-concurrency", str(streams)),
+            *("--num-prompts", str(streams * _ANSWERS_A_STREAM)),
+            *("--save-result", "--result-dir", str(result_file.parent), "--result-filename", result_file.name),
+        ]
+        counted(command, vllm_environment(settings, STUDY, STUDY.arms[0]))
+        return rival_figures(json.loads(result_file.read_text(encoding="utf-8")))
+
+    figures, server_gap_p99_ms = _beside_server(measure)
+    return Seen(figures, server_gap_p99_ms, None)
+
+
+def _beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
+    """Measure while a server runs that is this run's own; the second figure is the server's gap (p99, ms)."""
+    command = (sys.executable, "-m", "benchmarks.steady_server", str(TICK_S))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None  # noqa: S101 - tells mypy
+            found = measure(f"http://127.0.0.1:{int(server.stdout.readline())}")
+        finally:
+            server.terminate()
+        return found, float(json.loads(server.stdout.read())["gap_p99_ms"])
+
+
+def _show(streams: int, ours: Sequence[Seen], theirs: Sequence[Seen]) -> None:
+    rate = f"{streams} streams, {streams / TICK_S:,.0f} chunks/s"
+    our_gaps, their_gaps = ([seen.figures.gap_p99_ms for seen in side] for side in (ours, theirs))
+    show(f"Rate: {rate}", "vllm bench serve", [Row("gap p99 ms", our_gaps, their_gaps, "1 at most")])
+    lags = [seen.lag_p99_ms for seen in ours if seen.lag_p99_ms is not None]
+    beyond = [seen.figures.gap_p99_ms - seen.server_gap_p99_ms for seen in ours]
+    show(
+        f"Rate: {rate}, our client",
+        "aim",
+        [
+            Row("loop lag p99 ms", lags, [AIM_LAG_MS] * len(lags), "1 at most"),
+            Row("gap p99 beyond the server's ms", beyond, [AIM_GAP_MS] * len(beyond), "1 at most"),
+        ],
+    )

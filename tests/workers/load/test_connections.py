@@ -1,0 +1,246 @@
+"""Connections: what HTTP allows is read, what it does not is an error, and a connection is used again."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.engines.addresses import RefusedAddress
+from tests.workers.load.builders import params, prompts
+from workers.load.client import Endpoint, send
+from workers.load.connections import CannotConnectError, Connections, Response
+
+#: Key and certificate of a server at localhost, which nobody trusts by default.
+CERTIFICATE = Path(__file__).with_name("localhost.pem")
+Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Received:
+    """A receiver that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.body, self.digested, self.times_s = b"", b"", list[float]()
+
+    def receive(self, t_s: float, received: bytes) -> bool:
+        first = self.body == self.digested
+        self.times_s.append(t_s)
+        self.body += received
+        return first
+
+    def digest(self) -> None:
+        self.digested = self.body
+
+
+@asynccontextmanager
+async def talking(talk: Talk, **how: Any) -> AsyncIterator[int]:
+    """A server that talks as told on each connection; gives its port."""
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client went away
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connection, "127.0.0.1", 0, **how)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def saying(*answers: bytes, hangs_up: bool = True) -> Talk:
+    """Answer each request with the next of these bytes."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for answer in answers:
+            await reader.readuntil(b"\r\n\r\nbody")
+            writer.write(answer)
+            await writer.drain()
+        if not hangs_up:
+            await reader.read()
+
+    return talk
+
+
+async def post(
+    connections: Connections, port: int, *, host: str = "127.0.0.1", scheme: str = "http"
+) -> tuple[Response, Received]:
+    received = Received()
+    async with asyncio.timeout(20):
+        done = await connections.post(
+            f"{scheme}://{host}:{port}/path", {"X": "y"}, b"body", received, time.perf_counter
+        )
+    return done, received
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nwho\r\n2\r\nle\r\n0\r\nT: railer\r\n\r\n",
+            b"whole",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\nuntil the server hangs up", b"until the server hangs up"),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nwhole", b"whole"),
+    ],
+    ids=["length", "chunks", "until the end", "old", "interim"],
+)
+async def test_an_answer_of_any_form_is_read_whole(connections: Connections, answer: bytes, body: bytes) -> None:
+    async with talking(saying(answer)) as port:
+        done, received = await post(connections, port)
+    assert (done, received.body) == (Response(200, b""), body)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "hung up before the end"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\nhalf", "hung up before the end"),
+        (b"", "hung up before the end"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a length\r\n", "the answer is not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\n\x1f\x8b..", "compressed its answer"),
+    ],
+    ids=["short", "half a chunk", "nothing", "another protocol", "no chunks", "compressed"],
+)
+async def test_a_broken_answer_is_an_error_that_says_how(connections: Connections, answer: bytes, problem: str) -> None:
+    async with talking(saying(answer)) as port:
+        with pytest.raises(ConnectionError, match=problem):
+            await post(connections, port)
+
+
+async def test_a_refusal_comes_with_its_text_and_is_not_received(connections: Connections) -> None:
+    refusal = b"HTTP/1.1 429 Too Many Requests\r\nContent-Length: 9\r\n\r\nslow down"
+    async with talking(saying(refusal)) as port:
+        done, received = await post(connections, port)
+    assert (done, received.body) == (Response(429, b"slow down"), b"")
+
+
+async def test_a_connection_is_used_again_only_after_a_whole_answer_that_permits_it(connections: Connections) -> None:
+    """Each answer says the number of its connection."""
+    opened = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal opened
+        opened += 1
+        mine = opened
+        for close in (b"", b"Connection: close\r\n"):
+            await reader.readuntil(b"\r\n\r\nbody")
+            writer.write(b"HTTP/1.1 200 OK\r\n%sContent-Length: 1\r\n\r\n%d" % (close, mine))
+        await reader.read()
+
+    async with talking(talk) as port:
+        answers = [(await post(connections, port))[1].body for _ in range(3)]
+        assert answers == [b"1", b"1", b"2"]
+        at_once = await asyncio.gather(post(connections, port), post(connections, port))
+        assert [received.body for _, received in at_once] == [b"2", b"3"]
+
+
+async def test_a_connection_that_the_server_has_closed_meanwhile_is_not_used_again(connections: Connections) -> None:
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
+    async with talking(saying(whole)) as port:
+        await post(connections, port)
+        await asyncio.sleep(0.05)  # its goodbye arrives
+        assert (await post(connections, port))[1].body == b"1"
+
+
+async def test_an_exchange_that_was_given_up_leaves_no_connection_behind(connections: Connections) -> None:
+    async with talking(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", hangs_up=False)) as port:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await post(connections, port)
+        assert not connections._selector.get_map()
+
+
+async def test_what_came_is_digested_when_it_has_been_read_and_has_the_times_of_its_coming(
+    connections: Connections,
+) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\nbody")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in range(3):
+            writer.write(b"1\r\nx\r\n")
+            await asyncio.sleep(0.05)
+        writer.write(b"0\r\n\r\n")
+        await writer.drain()
+
+    async with talking(talk) as port:
+        _, received = await post(connections, port)
+    assert received.digested == b"xxx"
+    assert all(later - earlier > 0.03 for earlier, later in zip(received.times_s, received.times_s[1:], strict=False))
+
+
+async def test_a_long_request_is_sent_whole_to_a_server_that_reads_slowly(connections: Connections) -> None:
+    read = b""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal read
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(0.05)
+        read = await reader.readexactly(len(body))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1")
+        await writer.drain()
+
+    body = bytes(range(256)) * 2**16
+    async with talking(talk) as port:
+        done = await connections.post(f"http://127.0.0.1:{port}/", {}, body, Received(), time.perf_counter)
+    assert (done.status, read) == (200, body)
+
+
+async def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    large = b"x" * 100_000
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(large) + large
+    async with talking(saying(whole, whole, hangs_up=False), ssl=context) as port:
+        async with Connections() as strict:
+            with pytest.raises(CannotConnectError, match="certificate verify failed"):
+                await post(strict, port, host="localhost", scheme="https")
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+        async with Connections() as trusting:
+            for _ in range(2):
+                _, received = await post(trusting, port, host="localhost", scheme="https")
+                assert received.body == large
+
+
+async def test_a_name_is_resolved_once_and_each_of_its_addresses_is_tried(
+    connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def resolve(host: object, *_: object, **__: object) -> list[tuple[Any, ...]]:
+        asked.append(host)
+        found = ("127.0.0.2", "127.0.0.1")  # nobody listens at the first
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in found]
+
+    async with talking(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1")) as port:
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
+        for _ in range(2):
+            assert (await post(connections, port, host="two.example"))[1].body == b"1"
+    assert asked == ["two.example"]
+
+
+async def test_a_refused_address_is_an_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that was fine when it was submitted, and is a metadata service when it is connected to."""
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    target = Endpoint("http://changing.example", "m", foreign=True, checked=True)
+    async with Connections(checked=True) as checked:
+        record = await send(checked, target, prompts(1)[0], params(), time.perf_counter)
+        with pytest.raises(CannotConnectError) as refused:
+            await post(checked, 80, host="changing.example")
+    assert isinstance(refused.value.__cause__, RefusedAddress)
+    assert record.error is not None
+    assert record.error.startswith("could not connect: changing.example:80: ")
+    assert "169.254.169.254" in record.error
+    assert "link-local" in record.error

@@ -1,0 +1,307 @@
+"""Streaming answers over HTTP/1.1, read at little cost: one selector watches the connections of all streams.
+
+asyncio and aiohttp spend 20 µs on each chunk: a callback, a future and a wake-up of its own. Here the event loop is
+woken once for all connections that have something to read. What they have is stamped and put aside; it is digested in
+short slices when all of it has been read, so that no chunk waits for the parsing of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import selectors
+import socket
+import ssl
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, Protocol, Self, TypeVar
+from urllib.parse import urlsplit
+
+import httptools
+
+from jobs.engines.addresses import CheckedResolver
+
+T = TypeVar("T")
+#: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
+KEEPALIVE_S = 2.0
+_READ_BYTES = 1 << 16
+_SLICE_S = 0.0002
+_WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_PORTS = {"http": 80, "https": 443}
+
+
+class Receiver(Protocol):
+    """Takes the body of one answer. `receive` only puts it aside; `digest` works on what was put aside so far."""
+
+    def receive(self, t_s: float, received: bytes) -> bool:
+        """Return whether there was nothing to digest before."""
+
+    def digest(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Response:
+    """The end of an exchange; `refusal` is the body of an answer whose status is not 200."""
+
+    status: int
+    refusal: bytes
+
+
+class CannotConnectError(OSError):
+    """No connection to the server could be made."""
+
+
+class _Origin(NamedTuple):
+    scheme: str
+    host: str
+    port: int
+
+
+class Connections:
+    """Connections for as many streams as there are. Use it as `async with`, within one event loop."""
+
+    def __init__(self, *, checked: bool = False) -> None:
+        """With `checked`, the addresses that names resolve to are checked (`jobs.engines.addresses`)."""
+        self._checked = checked
+        self._idle: dict[_Origin, list[_Connection]] = defaultdict(list)
+        self._addresses: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self._tls: ssl.SSLContext | None = None
+        self._backlog: deque[Receiver] = deque()
+        self._goes_on = False
+
+    async def __aenter__(self) -> Self:
+        self._loop, self._selector = asyncio.get_running_loop(), selectors.DefaultSelector()
+        self._loop.add_reader(self._selector, self._read_all)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._loop.remove_reader(self._selector)
+        for key in list(self._selector.get_map().values()):
+            key.data.close()
+        self._backlog.clear()
+        self._selector.close()
+
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: bytes, receiver: Receiver, clock: Callable[[], float]
+    ) -> Response:
+        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or what broke."""
+        parts = urlsplit(url)
+        origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
+        lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
+        lines += [f"{name}: {value}" for name, value in headers.items()]
+        head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
+        connection = self._kept(origin) or await self._connect(origin)
+        try:
+            return await connection.exchange(head + body, receiver, clock)
+        finally:
+            if connection.is_reusable:
+                connection.idle_since_s = time.monotonic()
+                self._idle[origin].append(connection)
+            else:
+                connection.close()
+
+    def _kept(self, origin: _Origin) -> _Connection | None:
+        """The connection that was used last: the server closes those that were used long ago."""
+        kept = self._idle[origin]
+        while kept:
+            connection = kept.pop()
+            if connection.is_reusable and time.monotonic() - connection.idle_since_s < KEEPALIVE_S:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, origin: _Origin) -> _Connection:
+        problem: OSError = OSError("the host has no address")
+        try:
+            for family, address in await self._resolved(origin.host, origin.port):
+                try:
+                    return await self._connect_to(origin, family, address)
+                except OSError as error:
+                    problem = error
+        except (OSError, UnicodeError) as error:
+            raise CannotConnectError(f"{origin.host}:{origin.port}: {error}") from error
+        raise CannotConnectError(f"{origin.host}:{origin.port}: {problem}") from problem
+
+    async def _connect_to(self, origin: _Origin, family: int, address: str) -> _Connection:
+        opened = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            opened.setblocking(False)
+            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await self._loop.sock_connect(opened, (address, origin.port))
+            if origin.scheme == "https":
+                self._tls = self._tls or ssl.create_default_context()
+                opened = self._tls.wrap_socket(opened, server_hostname=origin.host, do_handshake_on_connect=False)
+                await _retried(opened.do_handshake, opened)
+            return _Connection(opened, self._selector, self._backlog.append)
+        except BaseException:
+            opened.close()
+            raise
+
+    async def _resolved(self, host: str, port: int) -> list[tuple[int, str]]:
+        """Families and addresses. A name is resolved once."""
+        with contextlib.suppress(ValueError):
+            version = ipaddress.ip_address(host).version
+            return [(socket.AF_INET if version == 4 else socket.AF_INET6, host)]
+        if (host, port) not in self._addresses:
+            if self._checked:
+                checked = await CheckedResolver().resolve(host, port)
+                self._addresses[host, port] = [(each["family"], each["host"]) for each in checked]
+            else:
+                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                self._addresses[host, port] = [(family, str(address[0])) for family, *_, address in found]
+        return self._addresses[host, port]
+
+    def _read_all(self) -> None:
+        """Read what has come, and digest for a moment; what comes meanwhile is read before the next moment."""
+        for key, _ in self._selector.select(0):
+            key.data.read()
+        until_s = time.perf_counter() + _SLICE_S
+        while self._backlog and time.perf_counter() < until_s:
+            self._backlog.popleft().digest()
+        if self._backlog and not self._goes_on:
+            self._goes_on = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        self._goes_on = False
+        if self._backlog:  # everything is closed otherwise
+            self._read_all()
+
+
+class _Connection:
+    """One connection, and the exchange that it is used for."""
+
+    def __init__(
+        self, opened: socket.socket, selector: selectors.BaseSelector, put_aside: Callable[[Receiver], None]
+    ) -> None:
+        self.idle_since_s = 0.0
+        self._socket, self._selector, self._put_aside = opened, selector, put_aside
+        self._parser = httptools.HttpResponseParser(self)
+        self._is_open, self._keeps_alive = True, False
+        self._ended: asyncio.Future[None] | None = None  # of the exchange that goes on
+        self._receiver: Receiver
+        self._clock: Callable[[], float]
+        self._begin_answer()
+        selector.register(opened, selectors.EVENT_READ, self)
+
+    @property
+    def is_reusable(self) -> bool:
+        return self._is_open and self._keeps_alive
+
+    async def exchange(self, request: bytes, receiver: Receiver, clock: Callable[[], float]) -> Response:
+        """Raises OSError. The connection is reusable only after a complete answer."""
+        self._begin_answer()
+        self._receiver, self._clock, self._keeps_alive = receiver, clock, False
+        self._ended = ended = asyncio.get_running_loop().create_future()
+        try:
+            rest = memoryview(request)
+            while rest and not ended.done():
+                rest = rest[await _retried(partial(self._socket.send, rest), self._socket) :]
+            await ended
+        finally:
+            self._ended = None
+            if ended.done() and not ended.cancelled():
+                ended.exception()  # looked at, even if sending failed first
+        return Response(self._status, bytes(self._refusal))
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._selector.unregister(self._socket)
+            self._socket.close()
+
+    def read(self) -> None:
+        """Read what has come; to be called when there is something."""
+        try:
+            received = self._socket.recv(_READ_BYTES)
+        except _WOULD_BLOCK:
+            return
+        except OSError as error:
+            self._end(ConnectionAbortedError(str(error)))
+            return
+        if self._ended is None:  # the server hangs up, or says what nobody asked
+            self.close()
+            return
+        self._now_s = self._clock()
+        if received:
+            self._parse(received)
+        elif self._ends_with_connection:
+            self._end(None)
+        else:
+            self._end(ConnectionResetError("the server hung up before the end of its answer"))
+        if self._is_open and isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            self.read()
+
+    def _parse(self, received: bytes) -> None:
+        try:
+            self._parser.feed_data(received)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._end(ConnectionError(f"the answer is not HTTP ({error})"))
+
+    def _begin_answer(self) -> None:
+        self._status, self._refusal, self._now_s = 0, bytearray(), 0.0
+        self._has_length = self._ends_with_connection = False
+        self._coding = b"identity"
+
+    def _end(self, problem: OSError | None) -> None:
+        """The exchange is over, and so is the connection."""
+        self.close()
+        if self._ended is not None and not self._ended.done():
+            if problem is None:
+                self._ended.set_result(None)
+            else:
+                self._ended.set_exception(problem)
+
+    # What httptools calls:
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        lower = name.lower()
+        self._has_length = self._has_length or lower in {b"content-length", b"transfer-encoding"}
+        if lower == b"content-encoding":
+            self._coding = value.strip().lower()
+
+    def on_headers_complete(self) -> None:
+        self._status = self._parser.get_status_code()
+        self._ends_with_connection = not self._has_length
+        if self._coding != b"identity":
+            self._end(ConnectionError(f"the server compressed its answer, which nobody asked for ({self._coding!r})"))
+
+    def on_body(self, body: bytes) -> None:
+        if self._status != 200:
+            self._refusal += body
+        elif self._receiver.receive(self._now_s, body):
+            self._put_aside(self._receiver)
+
+    def on_message_complete(self) -> None:
+        if self._status < 200:  # an interim answer: the real one follows
+            self._begin_answer()
+        elif self._ended is not None and not self._ended.done():
+            self._keeps_alive = self._parser.should_keep_alive()
+            self._ended.set_result(None)
+
+
+async def _retried(attempt: Callable[[], T], opened: socket.socket) -> T:
+    """Attempt until it does not block; between two attempts wait until the socket permits the next."""
+    loop = asyncio.get_running_loop()
+    while True:
+        try:
+            return attempt()
+        except (BlockingIOError, ssl.SSLWantWriteError):
+            await _permitted(opened, loop.add_writer, loop.remove_writer)
+        except ssl.SSLWantReadError:
+            await _permitted(opened, loop.add_reader, loop.remove_reader)
+
+
+async def _permitted(
+    opened: socket.socket, add: Callable[..., object], remove: Callable[[socket.socket], object]
+) -> None:
+    permitted = asyncio.Event()
+    add(opened, permitted.set)
+    try:
+        await permitted.wait()
+    finally:
+        remove(opened)
