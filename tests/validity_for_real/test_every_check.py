@@ -21,6 +21,7 @@ PROVOKED = (
     test_client.BUSY,
     *(check for check, *_ in (*test_studies.OF_A_RUN, *test_studies.OF_A_STUDY)),
     test_studies.OF_AN_IDLE_ENGINE,
+    test_studies.OF_OUR_OWN_WORK,
     *(check for _, check, *_ in test_files.OF_A_RUN),
     test_files.OF_A_STUDY[0],
 )

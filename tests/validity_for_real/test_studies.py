@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.warehouse.asking import ask
 from tests.workers.engine_runtime.stand_ins import worked
 from tests.workers.homes import Home, new_home
 from warehouse.ingest.service import ingest_all
+from warehouse.sandbox.runner import run_sql
 from warehouse.settings import Settings
 from workers.worker import Worker
 
@@ -31,6 +33,7 @@ OF_A_RUN: tuple[tuple[str, Severity, str], ...] = (
     ("synthetic_prompts", "note", "random is random tokens"),
 )
 OF_AN_IDLE_ENGINE = "idle_engine_busy"
+OF_OUR_OWN_WORK = "work_beside"
 OF_A_STUDY: tuple[tuple[str, Severity, str], ...] = (
     ("not_interleaved", "note", "All repeats of 'wakes_late'"),
     ("baseline_of_other_conditions", "invalid", "prompts "),
@@ -162,6 +165,27 @@ def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> 
     assert told["busy"] == []
     assert [finding.severity in ("warning", "invalid") for finding in told["plain"]] == [True]
     assert "The engine of 'busy', which should have been idle, took" in told["plain"][0].sentence
+
+
+def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> None:
+    """Each starts a process of its own, at the lowest priority."""
+    over = threading.Event()
+
+    def ask_again_and_again() -> None:
+        while not over.is_set():
+            run_sql(home.settings, "select count(*) from runs")
+
+    asking = threading.Thread(target=ask_again_and_again)
+    asking.start()
+    try:
+        dataset = str(home.folder / "long.jsonl")
+        (found,) = measured_once(home, dataset, [HEALTHY], [{"max_concurrency": 2, "num_prompts": 4}], 400)
+    finally:
+        over.set()
+        asking.join()
+    (told,) = [finding for finding in found.verdict.findings if finding.check == OF_OUR_OWN_WORK]
+    assert told.severity in ("note", "warning")
+    assert "the page's question 'sql'" in told.sentence
 
 
 def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:
