@@ -13,7 +13,7 @@ from lab.comparison.compare import CellRuns, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import verdicts
 from lab.planning.components import Components
-from lab.planning.prospects import Prospect, Prospects, Size, Table, decided_share, prospects, size_of
+from lab.planning.prospects import Prospect, Prospects, Size, Table, _decided, decided_share, prospects, size_of
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 
@@ -65,6 +65,54 @@ def test_the_share_decided_is_that_of_tables_that_are_measured(starts: int, sd: 
         words += [verdict.word for verdict in verdicts(compare_cells(cells, "higher"))]
     measured = np.mean([word != "not enough data" for word in words])
     assert decided_share(Table(6, 1, starts, 2 * sd**2, gains)) == pytest.approx(measured, abs=0.15)
+
+
+def test_a_simulated_table_is_judged_as_one_that_was_measured() -> None:
+    """Two candidates share the baseline's runs in each of three places."""
+    log_ratios = np.random.default_rng(3).normal([[0.03], [0.1], [0.0], [-0.05], [0.2], [0.08]], 0.03, (6, 3))
+
+    def runs(arm: str, cell: int) -> list[RunSample]:
+        values = np.exp(log_ratios[cell]) if arm == "k3" else np.ones(3)
+        place = cell if arm == "k3" else cell // 2
+        return [RunSample(f"{arm}{place}-{start}", arm, start, float(value)) for start, value in enumerate(values)]
+
+    found = verdicts(compare_cells([CellRuns(runs("plain", cell), runs("k3", cell)) for cell in range(6)], "higher"))
+    measured = np.mean([verdict.word != "not enough data" for verdict in found])
+    assert 0 < measured < 1
+    assert _decided(log_ratios, 2) == pytest.approx(measured)
+
+
+def test_a_table_has_the_same_prospect_every_time() -> None:
+    """To the digit, so that an estimate that was shown does not change with the next version."""
+    decided_share.cache_clear()
+    tables = {
+        Table(12, 1, 3, 0.003, (0.0, 0.1, 0.2)): 1 / 2,
+        Table(90, 2, 2, 0.002, (0.05, 0.1)): 7 / 120,
+        Table(6, 3, 4, 0.01, (0.1, -0.2)): 1 / 2,
+        Table(6, 1, 2, 0.02, (0.1,)): 1 / 36,
+    }
+    assert [decided_share(table) for table in tables] == [pytest.approx(share) for share in tables.values()]
+
+
+def figures(found: Prospect | None) -> tuple[Size, float, float]:
+    """Cells to six digits."""
+    assert found is not None
+    return found.size, round(found.decided, 6), found.seconds
+
+
+def test_prospects_hold_the_study_one_start_more_and_the_best_plan() -> None:
+    found = expected(known(start=0.05, run=0.08, gain=1.2), repeats=4, start_s=300.0)
+    assert figures(found.as_is) == (Size(4, 1), 2.583333, 2640.0)
+    assert figures(found.one_more) == (Size(5, 1), 3.833333, 3300.0)
+    assert figures(found.best) == (Size(6, 2), 5.0, 4320.0)
+    assert found.basis == (
+        "if ratios and their scatter are like those of 2 cells measured on this hardware before (ratios of 1.10 to "
+        "1.20)"
+    )
+    shared = expected(known(start=0.05, run=0.08, request=0.06, gain=1.2), repeats=4, repeats_per_launch=2)
+    assert figures(shared.as_is) == (Size(2, 2), 0.75, 360.0)
+    assert figures(shared.one_more) == (Size(3, 2), 2.583333, 540.0)
+    assert figures(shared.best) == (Size(8, 1), 5.25, 960.0)
 
 
 def test_more_starts_and_less_scatter_decide_more() -> None:

@@ -1,0 +1,111 @@
+"""The report of a small tuning, whole: in the middle of its race, and at its end."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+import pytest
+
+from lab.schedule import Outcome, Step
+from lab.schedule.tuning import Tuning, seen
+from lab.study import Study
+from lab.tuning.report import Measured, Report, Tried, report
+from tests.lab.schedule.test_small_tuning import Speed, clear, measured, tuning
+
+FIVE = tuning(drafted_tokens=[1, 2, 3, 4, 5])
+ONCE = "1 repeat, which cannot show how much runs differ"
+
+
+def told(study: Study, speed: Speed, most_runs: int) -> Report:
+    """The report after about so many runs."""
+    schedule, outcomes = Tuning(study), list[Outcome]()
+    while len(outcomes) < most_runs and isinstance(step := schedule.next(outcomes), Step):
+        outcomes += [measured(run, step.launch.index, speed) for run in step.launch.runs]
+    known = {each.run.key(""): seen(each) for each in outcomes}
+    found = report(study, lambda run: known.get(run.key("")))
+    assert found is not None
+    return found
+
+
+def near(*expected: tuple[object, ...]) -> list[object]:
+    """These rows, with their numbers to six digits."""
+    return [
+        tuple(pytest.approx(each, rel=1e-6) if isinstance(each, float) else each for each in row) for row in expected
+    ]
+
+
+def rows(*found: Measured | Tried) -> list[tuple[object, ...]]:
+    return [astuple(each) for each in found]
+
+
+def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_of_it() -> None:
+    found = told(FIVE, clear, 6)
+    assert (found.ended, found.runs, found.grid_runs, found.final) == ("", 6, 12, ())
+    assert (found.single.name, found.deployed.name) == ("look-up k=1", "look-up scheduled")
+    assert found.ranges == ((1, 2, 5), (3, 4096, 1))
+    assert rows(*found.best) == near(
+        ("look-up k=5", 1, 5, 2.0, None, None, "not enough data", ONCE),
+        ("look-up k=1", 4, 1, 1.4, None, None, "not enough data", ONCE),
+    )
+    assert rows(*found.tried) == near(
+        ("no draft", 1, 0, 1, 1.0, "slower: 0.50x of the chosen one"),
+        ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75x of the chosen one"),
+        ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one by what its neighbours told"),
+        ("look-up k=3", 1, 3, 0, 1.9399085786, "still open: it may be faster by up to 4%"),
+        ("look-up k=4", 1, 4, 0, 1.9970161550, "still open: it may be faster by up to 5%"),
+        ("look-up k=5", 1, 5, 1, 1.9997577141, "chosen"),
+        ("no draft", 4, 0, 1, 1.0, "slower: 0.73x of the chosen one"),
+        ("look-up k=1", 4, 1, 1, 1.3740403148, "chosen"),
+        ("look-up k=2", 4, 2, 0, 1.0613095883, "not run, slower: 0.77x of the chosen one by what its neighbours told"),
+        ("look-up k=3", 4, 3, 0, 0.9086957723, "not run, slower: 0.66x of the chosen one by what its neighbours told"),
+        ("look-up k=4", 4, 4, 0, 0.8007283903, "not run, slower: 0.58x of the chosen one by what its neighbours told"),
+        ("look-up k=5", 4, 5, 1, 0.7151763766, "slower: 0.52x of the chosen one"),
+    )
+
+
+def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_repeats() -> None:
+    found = told(FIVE, clear, 100)
+    assert (found.ended, found.runs, found.grid_runs) == ("most repeats", 35, 12)
+    assert found.scheduled == found.deployed
+    assert found.ranges == ((1, 2, 3), (3, 4096, 1))
+    six = "with the scatter of 6 like cells"
+    at_four = ("look-up k=1", 4, 1, 1.4006970381, 1.3976437828, 1.4037569635, "faster", f"6 repeats, {six}")
+    assert rows(*found.best) == near(
+        ("look-up k=3", 1, 3, 2.2021945143, 2.1895709119, 2.2148908958, "faster", f"2 repeats, {six}"), at_four
+    )
+    assert rows(*found.final) == near(
+        ("look-up k=1", 1, 1, 1.5003722502, 1.4959513370, 1.5048062284, "faster", f"4 repeats, {six}"),
+        at_four,
+        ("look-up scheduled", 1, 3, 2.1970759250, 2.1880357460, 2.2061534547, "faster", f"3 repeats, {six}"),
+        ("look-up scheduled", 4, 1, 1.3981392250, 1.3923863838, 1.4039158348, "faster", f"3 repeats, {six}"),
+    )
+    assert rows(*found.tried[:6]) == near(
+        ("no draft", 1, 0, 3, 1.0, "slower: 0.45x of the chosen one"),
+        ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75x of the chosen one"),
+        ("look-up k=2", 1, 2, 0, 1.9721167209, "still open: it may be faster by up to 11%"),
+        ("look-up k=3", 1, 3, 2, 2.2016565093, "chosen"),
+        ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95x of the chosen one"),
+        ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91x of the chosen one"),
+    )
+
+
+def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_one_says_so() -> None:
+    def dying(arm: str, load: int, repeat: int) -> float | None:
+        return None if (arm, load) == ("look-up k=3", 4) else clear(arm, load, repeat)
+
+    found = told(tuning(drafted_tokens=[1, 3]), dying, 6)
+    assert [each.fate for each in found.tried if each.load == 4] == [
+        "slower: 0.71x of the chosen one",
+        "chosen",
+        "no run of it counts",
+    ]
+    slow = told(tuning(drafted_tokens=[1, 3]), lambda arm, *_: 100.0 if arm == "no draft" else 50.0, 6)
+    assert slow.best == tuple(
+        Measured("no draft", load, 0, 1.0, None, None, "no difference", "it is what the others are compared with")
+        for load in (1, 4)
+    )
+    assert (slow.deployed.name, slow.scheduled, slow.ranges) == ("no draft", None, ((1, 4096, 0),))
+    unmeasured = told(FIVE, lambda arm, *_: 100.0 if arm == "no draft" else 112.0, 4)
+    assert unmeasured.best == tuple(
+        Measured("look-up k=2", load, 2, None, None, None, "not enough data", "not measured") for load in (1, 4)
+    )
