@@ -1,17 +1,18 @@
-"""Charts of any table, built from the columns that a reader chooses."""
+"""Charts of any table: the one that fits its columns, or the one that a reader chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import colorsys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from itertools import chain, combinations, count
+from typing import Any, Literal, get_args
 
 import altair as alt
-import numpy as np
 import pandas as pd
-from pandas.api import types
 
-from webapp.charts.theme import ArmStyle, colour_scale
+from webapp.charts.custom_columns import drawable, interval_of, is_number, is_ordered, is_time, may_be_added
+from webapp.charts.theme import INKS, ArmStyle, Mode
 
 Mark = Literal["line", "bar", "point", "area"]
 MARKS: tuple[Mark, ...] = get_args(Mark)
@@ -22,6 +23,12 @@ _HEIGHT = 380
 _LETTERS_ON_A_LINE = 40
 _LABEL_LIMIT_PX = 120
 _LEGEND_COLUMNS = 3
+_MAX_PANELS = 6
+#: A column of more values gets no colours, and no evenly spaced axis, unless the reader asks for it.
+_MAX_VALUES = 20
+_ARM, _CONCURRENCY = "arm", "concurrency"
+_GOLDEN_RATIO = 0.618034
+_LIGHTNESS: dict[Mode, tuple[float, ...]] = {"light": (0.33, 0.5, 0.22), "dark": (0.68, 0.82, 0.52)}
 
 
 @dataclass(frozen=True)
@@ -38,42 +45,210 @@ class ChartSpec:
         return tuple(column for column in (self.x, self.y, self.colour) if column is not None)
 
 
-def chart(frame: pd.DataFrame, spec: ChartSpec, styles: Sequence[ArmStyle] = ()) -> alt.Chart:
-    """Draw the first MOST_ROWS rows; the tooltip shows every column used. Raises KeyError for a missing column.
+def automatic(frame: pd.DataFrame) -> ChartSpec:
+    """The chart that fits the columns: a measure over an ordered column, with a colour for each category.
+
+    Counts are drawn only if nothing else was measured. Where rows share a place in the chart, it has points, which
+    hide nothing and add nothing. `frame` has at least two drawable columns.
+    """
+    columns = drawable(frame)
+    y = _measure(frame, columns)
+    bounds = _bounds(frame, columns)
+    others = [column for column in columns if column != y and column not in bounds] or [
+        column for column in columns if column != y
+    ]
+    varying = [column for column in others if len(frame[column].unique()) > 1]
+    ordered = sorted((each for each in varying if is_ordered(frame[each])), key=lambda each: each != _CONCURRENCY)
+    named = [each for each in varying if not is_number(frame[each]) and not is_time(frame[each])]
+    categories = sorted((each for each in named if _is_short(frame[each])), key=lambda each: each != _ARM)
+    x = next(chain(ordered, categories, varying, others))
+    colours = [each for each in [*categories, *ordered] if each != x and _is_short(frame[each])]
+    mark: Mark = "line" if x in ordered else "bar" if not is_number(frame[x]) else "point"
+    spec = ChartSpec(mark, x, y, colours[0] if colours else None)
+    drawn_once = is_number(frame[y]) and not shared_places(frame, spec)
+    return spec if drawn_once else ChartSpec("point", x, y, spec.colour)
+
+
+def _measure(frame: pd.DataFrame, columns: Sequence[str]) -> str:
+    """The first column that was measured, else the first count, else the last number, else the last column."""
+    numbers = [column for column in columns if is_number(frame[column])]
+    bounds = _bounds(frame, columns)
+    measured = [column for column in numbers if not is_ordered(frame[column]) and column not in bounds]
+    return next(chain((each for each in measured if not may_be_added(each)), measured, reversed(numbers)), columns[-1])
+
+
+def _bounds(frame: pd.DataFrame, columns: Sequence[str]) -> set[str]:
+    """The ends of the intervals of other columns."""
+    return {bound for column in columns for bound in interval_of(frame, column) or ()}
+
+
+def _is_short(column: pd.Series) -> bool:
+    return bool(column.nunique(dropna=False) <= _MAX_VALUES)
+
+
+def parts(frame: pd.DataFrame, spec: ChartSpec) -> list[tuple[str, pd.DataFrame]]:
+    """The rows of each panel with its title; one panel with all rows if they need no more.
+
+    Rows at the same x and colour that differ in one or two further columns are drawn in panels of their own, since
+    lines, bars and areas have one value per place.
+    """
+    keys = places(spec)
+    if spec.mark == "point" or not frame.duplicated(keys).any():
+        return [("", frame)]
+    candidates = [
+        column
+        for column in drawable(frame)
+        if column not in spec.columns
+        and (is_ordered(frame[column]) or not is_number(frame[column]))
+        and 1 < frame[column].nunique(dropna=False) <= _MAX_PANELS
+    ]
+    for by in chain(*(combinations(candidates, size) for size in (1, 2))):
+        if len(frame[list(by)].drop_duplicates()) <= _MAX_PANELS and not frame.duplicated([*keys, *by]).any():
+            groups = frame.groupby(list(by), sort=False, dropna=False)
+            return [(_title(by, values), rows) for values, rows in groups]
+    return [("", frame)]
+
+
+def _title(by: Sequence[str], values: Sequence[Any]) -> str:
+    return ", ".join(
+        f"{column} {value}" if not isinstance(value, str) else value for column, value in zip(by, values, strict=True)
+    )
+
+
+def shared_places(frame: pd.DataFrame, spec: ChartSpec) -> int:
+    """How many rows share their panel, x and colour with another row."""
+    return sum(int(rows.duplicated(places(spec), keep=False).sum()) for _, rows in parts(frame, spec))
+
+
+def places(spec: ChartSpec) -> list[str]:
+    return list(dict.fromkeys([spec.x] if spec.colour is None else [spec.x, spec.colour]))
+
+
+def panels(
+    frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle] = ()
+) -> tuple[tuple[str, alt.Chart | alt.LayerChart], ...]:
+    """Draw the first MOST_ROWS rows; several panels share the y axis and the colours. KeyError for a missing column.
 
     `styles`: the styles of the arms that the colour stands for, so that they look as on other pages.
     """
+    rows = frame.head(MOST_ROWS)
+    found = parts(rows, spec)
+    y = alt.Scale() if len(found) == 1 or not is_number(rows[spec.y]) else alt.Scale(domain=_y_range(found, spec))
+    colours = _colour(rows, spec, mode, styles)
+    return tuple((title, _panel(part, rows, spec, mode=mode, y_scale=y, colours=colours)) for title, part in found)
+
+
+def _panel(
+    part: pd.DataFrame, frame: pd.DataFrame, spec: ChartSpec, *, mode: Mode, y_scale: alt.Scale, colours: Any
+) -> alt.Chart | alt.LayerChart:
+    """One panel of the rows `part` of `frame`; the tooltip shows every column used."""
     x, y, colour = spec.x, spec.y, spec.colour
-    used = list(dict.fromkeys(spec.columns))
+    interval = interval_of(frame, y)
+    used = list(dict.fromkeys([*spec.columns, *(interval or ())]))
     # Column names may contain dots and brackets, which Vega-Lite would read as paths.
-    rows = frame[used].head(MOST_ROWS).set_axis([f"c{place}" for place in range(len(used))], axis=1)
     field = {column: f"c{place}" for place, column in enumerate(used)}
+    rows = _without_nulls(part[used], colour).set_axis(list(field.values()), axis=1)
     kinds = {column: _kind(frame[column]) for column in used}
-    encoded = {
-        "x": alt.X(f"{field[x]}:{kinds[x]}", title=x, sort=None, axis=_x_axis(frame[x], kinds[x])),
-        "y": alt.Y(f"{field[y]}:{kinds[y]}", title=y, sort=None),
+    x_kind = _x_kind(frame[x], spec.mark)
+    encoded: dict[str, Any] = {
+        "x": alt.X(
+            f"{field[x]}:{x_kind}",
+            title=x,
+            sort="ascending" if x_kind == "O" else None,
+            axis=_x_axis(frame[x], x_kind),
+        ),
         "tooltip": [alt.Tooltip(f"{field[column]}:{kinds[column]}", title=column) for column in used],
     }
     if colour is not None:
-        scale = colour_scale(styles) if styles else alt.Undefined
-        legend = None if colour == x else alt.Legend(columns=_LEGEND_COLUMNS)  # the x axis names the same values
-        encoded["color"] = alt.Color(f"{field[colour]}:{kinds[colour]}", title=colour, scale=scale, legend=legend)
-    base = alt.Chart(rows, height=_HEIGHT)
-    made: alt.Chart = {
+        kind = "N" if colours.scale is not alt.Undefined else "Q"
+        encoded["color"] = colours.copy(deep=False)
+        encoded["color"].shorthand = f"{field[colour]}:{kind}"
+        if spec.mark == "bar" and not may_be_added(y) and colour != x and x_kind in "NO" and kind == "N":
+            encoded["xOffset"] = alt.XOffset(f"{field[colour]}:N", sort=None)
+    stack: Any = "zero" if spec.mark in ("bar", "area") and may_be_added(y) else None
+    base = alt.Chart(rows)
+    marked: alt.Chart = {
         "line": base.mark_line(point=True),
         "bar": base.mark_bar(),
         "point": base.mark_point(filled=True, size=60),
         "area": base.mark_area(opacity=0.6),
-    }[spec.mark].encode(**encoded)
-    return made
+    }[spec.mark]
+    drawn = marked.encode(y=alt.Y(f"{field[y]}:{kinds[y]}", title=y, sort=None, stack=stack, scale=y_scale), **encoded)
+    if interval is None or stack is not None:
+        return drawn.properties(height=_HEIGHT)
+    low, high = interval
+    if spec.mark in ("bar", "area"):
+        encoded["color"] = alt.value(INKS[mode].text)
+    rule = base.mark_rule(strokeWidth=1.5).encode(
+        y=alt.Y(f"{field[low]}:Q", title=y, scale=y_scale), y2=f"{field[high]}:Q", **encoded
+    )
+    return alt.layer(drawn, rule).properties(height=_HEIGHT)
 
 
-def drawable(frame: pd.DataFrame) -> list[str]:
-    """The columns with one plain value per row; lists and structs cannot be drawn on an axis."""
-    return [str(name) for name in frame.columns if not frame[name].map(lambda value: isinstance(value, _NESTED)).any()]
+def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle]) -> alt.Color | None:
+    """The colour scale and its legend: one colour per value, or shades for what was measured."""
+    if spec.colour is None:
+        return None
+    column = frame[spec.colour]
+    legend = None if spec.colour == spec.x else alt.Legend(columns=_LEGEND_COLUMNS)  # the x axis names the same values
+    if is_number(column) and not (is_ordered(column) and _is_short(column)):
+        return alt.Color(title=spec.colour, legend=legend)
+    values = _without_nulls(frame[[spec.colour]], spec.colour)[spec.colour]
+    if is_time(column):
+        values = values.astype(str)
+    names = values.drop_duplicates().tolist()
+    if styles:
+        shown = {style.arm for style in styles}
+        names = [style.arm for style in styles] + [name for name in names if name not in shown]
+    elif is_number(column):
+        names = sorted(names, key=lambda name: (isinstance(name, str), name))
+    scale = alt.Scale(domain=names, range=distinct_colours(names, mode, styles))
+    return alt.Color(title=spec.colour, scale=scale, legend=legend, sort=None)
 
 
-_NESTED = (list, dict, tuple, np.ndarray)
+def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle] = ()) -> list[str]:
+    """A colour of its own for each name: its style's, else the theme's, else others as far apart as they go."""
+    styled = {style.arm: style.colour for style in styles}
+    reserved, taken = set(styled.values()), set[str]()
+    free = (colour for colour in chain(INKS[mode].arms, _more_colours(mode)) if colour not in reserved)
+    for name in names:
+        wanted = styled.get(name)
+        colour = wanted if wanted and wanted not in taken else next(each for each in free if each not in taken)
+        styled[name] = colour
+        taken.add(colour)
+    return [styled[name] for name in names]
+
+
+def _more_colours(mode: Mode) -> Iterator[str]:
+    for place in count():
+        lightness = _LIGHTNESS[mode][place % len(_LIGHTNESS[mode])]
+        rgb = colorsys.hls_to_rgb((0.1 + place * _GOLDEN_RATIO) % 1, lightness, 0.6)
+        yield "#" + "".join(f"{round(part * 255):02x}" for part in rgb)
+
+
+def _without_nulls(rows: pd.DataFrame, colour: str | None) -> pd.DataFrame:
+    """SQL's nulls are a colour of their own; as nulls they would take that of another value."""
+    if colour is None or not rows[colour].isna().any():
+        return rows
+    column = rows[colour].astype(object)
+    return rows.assign(**{colour: column.where(column.notna(), "null")})
+
+
+def _y_range(found: Sequence[tuple[str, pd.DataFrame]], spec: ChartSpec) -> list[float]:
+    """From zero, or the lowest value below it, to the highest value of any panel."""
+    ends = [0.0]
+    for _, rows in found:
+        for column in (spec.y, *(interval_of(rows, spec.y) or ())):
+            ends += rows[column].dropna().astype(float).tolist()
+        if may_be_added(spec.y):
+            ends += rows.groupby(spec.x, dropna=False)[spec.y].sum().astype(float).tolist()
+    return [min(ends), max(ends)]
+
+
+def _x_kind(column: pd.Series, mark: Mark) -> str:
+    """A few ordered values are spaced evenly, and bars stand beside each other rather than at places of a scale."""
+    kind = _kind(column)
+    return "O" if kind == "Q" and (mark == "bar" or (is_ordered(column) and _is_short(column))) else kind
 
 
 def _x_axis(column: pd.Series, kind: str) -> alt.Axis:
@@ -85,6 +260,4 @@ def _x_axis(column: pd.Series, kind: str) -> alt.Axis:
 
 
 def _kind(column: pd.Series) -> str:
-    if types.is_datetime64_any_dtype(column):
-        return "T"
-    return "Q" if types.is_numeric_dtype(column) and not types.is_bool_dtype(column) else "N"
+    return "T" if is_time(column) else "Q" if is_number(column) else "N"

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
+import duckdb
 import pandas as pd
 
 from lab.errors import QueryError
@@ -14,6 +15,8 @@ from warehouse.sandbox.runner import SqlResult, as_frame, run_sql
 from warehouse.schema.dictionary import relations
 from warehouse.settings import Settings
 from webapp.charts import custom
+from webapp.charts.custom import ChartSpec
+from webapp.charts.custom_columns import drawable, with_floats
 from webapp.shared import published_data
 from webapp.shared.published_data import cached_by_publication, published_query
 from webapp.shared.text import count
@@ -29,17 +32,21 @@ SLOTS = threading.BoundedSemaphore(MAX_CONCURRENT)
 class Answer:
     """The answer to a reader's SQL, shared by all visitors and therefore never to be changed.
 
-    `drawable`: the columns a chart can use. `left_out`: a sentence if there are more rows than these.
+    `drawable`: the columns a chart can use. `chart`: the one that fits them; None without rows or
+    with fewer than two such columns. `left_out`: a sentence if there are more rows than these.
     """
 
     frame: pd.DataFrame
     drawable: list[str]
+    chart: ChartSpec | None
     left_out: str
     duration_s: float
 
 
-#: The warehouse's tables and their columns, views first.
-tables = published_query(1)(relations)
+@published_query(1)
+def tables(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """The warehouse's tables and their columns, views first, without the one that migrations use."""
+    return [relation for relation in relations(connection) if relation[0] != "alembic_version"]
 
 
 @cached_by_publication(_MAX_ANSWERS, spinner="Running the query")
@@ -47,7 +54,9 @@ def answer(sql: str) -> Answer:
     """Run the reader's SQL on the warehouse. Raises QueryError with DuckDB's message."""
     result, duration_s = _run(published_data.settings(), sql)
     frame = as_frame(result.table)
-    return Answer(frame, custom.drawable(frame), result.left_out, duration_s)
+    columns = drawable(frame)
+    chart = None if len(columns) < 2 or frame.empty else custom.automatic(with_floats(frame))
+    return Answer(frame, columns, chart, result.left_out, duration_s)
 
 
 def _run(settings: Settings, sql: str) -> tuple[SqlResult, float]:

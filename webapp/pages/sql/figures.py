@@ -10,6 +10,7 @@ from lab.errors import QueryError
 from warehouse.app_db import saved_views
 from webapp.charts import custom, panels
 from webapp.charts.custom import ChartSpec
+from webapp.charts.custom_columns import drawable, interval_of, with_floats
 from webapp.charts.panels import Figure
 from webapp.charts.theme import ArmStyle, Mode
 from webapp.pages.sql import data as sql_data
@@ -51,16 +52,26 @@ def cached_chart(sql: str, spec: ChartSpec, title: str, mode: Mode) -> Figure:
 
 def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figure:
     """The chart as a figure; without rows or with a missing column it has no panel, and its note says why."""
-    drawable = custom.drawable(frame)
-    if missing := [column for column in spec.columns if column not in drawable]:
+    frame, there = with_floats(frame), drawable(frame)
+    if missing := [column for column in spec.columns if column not in there]:
         note = f"the chart uses {', '.join(missing)}, which the answer does not contain"
         return Figure(CHART, title, note, (), (), frame)
     if frame.empty:
         return Figure(CHART, title, "the answer has no rows", (), (), frame)
+    drawn = custom.panels(frame, spec, mode, _arm_styles(frame, spec, mode))
+    return Figure(CHART, title, _note(frame, spec), (), drawn, frame)
+
+
+def _note(frame: pd.DataFrame, spec: ChartSpec) -> str:
+    """What the chart shows, and what a reader could take it for that it is not."""
     note = f"{spec.y} by {spec.x}" if spec.colour is None else f"{spec.y} by {spec.x}, for each {spec.colour}"
+    if (interval := interval_of(frame, spec.y)) is not None:
+        note += f", with {interval[0]} to {interval[1]}"
     if len(frame) > custom.MOST_ROWS:
         note += f"; the first {count(custom.MOST_ROWS, 'row')}"
-    return Figure(CHART, title, note, (), (("", custom.chart(frame, spec, _arm_styles(frame, spec, mode))),), frame)
+    if spec.mark != "point" and (shared := custom.shared_places(frame.head(custom.MOST_ROWS), spec)):
+        note += f"; {count(shared, 'row')} of equal {' and '.join(custom.places(spec))}, drawn over each other"
+    return note
 
 
 def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmStyle, ...]:
@@ -76,9 +87,14 @@ def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmSt
 
 
 def title_of(sql: str, view_id: str) -> str:
-    """The query's saved name, its title if it is an example, the comment it begins with, or its id."""
+    """The query's saved name, its title if it is an example, the comment it begins with, or its id.
+
+    The name is that of the SQL, whichever chart was saved with it.
+    """
     views = saved_views.named_views(published_data.engine(), state.PAGE)
-    named = [each.name for each in views if each.view_id == view_id]
+    named = [each.name for each in views if each.view_id == view_id] or [
+        each.name for each in views if (query := state.saved(each.view_id)) is not None and query.sql == sql
+    ]
     if named := named or [each.title for each in EXAMPLES if each.sql == sql]:
         return named[0]
     first = sql.strip().partition("\n")[0]

@@ -161,6 +161,9 @@ def show_answer() -> None:
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
         return
+    if query.chart is not None and not set(query.chart.columns) <= set(answer.drawable):
+        state.set_chart(None)  # the chart of an earlier query
+        query = state.current()
     _show_size(answer)
     table, chart = st.tabs(["Table", "Chart"], default="Chart" if query.chart else "Table")
     with table:
@@ -184,14 +187,11 @@ def _show_size(answer: Answer) -> None:
 
 
 def _show_chart(answer: Answer, query: Query) -> None:
-    initial, columns = query.chart, answer.drawable
-    if len(columns) < 2 or answer.frame.empty:
+    columns = answer.drawable
+    initial = query.chart or answer.chart
+    if initial is None:
         st.caption("A chart needs at least one row, and two columns of plain values.")
         return
-    if initial is not None and (missing := [column for column in initial.columns if column not in columns]):
-        st.caption(f"The chart uses {literal(', '.join(missing))}, which the answer does not contain.")
-        initial = None
-    initial = initial or ChartSpec("bar", columns[0], columns[-1])
     chosen = _choose(columns, initial)
     view_id = state.save(Query(query.sql, chosen))
     mode, title = colour_mode(), figures.title_of(query.sql, view_id)

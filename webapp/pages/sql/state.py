@@ -25,14 +25,17 @@ class Example:
 
 EXAMPLES: tuple[Example, ...] = (
     Example(
-        "Throughput of each arm by concurrency",
-        """-- the view valid_latest_runs has the last valid attempt at each run
-SELECT arm, concurrency,
-    avg(output_tok_per_s) AS output_tok_per_s, count(*) AS runs
+        "Throughput of each arm by concurrency in the newest study",
+        """-- the newest study: mean, lowest and highest of the valid repeats of each arm, workload and load
+SELECT study_name, workload_label, pattern, concurrency, arm,
+    avg(output_tok_per_s) AS output_tok_per_s,
+    min(output_tok_per_s) AS output_tok_per_s_low,
+    max(output_tok_per_s) AS output_tok_per_s_high,
+    count(*) AS runs
 FROM valid_latest_runs
-WHERE origin = 'measured'
+WHERE job_id = (SELECT arg_max(job_id, started_at) FROM valid_latest_runs WHERE origin = 'measured')
 GROUP BY ALL
-ORDER BY concurrency, arm""",
+ORDER BY workload_label, concurrency, pattern, arm""",
         ChartSpec("line", "concurrency", "output_tok_per_s", "arm"),
     ),
     Example(
@@ -141,7 +144,7 @@ def show_saved(view_id: str) -> None:
         show(query)
 
 
-def set_chart(chart: ChartSpec) -> None:
+def set_chart(chart: ChartSpec | None) -> None:
     st.session_state[_CHART] = chart
     update_link()
 
