@@ -182,7 +182,7 @@ def _panel(
     rule = base.mark_rule(strokeWidth=1.5).encode(
         y=alt.Y(f"{field[low]}:Q", title=y, scale=y_scale), y2=f"{field[high]}:Q", **encoded
     )
-    return alt.layer(drawn, rule).properties(height=_HEIGHT)
+    return alt.LayerChart(layer=[drawn, rule]).properties(height=_HEIGHT)
 
 
 def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[ArmStyle]) -> alt.Color | None:

@@ -11,7 +11,7 @@ import pytest
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.charts.custom_columns import interval_of, may_be_added, with_floats
-from webapp.charts.theme import ArmStyle
+from webapp.charts.theme import ArmStyle, Mode
 
 CELLS = pd.DataFrame(list(product(["draft k=3", "plain"], [1, 8])), columns=["arm", "concurrency"])
 P95 = CELLS.assign(p95_ttft_ms=[193.0, 1517.0, 200.0, 1600.0])
@@ -110,7 +110,7 @@ def test_rows_that_differ_in_a_further_column_have_panels_of_their_own_with_one_
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_no_two_values_share_a_colour(mode: custom.Mode) -> None:
+def test_no_two_values_share_a_colour(mode: Mode) -> None:
     names = [f"arm {number}" for number in range(60)]
     same = [ArmStyle(name, "#0072b2", "circle", "●") for name in names[:9]]
     for styles in ((), same):
