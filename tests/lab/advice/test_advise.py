@@ -473,3 +473,11 @@ def test_where_nothing_is_open_there_is_no_next_study() -> None:
 def test_what_the_study_does_not_know_is_not_made_up() -> None:
     measured = [replace(UNDECIDED, workload="imported")]
     assert next_study(study(), advise(measured), measured) is None
+
+
+def test_of_a_study_until_decided_only_what_more_it_takes_counts() -> None:
+    """Its repeats are the most that it might have had, and its budget is spent."""
+    measured = [replace(UNDECIDED, more_repeats=5)]
+    proposed = next_study(study(repeats="until decided", budget="45 min"), advise(measured), measured)
+    assert proposed is not None
+    assert (proposed.repeats, proposed.budget_s) == (5, None)

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.advice.answer import Answer, JudgedPair, OpenCells, answer
-from lab.advice.answer_text import sentences
+from lab.advice.answer_text import interval, sentences
+from lab.comparison.effect import Interval
 from lab.comparison.verdict import UNKNOWN, Word
 from lab.metrics.catalogue import BY_NAME
 from tests.lab.advice.judged_pairs import judged
@@ -255,3 +256,33 @@ def test_the_sentences_name_only_arms_that_are_enabled_or_open(pairs: list[Judge
         named = {word for word in re.split(r"[ ,()]+", line) if word in ("D", "E", "N")}
         assert line.startswith(f"On {workload}: ")
         assert named <= {pair.arm for choice in choices for pair in (*choice.best, *choice.open)}
+
+
+def test_an_interval_is_written_as_far_as_it_is_known() -> None:
+    assert interval(Interval(1.42, 1.31, 1.54)) == "1.42x [1.31, 1.54]"
+    assert interval(Interval(1.42, None, None)) == "1.42x"
+    assert interval(None) == "no ratio"
+
+
+def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
+    assert said(judged("E", 1, "faster", FAST)) == [
+        "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput.",
+        "On code: enable E at concurrency 1: 1.42x [1.31, 1.54].",
+        (
+            "How sure: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg); the first line "
+            "stands on the strict reading: with 95 % confidence no call in the table is false (Holm)."
+        ),
+    ]
+    assert said(judged("E", 1, "faster", FAST), strict=True)[-1] == (
+        "How sure: with 95 % confidence no call in the table is false (Holm)."
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "minutes"), [(10.0, "1 min"), (89.0, "1 min"), (91.0, "2 min"), (7140.0, "119 min"), (7200.0, "2 h")]
+)
+def test_the_time_of_more_repeats_is_told_in_minutes_or_hours(seconds: float, minutes: str) -> None:
+    open_ = judged("E", 1, "not enough data", more=1)
+    assert said(open_, repeat_s=seconds)[-1] == (
+        f"1 of 1 cell is open; 1 more repeat would decide it, about {minutes} by the forecast."
+    )

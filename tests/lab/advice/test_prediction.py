@@ -87,3 +87,23 @@ def test_what_is_unknown_of_a_run_is_not_predicted(runs: list[SpeculatedRun]) ->
         assert (each.predicted_length is None) == (first is None or first > 1)
         assert (each.predicted_speedup is None) == (each.alpha is None or each.draft_cost is None)
         assert each.predicted_speedup is None or each.predicted_length is not None
+
+
+def test_a_prediction_says_where_its_cost_is_from() -> None:
+    busy = replace(RUN, concurrency=16, speedup=0.9)
+    assert [each.draft_cost_from for each in predictions([RUN, busy])] == [None, "this arm at its least concurrency"]
+    assert predictions([replace(RUN, method="ngram")])[0].draft_cost_from == "drafts are looked up"
+
+
+def test_a_run_that_is_faster_than_its_rounds_are_long_has_no_negative_cost() -> None:
+    """Noise may say so; then drafting counts as free."""
+    quick = replace(RUN, speedup=3.0)
+    (found,) = predictions([quick])
+    assert found.implied_draft_cost == pytest.approx((2.4 / 3 - 1) / 3)
+    assert (found.break_even_alpha, found.best_gamma) == (prediction.break_even_alpha(3, 0.0), None)
+    busy = replace(RUN, concurrency=16)
+    assert predictions([quick, busy])[1].draft_cost == 0.0
+    slow = predictions([RUN])[0]
+    cost = (2.4 / 1.6 - 1) / 3
+    assert slow.break_even_alpha == prediction.break_even_alpha(3, cost)
+    assert slow.best_gamma == prediction.best_gamma(0.7, cost)[0]

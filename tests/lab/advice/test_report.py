@@ -60,3 +60,45 @@ def test_the_last_line_is_whole() -> None:
         "vllm 0.32.0 · 36 valid runs on 6 engine starts · 2 repeats a cell · usual reading (Benjamini-Hochberg) · "
         "Drafthouse 0.1.0</sub>"
     )
+
+
+def test_a_report_is_whole() -> None:
+    pairs = [
+        judged("draft", 1, "faster"),
+        judged("head", 1, "not enough data", (1.1, 0.9, 1.3), more=1),
+        judged("look-up", 1, "slower", (0.8, 0.7, 0.9)),
+        judged("draft", 4, "not enough data", (1.05, 0.9, 1.2), more=4, workload="prose"),
+        judged("head", 4, "no difference", (1.0, 0.99, 1.01), workload="prose"),
+    ]
+    found = answer(pairs, metric="output_tok_per_s", baseline="no draft", strict=True)
+    text = markdown(Report(found, replace(FROM, study=None, jobs=("a", "b")), "p.png", "http://host/c", "0.1.0"))
+    assert (
+        text
+        == """\
+## a, b: output throughput against no draft
+
+**draft beats no draft on code at concurrency 1: 1.40x [1.30, 1.50] its output throughput.**
+
+- On code: enable draft at concurrency 1: 1.40x [1.30, 1.50] (head is still open there).
+- On prose: undecided at concurrency 4.
+
+How sure: with 95 % confidence no call in the table is false (Holm).
+
+2 of 5 cells are open; 4 more repeats would decide both.
+
+![Ratio to no draft](p.png)
+
+| workload | load | arm | ratio [95 %] | verdict | from |
+| --- | --- | --- | --- | --- | --- |
+| code | c1 | draft | 1.40x [1.30, 1.50] | ▲ faster | 3 repeats |
+| code | c1 | look-up | 0.80x [0.70, 0.90] | ▼ slower | 3 repeats |
+| code | c1 | head | 1.10x [0.90, 1.30] | ? not enough data (about 1 more repeat) | 3 repeats |
+| prose | c4 | head | 1.00x [0.99, 1.01] | = no difference | 3 repeats |
+| prose | c4 | draft | 1.05x [0.90, 1.20] | ? not enough data (about 4 more repeats) | 3 repeats |
+
+[Open this comparison](http://host/c)
+
+<sub>jobs a, b · target reference · measured 2026-11-22 09:05 to 12:00 UTC · on AMD EPYC · vllm 0.32.0 · 36 valid runs \
+on 6 engine starts · 2 repeats a cell · strict reading (Holm) · Drafthouse 0.1.0</sub>
+"""
+    )

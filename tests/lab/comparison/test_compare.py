@@ -1,0 +1,149 @@
+"""A table with a cell of every kind, to six digits: what users were shown does not drift when code is tidied up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lab.comparison.compare import CellRuns, Comparison, compare_cells
+from lab.comparison.effect import Interval
+from lab.comparison.influence import Influence, mean, percentile
+from lab.comparison.samples import Requests, RunSample
+from lab.comparison.verdict import Verdict, verdicts
+
+
+def runs(arm: str, cell: int, ratio: float, repeats: int, *, launches: int, requests: int, **more: Any) -> list[Any]:
+    """Runs around 100 times the ratio; `launches` of them share an engine start."""
+    found = []
+    for repeat in range(repeats):
+        chance = np.random.default_rng([cell, repeat, arm == "plain"])
+        value = 100 * ratio * np.exp(0.02 * chance.standard_normal())
+        each = value * np.exp(0.3 * chance.standard_normal(requests))
+        found.append(
+            RunSample(
+                f"{arm}-{cell}-{repeat}",
+                arm,
+                repeat,
+                float(each.mean() if requests else value),
+                Requests(tuple(f"p{place}" for place in range(requests)), each) if requests else None,
+                launch=(arm, repeat // launches, cell),
+                **more,
+            )
+        )
+    return found
+
+
+def cell(
+    place: int,
+    ratio: float,
+    repeats: int = 3,
+    *,
+    influence: Influence = mean,
+    control: bool = False,
+    launches: int = 1,
+    requests: int = 0,
+    until_decided: bool = False,
+) -> CellRuns:
+    both = (
+        runs(arm, place, of, repeats, launches=launches, requests=requests, until_decided=until_decided)
+        for arm, of in (("plain", 1.0), ("draft", ratio))
+    )
+    return CellRuns(*both, influence, control=control, concurrency=4.0**place)
+
+
+TABLE = (
+    cell(0, 1.3),
+    cell(1, 0.8, requests=12),
+    cell(2, 1.01, repeats=4, launches=2),
+    cell(3, 1.0, control=True),
+    cell(0, 1.05, repeats=1, requests=12),
+    cell(1, 1.1, repeats=4, until_decided=True),
+    cell(2, 1.2, requests=30, influence=percentile(0.5)),
+)
+SCATTER = "with the scatter of 4 like cells and 1 control"
+
+
+def numbers(found: Interval | None) -> tuple[float | None, ...]:
+    assert found is not None
+    return found.value, found.low, found.high
+
+
+@pytest.fixture(scope="module")
+def table() -> list[Comparison]:
+    return compare_cells(TABLE, "higher")
+
+
+def test_what_an_interval_stands_on_is_said_in_words(table: list[Comparison]) -> None:
+    assert [each.basis for each in table] == [
+        f"3 repeats, {SCATTER}",
+        f"3 repeats and 12 prompts, {SCATTER}",
+        f"4 repeats on 2 engine starts, {SCATTER}",
+        "3 repeats, with the scatter of 5 like cells",
+        "1 repeat and 12 prompts, with the scatter of 5 like cells and 1 control",
+        f"4 repeats, {SCATTER}; looked at after every repeat",
+        f"3 repeats and 30 prompts, {SCATTER}",
+    ]
+    assert [(each.blocks, each.prompts, each.repeats_a_block) for each in table] == [
+        (3, None, 1),
+        (3, 12, 1),
+        (2, None, 2),
+        (3, None, 1),
+        (1, 12, 1),
+        (4, None, 1),
+        (3, 30, 1),
+    ]
+
+
+def test_ratios_and_differences_have_these_intervals(table: list[Comparison]) -> None:
+    ratios = [
+        (1.2979668241, 1.2466994441, 1.3513424461),
+        (0.9040669027, 0.8157347477, 1.0019641396),
+        (1.0417318461, 0.9848386528, 1.1019117051),
+        (1.0052268326, 0.9622087655, 1.0501681351),
+        (1.0989379763, 0.4410388984, 2.7382271273),
+        (1.1144660700, 1.0795774131, 1.1504822221),
+        (1.2837349008, 1.2053544703, 1.3672121655),
+    ]
+    differences = [
+        (29.7607966698, 25.4858020816, 34.0357912579),
+        (-9.4790415130, -19.2883253673, 0.3302423413),
+        (4.0809562695, -1.4943486635, 9.6562612025),
+        (0.5310699911, -3.9300847952, 4.9922247774),
+        (9.3285095641, -52.7024523527, 163.8912476935),
+        (11.2730828988, 7.9919587742, 14.5542070233),
+        (29.2218043109, 20.0451426382, 38.3984659836),
+    ]
+    assert [numbers(each.ratio) for each in table] == [pytest.approx(each, rel=1e-6) for each in ratios]
+    assert [numbers(each.difference) for each in table] == [pytest.approx(each, rel=1e-6) for each in differences]
+
+
+def rounded(found: Verdict) -> tuple[Any, ...]:
+    bounds = () if found.interval is None else (round(found.interval.low or 0, 5), round(found.interval.high or 0, 5))
+    p_differs = None if found.p_differs is None else round(found.p_differs, 6)
+    return found.word, p_differs, found.p_same, found.more_repeats, *bounds
+
+
+def test_the_usual_reading_of_the_table(table: list[Comparison]) -> None:
+    assert [rounded(each) for each in verdicts(table)] == [
+        ("faster", 0.00029, 1.0, 0, 1.23395, 1.3653),
+        ("not enough data", 0.080466, 1.0, None, 0.80013, 1.0215),
+        ("not enough data", 0.129245, 1.0, 4, 0.96909, 1.11982),
+        ("control", 0.759499, None, None),
+        ("not enough data", 0.701021, 1.0, None, 0.29494, 4.09456),
+        ("faster", 0.006747, 1.0, 0, 1.0456, 1.18787),
+        ("faster", 0.001328, 1.0, 0, 1.18619, 1.3893),
+    ]
+
+
+def test_the_strict_reading_of_the_table(table: list[Comparison]) -> None:
+    assert [rounded(each) for each in verdicts(table, strict=True)] == [
+        ("faster", 0.00029, 1.0, 0, 1.21044, 1.39182),
+        ("not enough data", 0.160931, 1.0, None, 0.77548, 1.05397),
+        ("not enough data", 0.215408, 1.0, 8, 0.9386, 1.1562),
+        ("control", 0.759499, None, None),
+        ("not enough data", 0.701021, 1.0, None, 0.10976, 11.00326),
+        ("faster", 0.013494, 1.0, 0, 1.02273, 1.21443),
+        ("faster", 0.002213, 1.0, 0, 1.1508, 1.43203),
+    ]
