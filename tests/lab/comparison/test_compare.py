@@ -14,7 +14,9 @@ from lab.comparison.samples import Requests, RunSample
 from lab.comparison.verdict import Verdict, verdicts
 
 
-def runs(arm: str, cell: int, ratio: float, repeats: int, *, launches: int, requests: int, **more: Any) -> list[Any]:
+def runs(
+    arm: str, cell: int, ratio: float, repeats: int, *, launches: int, requests: int, **more: Any
+) -> list[RunSample]:
     """Runs around 100 times the ratio; `launches` of them share an engine start."""
     found = []
     for repeat in range(repeats):
@@ -46,11 +48,11 @@ def cell(
     requests: int = 0,
     until_decided: bool = False,
 ) -> CellRuns:
-    both = (
+    plain, draft = (
         runs(arm, place, of, repeats, launches=launches, requests=requests, until_decided=until_decided)
         for arm, of in (("plain", 1.0), ("draft", ratio))
     )
-    return CellRuns(*both, influence, control=control, concurrency=4.0**place)
+    return CellRuns(plain, draft, influence, control=control, concurrency=4.0**place)
 
 
 TABLE = (
