@@ -169,6 +169,10 @@ def test_mistakes_are_explained_and_a_query_is_saved_found_again_and_its_name_de
     assert "DROP" in words(write(app, "drop table runs"))
     assert "Write a SELECT statement above" in words(write(app, "  "))
     assert "a name has 1 to 80 characters" in words(click(app, "Save under this name"))
+    earlier = [box.label for box in app.button if str(box.key).startswith("sql-history-")]
+    assert [label.replace("\\", "") for label in earlier[:2]] == ["drop table runs", "select output_tok from results"]
+    ran(app.button(key="sql-history-1").click().run())
+    assert app.text_area(key="sql-text").value == "select output_tok from results"
     app = write(app, "select 1 as one, 2 as two")
     app.text_input(key="sql-name").set_value("small one").run()
     click(app, "Save under this name")

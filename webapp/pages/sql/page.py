@@ -24,6 +24,7 @@ from webapp.shared.url_params import QUERY, View
 
 _EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"
 _LINE_HEIGHT, _MIN_LINES, _MAX_LINES = 22, 7, 22
+_HISTORY_LETTERS = 90
 _NONE = "none"
 
 
@@ -68,6 +69,7 @@ def show_editor() -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button("Run", type="primary", icon=":material/play_arrow:", on_click=state.update_link)
         _show_naming()
+        _show_history()
         st.caption(
             "Ctrl+Enter runs the query. Queries are read-only and have a time limit. The URL links to this query."
         )
@@ -116,6 +118,17 @@ def _show_naming() -> None:
         st.button("Delete the saved name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
 
 
+def _show_history() -> None:
+    """The earlier queries of this browser session; a click brings one back."""
+    earlier = [query for query in state.history() if query.sql != st.session_state[TEXT]]
+    with st.popover("History", icon=":material/history:", disabled=not earlier):
+        for place, query in enumerate(earlier):
+            words = " ".join(query.sql.split())
+            shown = words if len(words) <= _HISTORY_LETTERS else f"{words[:_HISTORY_LETTERS]} ..."
+            label, key = literal(shown), f"sql-history-{place}"
+            st.button(label, key=key, help=f"```sql\n{query.sql}\n```", on_click=state.show, args=(query,))
+
+
 def _save() -> None:
     try:
         saved_views.name_view(
@@ -156,6 +169,7 @@ def show_answer() -> None:
     if not query.sql.strip():
         st.caption("Write a SELECT statement above, or choose an example.")
         return
+    state.remember(query)
     try:
         answer = data.answer(query.sql)
     except QueryError as error:

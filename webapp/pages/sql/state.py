@@ -13,7 +13,8 @@ from webapp.shared.url_params import QUERY
 
 PAGE = "sql"
 TEXT = "sql-text"
-_CHART, _VIEW_ID = "sql-chart", "sql-view-id"
+_CHART, _VIEW_ID, _HISTORY = "sql-chart", "sql-view-id", "sql-history"
+_MAX_HISTORY = 30
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,18 @@ def show(query: Query) -> None:
 def show_saved(view_id: str) -> None:
     if (query := saved(view_id)) is not None:
         show(query)
+
+
+def remember(query: Query) -> None:
+    """Put the query at the head of this browser session's history, in place of one with the same SQL."""
+    older = [each for each in history() if each.sql != query.sql]
+    st.session_state[_HISTORY] = [query, *older][:_MAX_HISTORY]
+
+
+def history() -> list[Query]:
+    """The queries run in this browser session, newest first."""
+    found: list[Query] = st.session_state.get(_HISTORY, [])
+    return found
 
 
 def set_chart(chart: ChartSpec | None) -> None:
