@@ -5,7 +5,7 @@ from __future__ import annotations
 import colorsys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations, count
+from itertools import chain, combinations, count, islice
 from typing import Any, Literal, get_args
 
 import altair as alt
@@ -28,6 +28,7 @@ _MAX_PANELS = 6
 _MAX_VALUES = 20
 _ARM, _CONCURRENCY = "arm", "concurrency"
 _GOLDEN_RATIO = 0.618034
+_MAX_CANDIDATES = 120
 _LIGHTNESS: dict[Mode, tuple[float, ...]] = {"light": (0.33, 0.5, 0.22), "dark": (0.68, 0.82, 0.52)}
 
 
@@ -207,10 +208,11 @@ def _colour(frame: pd.DataFrame, spec: ChartSpec, mode: Mode, styles: Sequence[A
 
 
 def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle] = ()) -> list[str]:
-    """A colour of its own for each name: its style's, else the theme's, else others as far apart as they go."""
+    """A colour of its own for each name: its style's, else the theme's, else the one farthest from those in use."""
     styled = {style.arm: style.colour for style in styles}
     reserved, taken = set(styled.values()), set[str]()
-    free = (colour for colour in chain(INKS[mode].arms, _more_colours(mode)) if colour not in reserved)
+    used = {*INKS[mode].arms, *reserved}
+    free = (colour for colour in chain(INKS[mode].arms, _more_colours(mode, used)) if colour not in reserved)
     for name in names:
         wanted = styled.get(name)
         colour = wanted if wanted and wanted not in taken else next(each for each in free if each not in taken)
@@ -219,7 +221,24 @@ def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle
     return [styled[name] for name in names]
 
 
-def _more_colours(mode: Mode) -> Iterator[str]:
+def _more_colours(mode: Mode, used: set[str]) -> Iterator[str]:
+    """First the colours that differ most from the used ones and each other, then any number of others."""
+    endless = _hues(mode)
+    near = list(dict.fromkeys(islice(endless, _MAX_CANDIDATES)))
+    distances = {colour: min(_distance(colour, other) for other in used) for colour in near}
+    while distances:
+        farthest = max(distances, key=lambda colour: distances[colour])
+        del distances[farthest]
+        yield farthest
+        distances = {colour: min(distance, _distance(colour, farthest)) for colour, distance in distances.items()}
+    yield from endless
+
+
+def _distance(one: str, other: str) -> int:
+    return sum((a - b) ** 2 for a, b in zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True))
+
+
+def _hues(mode: Mode) -> Iterator[str]:
     for place in count():
         lightness = _LIGHTNESS[mode][place % len(_LIGHTNESS[mode])]
         rgb = colorsys.hls_to_rgb((0.1 + place * _GOLDEN_RATIO) % 1, lightness, 0.6)
