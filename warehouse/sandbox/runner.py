@@ -13,6 +13,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 10_000
 #: The most bytes of an answer: as much as a browser and JSON can handle.
 MAX_BYTES = 32 * 2**20
+_WAIT_S = 0.2
 MOST_CHARACTERS = 100_000
 #: The child imports `warehouse` from this installation and nothing else from the environment.
 _CHILD = "import sys; sys.path.insert(0, sys.argv[1]); from warehouse.sandbox import child; sys.exit(child.main())"
@@ -69,11 +72,14 @@ def as_frame(table: pa.Table) -> pd.DataFrame:
     return pd.DataFrame({name: _convert(name, table.column(name), "to_pandas") for name in table.column_names})
 
 
-def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult:
+def run_sql(
+    settings: Settings, sql: str, max_rows: int = MAX_ROWS, while_waiting: Callable[[], object] = lambda: None
+) -> SqlResult:
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
 
     The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
-    `queries.point_in_time.as_of` it sees the warehouse as of that moment.
+    `queries.point_in_time.as_of` it sees the warehouse as of that moment. `while_waiting` is called a few times per
+    second; whatever it raises kills the statement.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():
@@ -89,7 +95,7 @@ def run_sql(settings: Settings, sql: str, max_rows: int = MAX_ROWS) -> SqlResult
     }
     with quiet.announced_if_possible(settings.home, "question", "sql"):
         code = _YIELDING_CHILD if quiet.under_way(settings.home, "window") else _CHILD
-        done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s)
+        done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, while_waiting)
     return _answer(done, settings.sql_memory_mib)
 
 
@@ -105,7 +111,9 @@ def _refuse_unreadable(sql: str) -> None:
         raise QueryError(f"character {error.start + 1:,} is half of a surrogate pair, not text: remove it") from None
 
 
-def _run_child(code: str, request: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+def _run_child(
+    code: str, request: bytes, timeout_s: float, while_waiting: Callable[[], object]
+) -> subprocess.CompletedProcess[bytes]:
     """Run the child to its end and return its output. However this ends, the child has ended too."""
     command = [sys.executable, "-I", "-c", code, str(Path(__file__).parents[2])]
     with subprocess.Popen(
@@ -120,7 +128,7 @@ def _run_child(code: str, request: bytes, timeout_s: float) -> subprocess.Comple
         try:
             import pyarrow as pa  # noqa: F401, PLC0415 - while the child imports it too, on another core
 
-            output, errors = child.communicate(request, timeout_s)
+            output, errors = _communicate(child, request, timeout_s, while_waiting)
         except BaseException as error:
             os.killpg(child.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
@@ -129,6 +137,20 @@ def _run_child(code: str, request: bytes, timeout_s: float) -> subprocess.Comple
                 ) from None
             raise
     return subprocess.CompletedProcess(command, child.returncode, output, errors)
+
+
+def _communicate(
+    child: subprocess.Popen[bytes], request: bytes, timeout_s: float, while_waiting: Callable[[], object]
+) -> tuple[bytes, bytes]:
+    deadline, unsent = time.monotonic() + timeout_s, [request]
+    while True:
+        left_s = deadline - time.monotonic()
+        try:
+            return child.communicate(unsent.pop() if unsent else None, max(0.0, min(_WAIT_S, left_s)))
+        except subprocess.TimeoutExpired:
+            if left_s <= _WAIT_S:
+                raise
+        while_waiting()
 
 
 def _answer(done: subprocess.CompletedProcess[bytes], memory_mib: int) -> SqlResult:

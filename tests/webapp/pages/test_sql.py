@@ -167,11 +167,13 @@ def test_mistakes_are_explained_and_a_query_is_saved_found_again_and_its_name_de
     assert 'Referenced column "output_tok" not found' in words(app)
     assert app.text_area(key="sql-text").value == "select output_tok from results"
     assert "DROP" in words(write(app, "drop table runs"))
+    write(app, EXAMPLES[0].sql.replace("'measured'", "'nothing'"))
+    assert "A chart needs at least one row" in words(app)
     assert "Write a SELECT statement above" in words(write(app, "  "))
     assert "a name has 1 to 80 characters" in words(click(app, "Save under this name"))
     earlier = [box.label for box in app.button if str(box.key).startswith("sql-history-")]
-    assert [label.replace("\\", "") for label in earlier[:2]] == ["drop table runs", "select output_tok from results"]
-    ran(app.button(key="sql-history-1").click().run())
+    assert [label.replace("\\", "") for label in earlier[1:3]] == ["drop table runs", "select output_tok from results"]
+    ran(app.button(key="sql-history-2").click().run())
     assert app.text_area(key="sql-text").value == "select output_tok from results"
     app = write(app, "select 1 as one, 2 as two")
     app.text_input(key="sql-name").set_value("small one").run()

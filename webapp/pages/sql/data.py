@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import duckdb
 import pandas as pd
+import streamlit as st
 
 from lab.errors import QueryError
 from warehouse.sandbox.runner import SqlResult, as_frame, run_sql
@@ -23,6 +24,7 @@ from webapp.shared.text import count
 
 #: Each may have ten thousand rows.
 _MAX_ANSWERS = 16
+_LOOK = "sql-look"
 #: How many queries may run at once: each is a process that may use a whole core and `settings.sql_memory_mib`.
 MAX_CONCURRENT = max(2, os.cpu_count() or 2)
 SLOTS = threading.BoundedSemaphore(MAX_CONCURRENT)
@@ -59,6 +61,11 @@ def answer(sql: str) -> Answer:
     return Answer(frame, columns, chart, result.left_out, duration_s)
 
 
+def _let_reader_stop() -> None:
+    """End this run of the page's script, by Streamlit's exception, if the reader has clicked: each access looks."""
+    st.session_state.get(_LOOK)
+
+
 def _run(settings: Settings, sql: str) -> tuple[SqlResult, float]:
     """The result, and how many seconds it took.
 
@@ -68,6 +75,6 @@ def _run(settings: Settings, sql: str) -> tuple[SqlResult, float]:
         raise QueryError(f"{count(MAX_CONCURRENT, 'other query', 'other queries')} are running: try again in a moment")
     try:
         start_s = time.perf_counter()
-        return run_sql(settings, sql), time.perf_counter() - start_s
+        return run_sql(settings, sql, while_waiting=_let_reader_stop), time.perf_counter() - start_s
     finally:
         SLOTS.release()

@@ -25,6 +25,7 @@ from webapp.shared.url_params import QUERY, View
 _EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"
 _LINE_HEIGHT, _MIN_LINES, _MAX_LINES = 22, 7, 22
 _HISTORY_LETTERS = 90
+_STOPPED = "sql-stopped"
 _NONE = "none"
 
 
@@ -170,11 +171,18 @@ def show_answer() -> None:
         st.caption("Write a SELECT statement above, or choose an example.")
         return
     state.remember(query)
+    if st.session_state.pop(_STOPPED, None) == query.sql:
+        st.info("The query was stopped. Run starts it again.", icon=":material/stop_circle:")
+        return
+    stop = st.empty()
+    stop.button("Stop", icon=":material/stop:", key="sql-stop", on_click=_stop, args=(query.sql,))
     try:
         answer = data.answer(query.sql)
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
         return
+    finally:
+        stop.empty()
     if query.chart is not None and not set(query.chart.columns) <= set(answer.drawable):
         state.set_chart(None)  # the chart of an earlier query
         query = state.current()
@@ -184,6 +192,11 @@ def show_answer() -> None:
         _show_table(answer.frame, query)
     with chart:
         _show_chart(answer, query)
+
+
+def _stop(sql: str) -> None:
+    """The click itself has ended the query: it starts the page's script anew."""
+    st.session_state[_STOPPED] = sql
 
 
 def _show_table(frame: pd.DataFrame, query: Query) -> None:
@@ -202,10 +215,10 @@ def _show_size(answer: Answer) -> None:
 
 def _show_chart(answer: Answer, query: Query) -> None:
     columns = answer.drawable
-    initial = query.chart or answer.chart
-    if initial is None:
+    if answer.chart is None:
         st.caption("A chart needs at least one row, and two columns of plain values.")
         return
+    initial = query.chart or answer.chart
     chosen = _choose(columns, initial)
     view_id = state.save(Query(query.sql, chosen))
     mode, title = colour_mode(), figures.title_of(query.sql, view_id)
