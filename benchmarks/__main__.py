@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import client, pages, presets, progress, questions, rate, sweep
+from benchmarks import beside, client, pages, presets, progress, questions, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.filling import Size
 from lab.errors import DrafthouseError
@@ -19,6 +19,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "client": client.run,
     "rate": rate.run,
     "progress": progress.run,
+    "beside": beside.run,
     "sweep": sweep.run,
     "presets": presets.run,
     "questions": questions.run,
@@ -36,9 +37,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("parts", nargs="*", choices=[*_PARTS, []], help=f"of {', '.join(_PARTS)}; all without any")
     parser.add_argument(
-        "--repeats", type=int, default=3, help="how many times A B B A in parts client, rate and progress"
+        "--repeats", type=int, default=3, help="how many times A B B A in parts client, rate, progress and beside"
     )
-    parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in parts questions, pages")
+    parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in questions, pages, beside")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
     parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
     parser.add_argument("--worlds", type=int, default=tuner.WORLDS, help="simulated worlds in part tuner")
@@ -48,6 +49,7 @@ def main() -> int:
     try:
         size = Size(options.jobs, options.requests)
         sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
+        sized["beside"] = partial(beside.run, size=size)
         sized["power"] = partial(power.run, tables=options.tables, picture=options.picture)
         sized["tuner"] = partial(tuner.run, worlds=options.worlds)
         for name in options.parts or _PARTS:

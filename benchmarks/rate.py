@@ -52,7 +52,7 @@ def run(settings: Settings, repeats: int) -> None:
                 ours.append(by_us(dataset, streams))
                 theirs += [_by_vllm(own, dataset, streams), _by_vllm(own, dataset, streams)]
                 ours.append(by_us(dataset, streams))
-            _show(streams, ours, theirs)
+            show_rate(streams, ours, theirs)
 
 
 def prompts(streams: int) -> list[Prompt]:
@@ -68,7 +68,7 @@ def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> Seen:
         done = json.loads(counted(command, os.environ).stdout)
         return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
 
-    (figures, lag_p99_ms), server_gap_p99_ms = _beside_server(measure)
+    (figures, lag_p99_ms), server_gap_p99_ms = beside_server(measure)
     return Seen(figures, server_gap_p99_ms, lag_p99_ms)
 
 
@@ -84,11 +84,11 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> Seen:
         counted(command, vllm_environment(settings, STUDY, STUDY.arms[0]))
         return rival_figures(json.loads(result_file.read_text(encoding="utf-8")))
 
-    figures, server_gap_p99_ms = _beside_server(measure)
+    figures, server_gap_p99_ms = beside_server(measure)
     return Seen(figures, server_gap_p99_ms, None)
 
 
-def _beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
+def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
     """Measure while a server runs that is this run's own; the second figure is the server's gap (p99, ms)."""
     command = (sys.executable, "-m", "benchmarks.steady_server", str(TICK_S))
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
@@ -100,7 +100,7 @@ def _beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
         return found, float(json.loads(server.stdout.read())["gap_p99_ms"])
 
 
-def _show(streams: int, ours: Sequence[Seen], theirs: Sequence[Seen]) -> None:
+def show_rate(streams: int, ours: Sequence[Seen], theirs: Sequence[Seen]) -> None:
     rate = f"{streams} streams, {streams / TICK_S:,.0f} chunks/s"
     our_gaps, their_gaps = ([seen.figures.gap_p99_ms for seen in side] for side in (ours, theirs))
     show(f"Rate: {rate}", "vllm bench serve", [Row("gap p99 ms", our_gaps, their_gaps, "1 at most")])

@@ -45,6 +45,7 @@ class _ArmEngine:
     process: Process | None = None
     running: RunningEngine | None = None
     starts: int = 0
+    measured: set[tuple[str, str]] = field(default_factory=set)  # names of workload and load, since its start
     last_end_s: float | None = None  # time.monotonic, of its last window
     why_gone: str = "the engine did not start"
 
@@ -52,6 +53,7 @@ class _ArmEngine:
         if self.process is not None:
             self.process.stop(grace_s)
         self.process = self.running = self.last_end_s = None
+        self.measured = set()
 
 
 @dataclass
@@ -134,7 +136,10 @@ class LaunchRunner:
     def _measure_and_record(self, launch: Launch, engine: _ArmEngine, running: RunningEngine, run: PlannedRun) -> None:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
-        seen = self._measure(running, run, idle)
+        cell = (run.workload.name, run.load.name)
+        seen = self._measure(running, run, idle, warmed=cell in engine.measured)
+        if seen.error is None:
+            engine.measured.add(cell)
         idle_before_s = None if engine.last_end_s is None else seen.warmup_began_s - engine.last_end_s
         self.recorder.measured(launch, run, running, seen, idle_before_s)
         engine.last_end_s = seen.ended_s
@@ -142,7 +147,9 @@ class LaunchRunner:
             engine.why_gone = seen.error or ""
             engine.stop(_STOP_GRACE_S)
 
-    def _measure(self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process]) -> Measured:
+    def _measure(
+        self, engine: RunningEngine, run: PlannedRun, idle: Mapping[str, Process], *, warmed: bool
+    ) -> Measured:
         recorder, study = self.recorder, self.recorder.job.study
         recorder.status.warming_up(run)
         with named_os_errors(f"measuring {run.arm.name!r} under {run.load.name}"):
@@ -156,6 +163,7 @@ class LaunchRunner:
                     window=self._window,
                     on_progress=recorder.status.measuring,
                     idle=idle,
+                    warmed=warmed,
                 )
             )
         if seen.error is None and seen.ended_s is not None:

@@ -29,6 +29,8 @@ from workers.probes.telemetry import probes_of
 
 #: The warm-up fills every stream at least once, with enough different prompts for the engine to compile its kernels.
 _MIN_WARMUP_REQUESTS = 4
+#: A load that this engine has just been measured under needs no new kernels.
+_MIN_REWARMING_REQUESTS = 1
 _MAX_WARMUP_TOKENS = 16
 #: A broken connection is seen at once, the death of the engine behind it a little later.
 _DEATH_SHOWS_WITHIN_S = 5.0
@@ -70,10 +72,12 @@ async def measure(
     window: Callable[[], AbstractAsyncContextManager[None]],
     on_progress: OnProgress,
     idle: Mapping[str, Process],
+    warmed: bool = False,
 ) -> Measured:
     """Measure `run` on `engine`. An engine that fails or dies meanwhile is a result, not an exception.
 
     `idle` are the engines of other arms that are up beside it, by the arm's name.
+    `warmed`: since its start it has been measured under the same load and workload.
     `window` keeps this machine quiet; it is entered between warm-up and window.
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
@@ -86,7 +90,8 @@ async def measure(
             _watching(engine) as gone,
         ):
             warm_ask = replace(params, output_tokens=min(params.output_tokens, _MAX_WARMUP_TOKENS))
-            warm_prompts = warm_up_prompts(prompts, max(_MIN_WARMUP_REQUESTS, load.max_concurrency))
+            least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
+            warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
             warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
             seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
             async with window():

@@ -42,8 +42,8 @@ class _Searched:
         return float("nan") if value is None or low is None or high is None else (high - low) / value
 
 
-def run(_settings: Settings, _repeats: int, searches: int = SEARCHES) -> None:
-    """Search each queue so often, and ten real servers, and print the shares of intervals that hold the truth."""
+def run(_settings: Settings, _repeats: int, searches: int = SEARCHES, real: int = _REAL) -> None:
+    """Search each queue so often, and real servers, and print the shares of intervals that hold the truth."""
     every = []
     for queue in QUEUES:
         asked = searching(queue, _REPEATS, find_from=queue.capacity / 3)
@@ -54,9 +54,13 @@ def run(_settings: Settings, _repeats: int, searches: int = SEARCHES) -> None:
         every += found
         print(_line(f"{queue.slots} slots of {queue.service_s:g} s, {queue.requests} requests a trial", found))
     print(f"{_line('all simulated queues', every)}; {_AIM}")
-    real = asyncio.run(_real())
-    print(f"{_line('real server processes, one repeat', real)}; {_AIM}")
-    for each in real:
+    if real:
+        _show_real(asyncio.run(_real(real)))
+
+
+def _show_real(searched: Sequence[_Searched]) -> None:
+    print(f"{_line('real server processes, one repeat', searched)}; {_AIM}")
+    for each in searched:
         bounds = " to ".join(
             "unknown" if bound is None else f"{bound:.3g}" for bound in (each.found.low, each.found.high)
         )
@@ -65,8 +69,8 @@ def run(_settings: Settings, _repeats: int, searches: int = SEARCHES) -> None:
         )
 
 
-async def _real() -> list[_Searched]:
-    found = await asyncio.gather(*(search(_SERVER, seed) for seed in range(_REAL)))
+async def _real(servers: int) -> list[_Searched]:
+    found = await asyncio.gather(*(search(_SERVER, seed) for seed in range(servers)))
     return [_Searched(each.truth, each.capacity, each.trials) for each in found]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,12 +53,12 @@ class Seen:
     seconds: float
 
 
-def run(_settings: Settings, _repeats: int, tables: int = TABLES) -> None:
+def run(_settings: Settings, _repeats: int, tables: int = TABLES, plans: Sequence[Plan] = PLANS) -> None:
     """Simulate and print a line for each plan."""
     print(f"Until decided: {tables} simulated studies a line, {_BUDGET:.0%} of the fixed plan's time as budget\n")
     print(f"{'fixed plan':34} {'effects called':>20} {'calls that are false':>24} {'time':>8}")
     print(f"{'':34} {'fixed':>10} {'decided':>9} {'fixed':>14} {'decided':>9} {'share':>8}")
-    for plan in PLANS:
+    for plan in plans:
         began_s = time.monotonic()
         fixed, decided = _both(plan, tables)
         print(

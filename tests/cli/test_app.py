@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import time
 
 import pytest
 
 from cli.app import VERBS, load
 from tests.cli.homes import REPOSITORY, Home
+from warehouse import quiet
 
 #: Each of them costs a tenth of a second or more.
 HEAVY = {"aiohttp", "alembic", "altair", "celery", "duckdb", "huggingface_hub", "numpy", "pandas", "pyarrow"}
@@ -65,6 +67,16 @@ def test_help_imports_no_verb_and_nothing_heavy(studied: Home) -> None:
 )
 def test_a_verb_imports_no_more_than_it_needs(studied: Home, arguments: tuple[str, ...], needed: set[str]) -> None:
     assert packages(modules_after(studied, *arguments)) & HEAVY <= needed
+
+
+def test_a_verb_that_computes_is_announced_on_this_machine_and_a_light_one_is_not(
+    studied: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiet, "LEAST_RECORDED_S", 0.0)
+    began_s = time.monotonic()
+    assert studied.ask("checks").returncode == studied.ask("presets").returncode == 0
+    beside = quiet.beside(studied.folder, began_s, time.monotonic(), "")
+    assert [(work.kind, work.what) for work in beside] == [("command", "drafthouse checks")]
 
 
 def test_a_misspelt_verb_is_answered_with_the_nearest(studied: Home) -> None:

@@ -196,6 +196,14 @@ def test_a_question_has_the_lowest_priority_while_a_window_is_on_and_the_point_i
     assert niceness() == usual
 
 
+def test_a_command_that_begins_within_a_window_has_the_lowest_priority(tmp_path: Path) -> None:
+    child = os.fork()  # what is lowered is not raised again
+    if child == 0:
+        with quiet.announced(tmp_path, "window", "one"), quiet.command(tmp_path, "drafthouse compare"):
+            os._exit(niceness())
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 19
+
+
 def _disk_class() -> int:
     return int(psutil.Process(threading.get_native_id()).ionice().ioclass)
 

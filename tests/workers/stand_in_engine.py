@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stubborn-child", action="store_true", help="start a process that is deaf to TERM")
     parser.add_argument("--never-idle", action="store_true", help="use a processor without a request")
     parser.add_argument("--counter-file", help="remembers the starts of this engine, one line each")
-    return parser.parse_args()
+    return parser.parse_known_args()[0] if "TAKES_ANY_FLAG" in os.environ else parser.parse_args()
 
 
 class Engine(ThreadingHTTPServer):

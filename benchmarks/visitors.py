@@ -1,0 +1,122 @@
+"""Visitors of the page who speak Streamlit's protocol over a websocket; no browser draws what they get.
+
+`python -m benchmarks.visitors URL` is two of them, who open one page after the other until they are stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from lab.errors import EngineError
+from warehouse.priority import lower_own_session
+
+#: Timeout of one page.
+_PATIENCE_S = 300.0
+_VISITORS, _EVERY_S, _PAGES = 2, 1.0, ("", "results", "jobs", "explore")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One page, from the request to the end of its script; `pages` are the paths of all pages of the app."""
+
+    seconds: float
+    kilobytes: float
+    pages: tuple[str, ...]
+    charts: int
+
+
+def new_session() -> aiohttp.ClientSession:
+    """Open a session without a limit of websockets."""
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
+
+
+@asynccontextmanager
+async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
+    """Open a websocket as a browser does for a new visitor."""
+    address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
+    async with session.ws_connect(address, protocols=("streamlit",), max_msg_size=0) as websocket:
+        yield websocket
+
+
+async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Opened:
+    """Request a page and read until its script has ended. Raises EngineError if it ends otherwise."""
+    start_s = time.perf_counter()
+    await websocket.send_bytes(_asking_for(page).SerializeToString())
+    size, charts, pages = 0, 0, ()
+    async with asyncio.timeout(_PATIENCE_S):
+        async for message in websocket:
+            size += len(message.data)
+            forwarded = ForwardMsg.FromString(message.data)
+            kind = forwarded.WhichOneof("type")
+            if kind == "navigation":
+                pages = tuple(each.url_pathname for each in forwarded.navigation.app_pages)
+            elif kind == "delta":
+                _refuse_exception(forwarded, page)
+                charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"
+            elif kind == "script_finished":
+                return Opened(time.perf_counter() - start_s, size / 1000, pages, charts)
+    raise EngineError(f"the connection closed before the end of page {page!r}")
+
+
+async def all_at_once(url: str, page: str, visitors: int) -> list[float]:
+    """Return the seconds until each of so many new visitors has the page, including opening the websocket."""
+
+    async def one(session: aiohttp.ClientSession) -> float:
+        start_s = time.perf_counter()
+        async with visitor(session, url) as websocket:
+            await open_page(websocket, page)
+            return time.perf_counter() - start_s
+
+    async with new_session() as session:
+        return list(await asyncio.gather(*(one(session) for _ in range(visitors))))
+
+
+@asynccontextmanager
+async def staying(url: str, pages: Sequence[str], visitors: int) -> AsyncIterator[None]:
+    """So many visitors, one after the other, each of whom has seen all these pages and keeps the last one open."""
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(new_session())
+        for _ in range(visitors):
+            websocket = await stack.enter_async_context(visitor(session, url))
+            for page in pages:
+                await open_page(websocket, page)
+        yield
+
+
+def _asking_for(page: str) -> BackMsg:
+    asking = BackMsg()
+    asking.rerun_script.page_name = page
+    asking.rerun_script.context_info.timezone = "UTC"
+    asking.rerun_script.context_info.locale = "en-US"
+    return asking
+
+
+def _refuse_exception(forwarded: ForwardMsg, page: str) -> None:
+    element = forwarded.delta.new_element
+    if element.WhichOneof("type") == "exception":
+        raise EngineError(f"the page {page!r} shows {element.exception.type}: {element.exception.message}")
+
+
+async def _visit(url: str) -> None:
+    async def one() -> None:
+        async with new_session() as session, visitor(session, url) as websocket:
+            for page in itertools.cycle(_PAGES):
+                await open_page(websocket, page)
+                await asyncio.sleep(_EVERY_S)
+
+    await asyncio.gather(*(one() for _ in range(_VISITORS)))
+
+
+if __name__ == "__main__":
+    lower_own_session()  # their browsers are elsewhere
+    asyncio.run(_visit(sys.argv[1]))

@@ -1,0 +1,96 @@
+"""A small version of every part that measures: it runs to its end and prints what the whole one prints.
+
+The parts that only compute, and those on a synthetic warehouse, have theirs in the other files here; pages has it among
+the tests of the browser, and presets is what the tests of the whole way measure with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks import beside, progress, rate, sweep
+from benchmarks.client import STUDY, Sides
+from benchmarks.filling import Size
+from benchmarks.processes import own_home, vllm_environment
+from benchmarks.rival import write_dataset
+from lab.study import Load
+from tests.workers.homes import Home, link_reference_models, new_home
+from warehouse.settings import Settings
+
+pytestmark = pytest.mark.engine
+
+TINY = Size(jobs=1, requests_per_run=20)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Home]:
+    """With the reference models, and an engine that starts at once and takes vLLM's flags."""
+    with new_home(tmp_path_factory.mktemp("bench"), migrated) as made:
+        link_reference_models(made)
+        with made.settings.engines_file.open("a") as file:
+            file.write('TAKES_ANY_FLAG = "1"\n')
+        yield made
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("prompts") / "prompts.jsonl", rate.prompts(2))
+
+
+@pytest.fixture
+def vllm(home: Home) -> Settings:
+    """The real vLLM, in the home of these tests."""
+    real = Settings()
+    return home.settings.model_copy(update={"engines_file": real.engines_file, "engines_dir": real.engines_dir})
+
+
+def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settings, dataset: Path) -> None:
+    def both(base_url: str) -> tuple[float, float]:
+        sides = Sides(vllm, base_url, vllm_environment(vllm, STUDY, STUDY.arms[0]))
+        ours, theirs = sides.ours(dataset, 2, 8), sides.theirs(dataset, 2, 8)
+        assert 0 < ours.cpu_s < theirs.cpu_s
+        assert ours.figures.output_tok_per_s == pytest.approx(theirs.figures.output_tok_per_s, rel=0.3)
+        return ours.figures.gap_p99_ms, theirs.figures.gap_p99_ms
+
+    (ours_ms, theirs_ms), server_ms = rate.beside_server(both)
+    assert min(ours_ms, theirs_ms, server_ms) > 15  # the server's tick is 20 ms
+
+
+def test_part_rate_has_the_lag_of_our_loop_and_the_servers_own_gaps(
+    dataset: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = rate.by_us(dataset, streams=2, tokens=8)
+    assert seen.lag_p99_ms is not None
+    rate.show_rate(2, [seen], [seen])
+    printed = capsys.readouterr().out
+    assert "loop lag p99 ms" in printed
+    assert "gap p99 beyond the server's ms" in printed
+
+
+def test_part_progress_compares_the_window_with_and_without_observers(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress.run(home.settings, 1)
+    assert "own CPU, % of the machine" in capsys.readouterr().out
+
+
+def test_part_sweep_measures_its_study(home: Home) -> None:
+    with own_home(home.settings) as own:
+        assert sweep.ours_s(own) > 0
+
+
+def test_part_beside_measures_a_server_alone_and_with_everything_at_work(
+    home: Home, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def measure(base_url: str) -> None:
+        load = Load(max_concurrency=2, num_prompts=4)
+        beside.measure(home.settings, base_url, "steady", 1, size=TINY, load=load)
+
+    rate.beside_server(measure)
+    printed = capsys.readouterr().out
+    assert "nothing beside it" in printed
+    assert printed.count("95 % interval") == 3
+    assert "seconds of other work within each window" in printed

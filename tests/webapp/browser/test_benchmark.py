@@ -1,0 +1,24 @@
+"""A small version of the benchmark's part pages."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from benchmarks.pages import from_link, from_page_list
+from benchmarks.visitors import all_at_once
+from tests.webapp.browser.conftest import Server
+
+pytestmark = pytest.mark.browser
+
+
+def test_pages_are_timed_by_their_links_by_the_page_list_and_by_visitors_at_once(server: Server) -> None:
+    with ThreadPoolExecutor(1) as browser:  # Playwright permits one browser of this kind a thread
+        by_link = browser.submit(from_link, server.url, {"home": ""}, 1).result()
+        listed = browser.submit(from_page_list, server.url, {"jobs": "jobs"}, 1, "dashboards").result()
+    for times in (by_link, listed):
+        ((_, (seconds,)),) = times.items()
+        assert 0 < seconds < 300
+    assert len(asyncio.run(all_at_once(server.url, "", 2))) == 2
