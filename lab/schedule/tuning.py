@@ -46,7 +46,7 @@ class Progress:
 
 
 class Tuning:
-    """Raises ValueError for a study that is no tuning."""
+    """`settings` are by the names of their arms. Raises ValueError for a study that is no tuning."""
 
     def __init__(self, study: Study) -> None:
         if study.tune is None:
@@ -57,6 +57,7 @@ class Tuning:
         self.space = Space(tuple(self._drafts), study.tune.drafted_tokens, tuple(sorted(self._loads)))
         grid = len(self.space.settings) * len(self.space.loads)
         self._most_runs = math.ceil(grid * _OF_A_GRID)
+        self.settings = {self.arm(setting).name: setting for setting in self.space.settings}
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
         found = {_key(outcome.run): seen(outcome) for outcome in outcomes}
@@ -83,10 +84,6 @@ class Tuning:
 
     def arm(self, setting: Setting) -> Arm:
         return self._study.baseline if setting == NONE else self._drafts[setting.draft].with_tokens(setting.k)
-
-    def settings(self) -> dict[str, Setting]:
-        """The settings by the names of their arms."""
-        return {self.arm(setting).name: setting for setting in self.space.settings}
 
     def deployed(self, found: Choice) -> Arm:
         """Return the arm to deploy: the engine's own schedule, or one setting where one is best or has to do."""
@@ -158,8 +155,7 @@ class Tuning:
         return progress.spent_s + (len(following.loads) + final) * launch_s > 60 * self._tune.budget_minutes
 
     def _tuned(self, run: PlannedRun, seen: Seen) -> TunedRun:
-        setting = self.settings()[run.arm.name]
-        return TunedRun(setting, run.load.max_concurrency, run.repeat, seen.speed, seen.accepted)
+        return TunedRun(self.settings[run.arm.name], run.load.max_concurrency, run.repeat, seen.speed, seen.accepted)
 
     def _standing(self, progress: Progress) -> str:
         if progress.choice is not None:

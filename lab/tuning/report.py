@@ -108,7 +108,7 @@ def _measured(
     tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], Seen | None]
 ) -> dict[tuple[str, int], Measured]:
     """Every arm against no speculation at each load, the runs of race and end together."""
-    baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings().items()}
+    baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings.items()}
     samples: dict[tuple[str, int], list[RunSample]] = {}
     arms: dict[str, Arm] = {}
     for launch in progress.launches:

@@ -12,6 +12,7 @@ from lab.comparison.acceptance import (
     FALSE_ALARMS,
     Acceptance,
     Counts,
+    Moment,
     against_latency,
     by_category,
     conditional,
@@ -123,8 +124,12 @@ def test_the_interval_of_the_correlation_holds_none_where_there_is_none() -> Non
     assert 0.93 <= np.mean(held) <= 0.97
 
 
+def drift_of(*values: float) -> tuple[Moment, ...]:
+    return drift([(str(place), value) for place, value in enumerate(values)])
+
+
 def states(*values: float) -> list[str]:
-    return [moment.state for moment in drift([(str(place), value) for place, value in enumerate(values)])]
+    return [moment.state for moment in drift_of(*values)]
 
 
 def test_a_fall_beyond_the_scatter_is_a_change_and_begins_a_new_history() -> None:
@@ -151,3 +156,16 @@ def test_limits_cry_wolf_as_seldom_as_they_say(count: int) -> None:
         low, high = prediction_limits(values[:-1].tolist())
         outside += not low <= values[-1] <= high
     assert outside / 4000 <= FALSE_ALARMS + 3 * np.sqrt(FALSE_ALARMS / 4000)
+
+
+def test_each_run_is_shown_with_the_limits_that_it_was_judged_by() -> None:
+    values = [2.5, 2.52, 2.48, 2.51, 2.0, 2.01]
+    found = [(each.run_id, each.value, each.state, each.expected, each.low, each.high) for each in drift_of(*values)]
+    assert found == [
+        ("0", 2.5, "too little history", None, None, None),
+        ("1", 2.52, "too little history", None, None, None),
+        ("2", 2.48, "too little history", None, None, None),
+        ("3", 2.51, "steady", 2.5, pytest.approx(2.0564392424), pytest.approx(2.9435607576)),
+        ("4", 2.0, "changed", 2.5025, pytest.approx(2.326472948), pytest.approx(2.678527052)),
+        ("5", 2.01, "too little history", None, None, None),
+    ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lab.comparison.breakeven import Point, break_even
+from lab.comparison.breakeven import Point, break_even, sentence
 from lab.comparison.effect import Interval
 
 _LEVELS = (1.0, 4.0, 16.0, 64.0)
@@ -140,3 +140,21 @@ def test_numbers_without_a_logarithm_are_refused() -> None:
     for concurrency, gain in ((0.0, 1.0), (-1.0, 1.0), (1.0, 0.0), (1.0, -1.0)):
         with pytest.raises(ValueError, match="above 0"):
             break_even([Point(concurrency, Interval(gain, None, None))])
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((1.5, 1.2, 1 / 1.2, 0.7), "pays up to concurrency 8.0 [6.6, 9.7]"),
+        ((0.7, 1 / 1.2, 1.2, 1.5), "pays from concurrency 8.0 [6.6, 9.7]"),
+        ((1.02, 0.98), "open: crosses 1x near concurrency 2.0"),
+        ((0.8, 1.25, 0.8, 1.25), "open: crosses 1x near concurrency 2.0, 8.0, 32.0"),
+        ((1.5, 1.3, 1.2), "pays everywhere measured (1 to 16)"),
+        ((0.7,), "pays nowhere measured (1)"),
+        ((1.5, 1.01), "open: better than the baseline everywhere measured (1 to 4), but not decided at each"),
+        ((0.99,), "open: worse than the baseline everywhere measured (1), but not decided at each"),
+        ((), "not measured"),
+    ],
+)
+def test_where_it_pays_is_said_in_a_sentence(gains: tuple[float, ...], expected: str) -> None:
+    assert sentence(break_even(points(*gains))) == expected

@@ -368,3 +368,102 @@ def test_a_run_has_the_figures_of_its_samples() -> None:
 def test_a_failed_run_has_no_energy_either() -> None:
     values = measure(run_record(status="failed", error="x"), RequestTable.of([]), (sample(1.0, gpu_power_w=100.0),))
     assert values["energy_j"] is None
+
+
+def test_a_run_of_two_answers_and_a_failure_has_these_numbers() -> None:
+    """Every number of a run that can be known, by hand."""
+    requests = (
+        request(),
+        request(
+            sent_s=0.3, first_token_s=0.5, chunk_s=(0.5, 0.9, 1.5), chunk_tokens=(1, 1, 2), end_s=1.6, prompt_tokens=20
+        ),
+        failed_request(sent_s=0.7, end_s=1.9),
+    )
+    before = counters(
+        generation_tokens=100,
+        num_drafts=10,
+        num_draft_tokens=30,
+        num_accepted_tokens=5,
+        prefix_cache_queries=100,
+        prefix_cache_hits=10,
+    )
+    after = counters(
+        generation_tokens=112,
+        num_drafts=20,
+        num_draft_tokens=60,
+        num_accepted_tokens=20,
+        num_accepted_tokens_per_position=(9, 5, 1),
+        prefix_cache_queries=200,
+        prefix_cache_hits=60,
+    )
+    slo = Slo(ttft_ms=150.0, tpot_ms=200.0, e2e_ms=2000.0)
+    run = run_record(load=TWO, slo=slo, counters_before=before, counters_after=after)
+    seconds = tuple(
+        sample(
+            float(t),
+            gpu_power_w=100.0 * t,
+            gpu_utilisation_percent=40.0 * t,
+            gpu_sm_clock_mhz=1500.0 * t,
+            gpu_memory_clock_mhz=900.0 * t,
+            gpu_temperature_c=30.0 * t,
+            gpu_memory_used_bytes=10 * t,
+            gpu_throttle_reasons="" if t == 1 else "hw_slowdown",
+            kv_cache_usage=0.25 * t,
+            engine_running=2 * t,
+            engine_waiting=t,
+            host_cpu_percent=10.0 * t,
+            host_memory_used_bytes=t,
+        )
+        for t in (1, 2)
+    )
+    expected: dict[str, Value] = {
+        "requests_completed": 2,
+        "requests_failed": 1,
+        "duration_s": 1.6,
+        "prompt_tokens": 30,
+        "completion_tokens": 8,
+        "output_tok_per_s": 8 / 1.6,
+        "total_tok_per_s": 38 / 1.6,
+        "request_per_s": 2 / 1.6,
+        "requests_within_slo": 1,
+        "goodput_request_per_s": 1 / 1.6,
+        "goodput_tok_per_s": 4 / 1.6,
+        "num_drafts": 10,
+        "num_draft_tokens": 30,
+        "num_accepted_tokens": 15,
+        "acceptance_rate": 0.5,
+        "acceptance_length": 2.5,
+        "acceptance_per_position": (0.9, 0.5, 0.1),
+        "prefix_cache_hit_rate": 0.5,
+        "server_generation_tokens": 12,
+        "steady_window_s": 1.6 - 0.1,
+        "steady_output_tok_per_s": 8 / 1.5,
+        **of("ttft", mean=150, p50=150, p90=190, p95=195, p99=199),
+        **of("tpot", mean=650 / 3, p50=650 / 3, p90=310, p95=965 / 3, p99=331),
+        **of("itl", mean=650 / 3, p50=200, p90=350, p95=375, p99=395),
+        **of("icl", mean=325, p50=300, p90=540, p95=570, p99=594),
+        **of("e2e", mean=900, p50=900, p90=1220, p95=1260, p99=1292),
+        "energy_j": 100 + 150,
+        "energy_j_per_output_token": 250 / 8,
+        "gpu_power_mean_w": 150,
+        "gpu_utilisation_mean_percent": 60,
+        "gpu_memory_used_max_bytes": 20,
+        "gpu_sm_clock_mean_mhz": 2250,
+        "gpu_memory_clock_mean_mhz": 1350,
+        "gpu_temperature_mean_c": 45,
+        "gpu_temperature_max_c": 60,
+        "gpu_throttled_share": 0.5,
+        "kv_cache_usage_max": 0.5,
+        "engine_running_mean": 3,
+        "engine_waiting_mean": 1.5,
+        "engine_waiting_max": 2,
+        "host_cpu_mean_percent": 15,
+        "host_memory_used_max_bytes": 2,
+    }
+    found = measure(run, RequestTable.of(requests), seconds)
+    assert found == {name: pytest.approx(expected[name]) if name in expected else None for name in found}
+    assert set(expected) <= set(found)
+
+
+def of(latency: str, **statistics: float) -> dict[str, Value]:
+    return {f"{latency}_{name}_ms": value for name, value in statistics.items()}

@@ -52,9 +52,11 @@ def measured(run: PlannedRun, index: int, speed: Speed) -> Outcome:
     return Outcome(run, index, is_valid=True, metrics=metrics, engine_start_s=20.0, took_s=10.0)
 
 
-def followed(study: Study, speed: Speed, most: int = 100) -> tuple[list[Step], End | None]:
-    """The steps of a tuning, at most so many, and its end if it came to it."""
-    schedule, outcomes, steps = Tuning(study), list[Outcome](), list[Step]()
+def followed(
+    study: Study, speed: Speed, most: int = 100, outcomes: list[Outcome] | None = None
+) -> tuple[list[Step], End | None]:
+    """The steps of a tuning, at most so many, and its end if it came to it; `outcomes` are extended."""
+    schedule, steps, outcomes = Tuning(study), list[Step](), [] if outcomes is None else outcomes
     while len(steps) < most:
         step = schedule.next(outcomes)
         if isinstance(step, End):
@@ -107,6 +109,16 @@ def test_a_tuning_is_three_blocks_of_the_race_and_then_what_it_found_three_times
     ]
     assert [step.later_is_certain for step in steps] == [False] * 12 + [True] * 9
     assert end == End("most repeats", "Some loads are still open after 3 repeats")
+
+
+def test_equal_outcomes_give_equal_steps_whichever_worker_asks() -> None:
+    """A worker that is killed leaves outcomes behind; the next one asks for the launch that was not finished."""
+    asked, outcomes, done = tuning(drafted_tokens=[1, 2, 3]), list[Outcome](), 0
+    steps, end = followed(asked, clear, outcomes=outcomes)
+    for step, following in zip(steps, [*steps[1:], end], strict=True):
+        assert Tuning(asked).next(outcomes[: done + len(step.launch.runs) - 1]) == step
+        done += len(step.launch.runs)
+        assert Tuning(asked).next(outcomes[:done]) == following
 
 
 def test_the_first_step_says_what_may_follow_at_most() -> None:
@@ -196,7 +208,7 @@ def test_what_is_deployed_is_a_schedule_only_where_loads_differ_and_the_engine_h
     assert scheduled.speculation.options[SCHEDULE] == [[1, 2, 3], [3, 4096, 1]]
     assert without.deployed(found((1, 2, 3), (3, 4096, 1))).name == "look-up k=1"
     assert [arm.name for arm in schedule.final_arms(found((1, 4096, 1)))] == ["no draft", "look-up k=1"]
-    assert schedule.settings() == {"no draft": NONE, "look-up k=1": ONE, "look-up k=3": THREE}
+    assert schedule.settings == {"no draft": NONE, "look-up k=1": ONE, "look-up k=3": THREE}
 
 
 def test_what_counts_of_an_outcome_is_known_or_none() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -39,8 +40,8 @@ class Machine:
     """Measures launches in a simulated world; a scheduled arm is as fast as the setting it has at that load."""
 
     def __init__(self, world: World, asked: Study, *, broken: str = "never") -> None:
-        self.world, self.settings, self.broken = world, Tuning(asked).settings(), broken
-        self.asked, self.outcomes = asked, list[Outcome]()
+        self.world, self.settings, self.broken = world, Tuning(asked).settings, broken
+        self.asked, self.outcomes, self.steps = asked, list[Outcome](), list[Step]()
 
     def measure(self, run: PlannedRun, launch_index: int) -> Outcome:
         if self.broken in run.arm.name:
@@ -56,13 +57,13 @@ class Machine:
         metrics |= {"acceptance_per_position": accepted} if accepted else {}
         return Outcome(run, launch_index, is_valid=True, metrics=metrics, engine_start_s=20.0, took_s=10.0)
 
-    def run(self, most: int = 200, each: Callable[[Step], None] = lambda _step: None) -> End:
+    def run(self, most: int = 200) -> End:
         schedule = schedule_of(self.asked)
         for _ in range(most):
             step = schedule.next(self.outcomes)
             if isinstance(step, End):
                 return step
-            each(step)
+            self.steps.append(step)
             self.outcomes += [self.measure(run, step.launch.index) for run in step.launch.runs]
         raise AssertionError("it does not end")
 
@@ -73,15 +74,16 @@ class Machine:
         return found
 
 
+@functools.cache
 def tuned(seed: int) -> Machine:
+    """A tuning that has ended; tests only look at it."""
     machine = Machine(World(seed), tuning())
-    machine.run()
+    assert machine.run().reason in ("decided", "most repeats", "most runs")
     return machine
 
 
 def test_it_begins_with_the_baseline_and_every_draft_at_its_greatest_k() -> None:
-    steps: list[Step] = []
-    Machine(World(1), tuning()).run(each=steps.append)
+    steps = tuned(1).steps
     names = [step.launch.arms[0].name for step in steps[:4]]
     assert names == ["no draft", "draft model k=5", "head k=5", "look-up k=5"]
     speculation = steps[1].launch.arms[0].speculation
@@ -94,18 +96,14 @@ def test_it_begins_with_the_baseline_and_every_draft_at_its_greatest_k() -> None
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_every_step_has_new_runs_and_a_new_start(seed: int) -> None:
-    steps: list[Step] = []
-    machine = Machine(World(seed), tuning())
-    end = machine.run(each=steps.append)
-    assert end.reason in ("decided", "most repeats", "most runs")
+    machine = tuned(seed)
     keys = [outcome.run.key("") for outcome in machine.outcomes]
     assert len(set(keys)) == len(keys)
-    assert [step.launch.index for step in steps] == list(range(len(steps)))
+    assert [step.launch.index for step in machine.steps] == list(range(len(machine.steps)))
 
 
 def test_what_may_follow_is_never_less_than_what_does_and_exact_once_the_race_is_over() -> None:
-    machine, steps = Machine(World(3), tuning()), list[Step]()
-    machine.run(each=steps.append)
+    machine, steps = tuned(1), tuned(1).steps
     total, done = len(machine.outcomes), 0
     for step in steps:
         done += len(step.launch.runs)
@@ -113,18 +111,6 @@ def test_what_may_follow_is_never_less_than_what_does_and_exact_once_the_race_is
         assert following == total if step.later_is_certain else following >= total
     assert steps[-1].later_is_certain
     assert len({launch.index for launch in steps[0].later}) == len(steps[0].later)
-
-
-def test_equal_outcomes_give_equal_steps_whichever_worker_asks() -> None:
-    """A worker that is killed leaves outcomes behind; the next one asks for the launch that was not finished."""
-    machine = Machine(World(3), tuning())
-    steps: list[Step] = []
-    end = machine.run(each=steps.append)
-    done = 0
-    for step, following in zip(steps, [*steps[1:], end], strict=True):
-        assert schedule_of(machine.asked).next(machine.outcomes[: done + len(step.launch.runs) - 1]) == step
-        done += len(step.launch.runs)
-        assert schedule_of(machine.asked).next(machine.outcomes[:done]) == following
 
 
 def test_the_schedule_is_measured_in_the_end_beside_no_speculation_and_the_best_single_setting() -> None:

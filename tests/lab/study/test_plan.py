@@ -11,7 +11,7 @@ from hypothesis import given
 
 from lab.study import Arm, Load, Study, Workload
 from lab.study.plan import WITH_GPU, WITHOUT_GPU, PlannedRun, engine_starts, estimate_s, paced_s, plan
-from tests.lab.studies import study
+from tests.lab.studies import DRAFT, study
 from tests.lab.study.generated import studies
 
 
@@ -129,3 +129,26 @@ def test_a_study_is_assumed_to_take_its_starts_and_its_runs() -> None:
 def test_a_runs_key_is_the_same_everywhere() -> None:
     """Bundles of jobs that are under way are found by it."""
     assert plan(study())[0].runs[0].key("job") == "ed88f10a022ed0fd"
+
+
+def test_a_plan_of_a_tuning_has_every_setting_twice_without_what_is_only_measured_at_its_end() -> None:
+    arms = [{"name": "no draft"}, *({"name": name, "speculation": DRAFT} for name in ("draft k=3", "beside"))]
+    planned = plan(study(arms=arms, tune={"drafted_tokens": [1, 4], "beside": ["beside"]}))
+    names = ["no draft", "draft k=1", "draft k=4"]
+    assert [(launch.index, *(arm.name for arm in launch.arms)) for launch in planned] == list(enumerate(names * 2))
+    assert [{run.repeat for run in launch.runs} for launch in planned] == [{0}] * 3 + [{1}] * 3
+
+
+def test_each_trial_of_a_search_has_a_name_a_load_and_arrivals_of_its_own() -> None:
+    search = {"find": "rate", "max_concurrency": 64, "num_prompts": 100, "find_from": 3.0, "label": "search"}
+    (launch, *_) = plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))
+    assert [run.load.request_rate_rps for run in launch.runs[:3]] == [3.0, 6.0, 12.0]
+    (_, later) = (
+        run
+        for each in plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))[::3]
+        for run in each.runs[1:2]
+    )
+    assert later.trial is not None
+    assert (later.load.name, later.repeat, later.trial.number) == ("search #2 at 6", 1, 1)
+    assert later.trial.arrivals_seed == 5 + 1 + 1000 + 1
+    assert (later.load.max_concurrency, later.load.num_prompts, later.load.find) == (64, 100, None)

@@ -132,3 +132,82 @@ def test_a_tuning_stays_one_with_each_draft_and_concurrency_once() -> None:
     assert (found.tune.drafted_tokens, found.tune.beside) == ((1, 3), ())
     assert drafts(found) == [("draft_model", "reference-draft", 3)]
     assert [load.max_concurrency for load in found.loads] == [1, 5]
+
+
+def test_a_large_study_scaled_down_is_this_one() -> None:
+    looks_up = {"method": "ngram", "num_speculative_tokens": 4}
+    found = small(
+        name="mine",
+        repeats=3,
+        order="side_by_side",
+        seed=7,
+        endpoint="chat",
+        sampling={"temperature": 0.5},
+        slo={"ttft_ms": 100.0},
+        arms=[
+            PLAIN,
+            {"name": "short", "speculation": looks_up},
+            {"name": "long", "speculation": looks_up | {"prompt_lookup_min": 2, "prompt_lookup_max": 5}},
+            drafting("suffix", tokens=2),
+            drafting("mtp", tokens=2),
+            drafting("eagle3", "a", tokens=2, config={"async-scheduling": True, "kv-cache-dtype": "fp8"}),
+            {"name": "other engine", "engine": "sglang", "config": {"async-scheduling": True}},
+        ],
+        workloads=[
+            {"dataset": "prefix_repetition", "prefix_tokens": 1280, "num_prefixes": 4, "input_tokens": 64},
+            {"dataset": "burstgpt", "own_output_lengths": True, "output_tokens": 1024, "ignore_eos": False},
+        ],
+        loads=[
+            {"max_concurrency": 100, "num_prompts": 500, "find": "rate", "find_from": 2.0},
+            {"max_concurrency": 50, "num_prompts": 60, "label": "fifty", "request_rate_rps": 3.0, "burstiness": 0.5},
+        ],
+    )
+    vllm = {
+        "max-model-len": 1024,
+        "max-num-seqs": 32,
+        "enforce-eager": True,
+        "dtype": "float32",
+        "enable-prefix-caching": False,
+    }
+    head = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 2}
+    assert found.model_dump(mode="json", exclude_defaults=True) == {
+        "name": "mine (reference)",
+        "target": "reference",
+        "arms": [
+            {"name": "vllm, no draft", "flags": vllm, "baseline": True},
+            {"name": "vllm, n-gram k=4", "speculation": looks_up, "flags": vllm},
+            {
+                "name": "vllm, n-gram k=4 (2)",
+                "speculation": looks_up | {"prompt_lookup_min": 2, "prompt_lookup_max": 5},
+                "flags": vllm,
+            },
+            {"name": "vllm, n-gram k=2", "speculation": looks_up | {"num_speculative_tokens": 2}, "flags": vllm},
+            {"name": "vllm, EAGLE-3 k=2", "speculation": head, "flags": vllm},
+            {
+                "name": "vllm, EAGLE-3 k=2 (2)",
+                "speculation": head,
+                "flags": vllm,
+                "config": {"async-scheduling": True},
+            },
+            {"name": "transformers, no draft", "engine": "transformers", "flags": {"dtype": "float32"}},
+        ],
+        "workloads": [
+            {
+                "dataset": "prefix_repetition",
+                "input_tokens": 8,
+                "prefix_tokens": 20,
+                "num_prefixes": 4,
+                "output_tokens": 8,
+            },
+            {"dataset": "burstgpt_sample", "output_tokens": 16, "own_output_lengths": True, "ignore_eos": False},
+        ],
+        "loads": [
+            {"max_concurrency": 6, "num_prompts": 40, "find": "rate"},
+            {"label": "fifty", "max_concurrency": 5, "num_prompts": 5, "request_rate_rps": 3.0, "burstiness": 0.5},
+        ],
+        "order": "side_by_side",
+        "seed": 7,
+        "endpoint": "chat",
+        "sampling": {"temperature": 0.5},
+        "slo": {"ttft_ms": 100.0},
+    }
