@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from benchmarks.presets import measure
 from jobs.engines.capabilities import Capabilities, capabilities
@@ -150,15 +150,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, asked: Asked) -> Iterator[Hom
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[BrowserContext]:
     """Of a module, not of the session: its event loop runs in this thread, and other tests start their own there."""
     with chromium() as it:
         yield it
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    it = browser.new_page(viewport={"width": 1280, "height": 900})
+def page(browser: BrowserContext) -> Iterator[Page]:
+    it = browser.new_page()
     it.set_default_timeout(PATIENCE_MS)
     yield it
     it.close()

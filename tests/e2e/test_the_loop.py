@@ -21,7 +21,7 @@ from typing import Any
 import duckdb
 import psutil
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.cli.homes import Home
 from tests.warehouse.runs import records
@@ -149,7 +149,7 @@ class Measured:
 
 
 @pytest.fixture(scope="module")
-def measured(home: Home, browser: Browser) -> Measured:
+def measured(home: Home, browser: BrowserContext) -> Measured:
     """Submitted in the browser and run to its end while somebody reads the warehouse, the worker killed once."""
     page = browser.new_page()
     with reading(home.folder / "warehouse.duckdb") as reader:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
 from tests.chromium import chromium
 from tests.webapp.served import served
@@ -26,25 +28,33 @@ _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
 
 
 def take(
-    browser: Browser, url: str, folder: Path, widths_px: Sequence[int] = WIDTHS_PX, growing_ms: int = GROWING_MS
+    browser: BrowserContext,
+    url: str,
+    folder: Path,
+    widths_px: Sequence[int] = WIDTHS_PX,
+    growing_ms: int = GROWING_MS,
 ) -> list[str]:
-    """Write PAGE-MODE-WIDTH.png for every page in the navigation; gives what the browser's console complained of."""
+    """Write PAGE-MODE-WIDTH.png for every page in the navigation; gives what the browser's console complained of.
+
+    The light pages are opened by their address, the dark ones by the navigation.
+    """
     complaints: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
-    for mode in ("light", "dark"):
-        for width_px in widths_px:
-            context = browser.new_context(
-                viewport={"width": width_px, "height": _HEIGHT_PX}, color_scheme="dark" if mode == "dark" else "light"
-            )
-            page = context.new_page()
-            page.set_default_timeout(_PATIENCE_MS)
-            listen(page, url, complaints)
-            for name, link in _pages(page, url):
-                _open(page, link, width_px)
-                page.wait_for_timeout(growing_ms)
-                page.screenshot(path=folder / f"{name}-{mode}-{width_px}.png")
-                page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
-            context.close()
+    modes: tuple[tuple[Literal["light", "dark"], Callable[[Page, str], None]], ...]
+    modes = (("light", _by_address), ("dark", _by_navigation))
+    for (mode, way), width_px in itertools.product(modes, widths_px):
+        page = browser.new_page()
+        page.set_default_timeout(_PATIENCE_MS)
+        page.emulate_media(color_scheme=mode)
+        page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
+        listen(page, url, complaints)
+        for name, link in _pages(page, url):
+            way(page, link)
+            _grow(page, width_px)
+            page.wait_for_timeout(growing_ms)
+            page.screenshot(path=folder / f"{name}-{mode}-{width_px}.png")
+            page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
+        page.close()
     return complaints
 
 
@@ -69,9 +79,18 @@ def _pages(page: Page, url: str) -> list[tuple[str, str]]:
     return [(text.strip().splitlines()[-1].strip().lower().replace(" ", "-"), link) for text, link in links]
 
 
-def _open(page: Page, link: str, width_px: int) -> None:
-    """As high as what it shows."""
+def _by_address(page: Page, link: str) -> None:
     page.goto(link)
+
+
+def _by_navigation(page: Page, link: str) -> None:
+    chosen = page.locator(f"[data-testid=stSidebarNavLink][href='{link}']")
+    chosen.click()
+    expect(chosen).to_have_attribute("aria-current", "page")
+
+
+def _grow(page: Page, width_px: int) -> None:
+    """As high as what it shows."""
     _settle(page)
     height_px = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
     page.set_viewport_size({"width": width_px, "height": min(max(height_px, _HEIGHT_PX), _MOST_HEIGHT_PX)})

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.chromium import chromium
 from tests.webapp.homes import environment, make_home
@@ -38,14 +38,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def browser() -> Iterator[BrowserContext]:
     with chromium() as it:
+        it.set_default_timeout(PATIENCE_MS)
         yield it
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    context.set_default_timeout(PATIENCE_MS)
-    yield context.new_page()
-    context.close()
+def page(browser: BrowserContext) -> Iterator[Page]:
+    """Closed at the end, with every other that the test opened beside it."""
+    before = browser.pages
+    yield browser.new_page()
+    for opened in set(browser.pages).difference(before):
+        opened.close()

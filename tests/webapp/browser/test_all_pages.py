@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import BrowserContext
 
 from tests.lab.studies import study
 from tests.webapp import screenshots
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_every_page_is_drawn_light_and_dark_without_an_error_or_a_request_to_elsewhere(
-    server: Server, browser: Browser, tmp_path: Path
+    server: Server, browser: BrowserContext, tmp_path: Path
 ) -> None:
     measure_study(server.settings, study(name="to look at", repeats=2))
     assert screenshots.take(browser, server.url, tmp_path, widths_px=(1280,), growing_ms=100) == []

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
+from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
 
+from tests.chromium import without_profile
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
 from tests.webapp.browser.conftest import Server
@@ -29,7 +30,7 @@ def menu_button(page: Page, name: str) -> None:
 
 
 def test_a_figure_and_a_query_are_pinned_and_their_dashboard_is_a_link_and_a_file(
-    server: Server, page: Page, browser: Browser, tmp_path: Path
+    server: Server, page: Page, browser: BrowserContext, tmp_path: Path
 ) -> None:
     arms = [{"name": "no draft"}, {"name": HOSTILE, "speculation": NGRAM}]
     measure_study(server.settings, study(name=HOSTILE, arms=arms))
@@ -94,18 +95,18 @@ def pin(page: Page, figure: str, dashboard: str, caption: str) -> None:
     expect(dialog.get_by_text("Pinned to")).to_be_visible()
 
 
-def somebody_else(browser: Browser, url: str) -> Page:
+def somebody_else(browser: BrowserContext, url: str) -> Page:
     """A browser that knows nothing but the link."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
+    context = without_profile(browser).new_context(viewport={"width": 1280, "height": 1000})
     context.set_default_timeout(100_000)
     fresh = context.new_page()
     fresh.goto(url)
     return fresh
 
 
-def opens_on_its_own(browser: Browser, file: Path) -> None:
+def opens_on_its_own(browser: BrowserContext, file: Path) -> None:
     """Without a network it draws everything, asks for nothing but itself, and nothing in it is markup."""
-    context = browser.new_context(offline=True, color_scheme="dark")
+    context = without_profile(browser).new_context(offline=True, color_scheme="dark")
     context.set_default_timeout(100_000)
     shown, asked, errors = context.new_page(), list[str](), list[str]()
 

@@ -41,6 +41,7 @@ def test_a_dataset_of_150_mib_is_registered_and_a_broken_one_of_3_mib_says_where
     heading(page, "Submit a study")
     settled(page)
     page.get_by_text("Datasets on this host, and adding one").click()
+    expect(page.locator("[data-testid=stFileUploaderDropzone]")).to_be_visible()  # and the name beside it
     broken = prompts_file(tmp_path / "broken.jsonl", 3 * MIB, letters=500)
     with broken.open("a") as file:
         file.write("{not JSON\n")
