@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lab.comparison.effect import Interval
 
 #: The false-alarm rate of three standard deviations on a control chart.
-FALSE_ALARMS = 2 * float(stats.norm.sf(3))
+FALSE_ALARMS = 2 * float(special.ndtr(-3))
 #: With fewer earlier runs, the limits are too wide to find anything.
 LEAST_RUNS = 3
 #: Changes of the acceptance length below 2 % do not matter in practice, however certain.
@@ -120,6 +120,8 @@ def against_latency(
     """Correlate two lists of requests in the same order. None for fewer than 10, or if one side is constant."""
     if len(acceptance) < 10 or min(np.ptp(acceptance), np.ptp(latency_ms)) == 0:
         return None
+    from scipy import stats  # noqa: PLC0415 - half a second of a processor, which most processes do without
+
     found = stats.spearmanr(acceptance, latency_ms)
     rho, count = float(found.statistic), len(acceptance)
     return RankCorrelation(_fisher(rho, count, confidence), float(found.pvalue), count)
@@ -130,7 +132,7 @@ def _fisher(rho: float, count: int, confidence: float) -> Interval:
     if abs(rho) >= 1:
         return Interval(rho, rho, rho)
     error = math.sqrt((1 + rho**2 / 2) / (count - 3))
-    reach = float(stats.norm.ppf((1 + confidence) / 2)) * error
+    reach = float(special.ndtri((1 + confidence) / 2)) * error
     return Interval(rho, math.tanh(math.atanh(rho) - reach), math.tanh(math.atanh(rho) + reach))
 
 
@@ -183,5 +185,5 @@ def prediction_limits(history: Sequence[float]) -> tuple[float, float]:
     """Return the limits for the next value: mean +- t s sqrt(1 + 1/n), Hahn & Meeker 1991, chapter 4."""
     count = len(history)
     mean, scatter = float(np.mean(history)), float(np.std(history, ddof=1))
-    reach = float(stats.t.isf(FALSE_ALARMS / 2, count - 1)) * scatter * math.sqrt(1 + 1 / count)
+    reach = -float(special.stdtrit(count - 1, FALSE_ALARMS / 2)) * scatter * math.sqrt(1 + 1 / count)
     return mean - reach, mean + reach

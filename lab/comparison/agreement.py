@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy import stats
+from scipy import special
 
 from lab.comparison.effect import Interval
 from lab.repetition import degenerate
@@ -82,11 +83,13 @@ def agreement(
 
 
 def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
-    """Return a share with Wilson's interval (scipy.stats.binomtest), or None for 0 of 0."""
+    """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
     if not of:
         return None
-    bounds = stats.binomtest(found, of).proportion_ci(confidence, method="wilson")
-    return Interval(found / of, float(bounds.low), float(bounds.high))
+    share, z = found / of, float(special.ndtri(0.5 + 0.5 * confidence))
+    whole = 2 * (of + z**2)
+    centre, reach = (2 * of * share + z**2) / whole, z / whole * math.sqrt(4 * of * share * (1 - share) + z**2)
+    return Interval(share, centre - reach if found else 0.0, centre + reach if found < of else 1.0)
 
 
 def degenerate_share(texts: Sequence[str]) -> float | None:

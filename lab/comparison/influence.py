@@ -8,12 +8,13 @@ variance of the number. Hampel 1974, doi:10.1080/01621459.1974.10482962.
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from lab.comparison.samples import Array
 
@@ -78,6 +79,7 @@ def _quantiles(requests: Array, shares: Sequence[float]) -> list[Array]:
 @functools.lru_cache(64)
 def _hall_sheather(q: float, count: int) -> float:
     """Half the width over which the quantile function is differenced: Hall & Sheather 1988 (also Koenker 2005, 3.4)."""
-    z = float(stats.norm.ppf(q))
-    steep = 1.5 * float(stats.norm.pdf(z)) ** 2 / (2 * z**2 + 1)
-    return float(count ** (-1 / 3) * stats.norm.ppf(0.975) ** (2 / 3) * steep ** (1 / 3))
+    z = float(special.ndtri(q))
+    density = math.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    steep = 1.5 * density**2 / (2 * z**2 + 1)
+    return float(count ** (-1 / 3) * special.ndtri(0.975) ** (2 / 3) * steep ** (1 / 3))

@@ -40,9 +40,13 @@ def paid(p_values: Array, blocks: Array) -> Array:
 
 def unpaid(level: float, blocks: Array) -> Array:
     """Return the p value that reaches the level at each number of blocks: the inverse of `paid`."""
-    bounds = np.log(_nominal_levels())
-    by_look = np.array([np.interp(math.log(level), np.log(_LEVELS), of_look) for of_look in bounds])
-    return np.asarray(np.exp(by_look[_row(blocks)]), dtype=np.float64)
+    return np.asarray(_unpaid_at(level)[_row(blocks)], dtype=np.float64)
+
+
+@functools.lru_cache(256)
+def _unpaid_at(level: float) -> Array:
+    """By look."""
+    return np.exp([np.interp(math.log(level), np.log(_LEVELS), of_look) for of_look in np.log(_nominal_levels())])
 
 
 def _row(blocks: Array) -> NDArray[np.intp]:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
-from scipy.optimize import elementwise
 
 from lab.comparison.samples import Array
 
@@ -124,6 +123,7 @@ def _columns(spread: Spread) -> tuple[float | Array, ...]:
 
 def _roots(distances: Array, *columns: Array) -> Array:
     """Find roots over the Student factor of the blocks, in which the half-width is nearly linear."""
+    from scipy.optimize import elementwise  # noqa: PLC0415 - a fifth of a second of a processor, for percentiles alone
 
     def beyond(factor: Array, distance: Array, *of: Array) -> Array:
         around = Spread(*of)

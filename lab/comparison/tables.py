@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
 from lab.comparison.effect import Interval
@@ -79,7 +78,7 @@ def gmean(comparisons: Sequence[Comparison]) -> float | None:
     """Return the geometric mean of the ratios, or None if one is unknown or there are none."""
     ratios = [None if found.ratio is None else found.ratio.value for found in comparisons]
     known = [ratio for ratio in ratios if ratio is not None]
-    return float(stats.gmean(known)) if known and len(known) == len(ratios) else None
+    return float(np.exp(np.mean(np.log(known)))) if known and len(known) == len(ratios) else None
 
 
 def sweep(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import stats
 
 from lab.comparison import looks, spread
 from lab.comparison.compare import CONFIDENCE, Comparison, exponential
@@ -37,6 +35,8 @@ READING_WORDS = {
 }
 #: More repeats than this are never suggested: such a comparison needs more prompts instead.
 MOST_REPEATS = 1000
+#: Most cells need few: the numbers of repeats are tried in stretches that end at these.
+_STRETCHES = (20, 100, MOST_REPEATS)
 
 
 @dataclass(frozen=True)
@@ -208,7 +208,12 @@ def benjamini_hochberg(p_values: Sequence[float] | Array) -> list[float]:
     They stay valid for positively dependent p values, such as those of arms that share a baseline (Benjamini &
     Yekutieli 2001).
     """
-    return [float(p) for p in stats.false_discovery_control(p_values)] if len(p_values) else []
+    count = len(p_values)
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.sort(np.asarray(p_values, dtype=np.float64)) * (count / np.arange(1, count + 1))
+    adjusted = np.empty(count)
+    adjusted[order] = np.minimum(np.minimum.accumulate(stepped[::-1])[::-1], 1.0) if count else stepped
+    return [float(p) for p in adjusted]
 
 
 def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, until_decided: bool = False) -> int | None:
@@ -218,19 +223,15 @@ def more_repeats(effect: Effect, blocks: int, bound: float, alpha: float, *, unt
     """
     if effect.spread is None:
         return None
-    around = effect.spread
-    counts, dfs, students = _students(blocks, float(around.blocks_df), alpha, until_decided)
-    more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
-    levels = looks.unpaid(alpha, counts) if until_decided else alpha
-    half = spread.averaged(more, students, spread.student(around.prompts_df, 1 - levels))
-    decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
-    return int(counts[decides.argmax()]) - blocks if decides.any() else None
-
-
-@functools.lru_cache(64)  # many pairs of a table have the same number of repeats
-def _students(blocks: int, df: float, alpha: float, until_decided: bool) -> tuple[Array, Array, Array]:  # noqa: FBT001
-    """The numbers of repeats beyond `blocks`, with the degrees of freedom and the Student factor of each."""
-    counts = np.arange(max(blocks, 1) + 1, MOST_REPEATS + 1, dtype=np.float64)
-    dfs = counts - blocks + df
-    levels = looks.unpaid(alpha, counts) if until_decided else alpha
-    return counts, dfs, spread.student(dfs, 1 - levels)
+    around, first = effect.spread, max(blocks, 1) + 1
+    for last in _STRETCHES:
+        counts = np.arange(first, last + 1, dtype=np.float64)
+        dfs = counts - blocks + float(around.blocks_df)
+        more = Spread(np.asarray(around.blocks * blocks / counts), dfs, around.prompts, around.prompts_df)
+        confidence = 1 - looks.unpaid(alpha, counts) if until_decided else 1 - alpha
+        half = spread.half_width(more, confidence)
+        decides = (half < abs(effect.value)) | (abs(effect.value) + half <= bound)
+        if decides.any():
+            return int(counts[decides.argmax()]) - blocks
+        first = max(first, last + 1)
+    return None

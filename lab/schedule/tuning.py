@@ -55,6 +55,10 @@ class Tuning:
         self._drafts = {draft.name: draft for draft in drafts(study.arms, study.tune)}
         self._loads = {load.max_concurrency: load for load in study.loads}
         self.space = Space(tuple(self._drafts), study.tune.drafted_tokens, tuple(sorted(self._loads)))
+        speculating = [each for each in self.space.settings if each != NONE]
+        self._arms = {NONE: study.baseline} | {
+            each: self._drafts[each.draft].with_tokens(each.k) for each in speculating
+        }
         grid = len(self.space.settings) * len(self.space.loads)
         self._most_runs = math.ceil(grid * _OF_A_GRID)
         self.settings = {self.arm(setting).name: setting for setting in self.space.settings}
@@ -83,7 +87,7 @@ class Tuning:
         return progress
 
     def arm(self, setting: Setting) -> Arm:
-        return self._study.baseline if setting == NONE else self._drafts[setting.draft].with_tokens(setting.k)
+        return self._arms[setting]
 
     def deployed(self, found: Choice) -> Arm:
         """Return the arm to deploy: the engine's own schedule, or one setting where one is best or has to do."""

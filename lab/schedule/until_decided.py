@@ -76,13 +76,9 @@ class UntilDecided:
         self._each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
         self._most = min(LAST_LOOK, max(1, study.repeats // self._each))
         self._known: dict[int, tuple[Outcome, tuple[list[Cell], str] | End]] = {}
-        self._cells = [
-            Cell(workload.name, load.name, arm.name)
-            for workload in study.workloads
-            for load in study.loads
-            for arm in study.arms
-            if arm != study.baseline
-        ]
+        self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
+        candidates = [arm.name for arm in study.arms if arm != study.baseline]
+        self._cells = [Cell(*place, arm) for place in self._places for arm in candidates]
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
         done, index = 0, 0
@@ -133,12 +129,7 @@ class UntilDecided:
         ]
 
     def _runs(self, arm: Arm, places: set[tuple[str, str]], repeat: int) -> Iterable[PlannedRun]:
-        return (
-            PlannedRun(arm, workload, load, repeat)
-            for workload in self._study.workloads
-            for load in self._study.loads
-            if (workload.name, load.name) in places
-        )
+        return (PlannedRun(arm, *about, repeat) for place, about in self._places.items() if place in places)
 
     def _later(self, block: int, cells: Sequence[Cell], index: int) -> Iterable[Launch]:
         """At most what follows: these cells until the last look."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import linalg, stats
+from scipy import linalg, special
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import Array, RunSample
@@ -76,6 +77,11 @@ class Standing:
 
 def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
     """Return what is known at each load where no speculation and something else were measured."""
+    return _standings(space, tuple(runs))
+
+
+@functools.lru_cache(128)  # whenever a schedule is asked, it repeats all its decisions
+def _standings(space: Space, runs: tuple[TunedRun, ...]) -> dict[int, Standing]:
     accepted = _accepted(space, runs)
     measured = _measured(runs)
     return {load: _standing(space, measured[load], accepted) for load in space.loads if load in measured}
@@ -151,5 +157,5 @@ def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, S
         gains += [gain.value for gain in alone.values()]
         most += [math.log(each.k + 1) for each in alone]
         blocks += [np.array([[gain.variance]]) for gain in alone.values()]
-    deviations = float(stats.t.ppf(_SURE, np.median(at.dfs)))
+    deviations = float(special.stdtrit(np.median(at.dfs), _SURE))
     return Standing(tuple(settings), np.array(gains), linalg.block_diag(*blocks), np.array(most), deviations)

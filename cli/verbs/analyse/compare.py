@@ -190,7 +190,7 @@ def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, o
                 "arm": pair.candidate.arm,
                 "ratio": None if pair.comparison.ratio is None else pair.comparison.ratio.__dict__,
                 "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
-                "verdict": pair.verdict.__dict__,
+                "verdict": asdict(pair.verdict),
                 "basis": pair.comparison.basis,
                 "same_output_share": None if each.same_share is None else each.same_share.__dict__,
                 "outputs": _outputs_dict(each),

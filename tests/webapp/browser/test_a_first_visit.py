@@ -30,7 +30,7 @@ def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_re
     expect(page.locator(f".st-key-active-{demo.job_id}")).to_be_visible()
     cancel_by_hand(server, demo.job_id)
     measure_study(server.settings, study(name="first measured", repeats=2))
-    expect(page.get_by_text("Where speculation pays most, by target")).to_be_visible()
+    expect(page.get_by_text("What the newest study of each target says")).to_be_visible()
     expect(page.get_by_text("8 runs", exact=True)).to_be_visible()
     page.get_by_role("link", name="Results").first.click()
     heading(page, "Results")
