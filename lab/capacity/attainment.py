@@ -73,6 +73,11 @@ class Posterior:
 
 def of_repeat(trials: Sequence[Observation], repeat: int, share: float) -> Posterior:
     """The capacity in one repeat: from its own trials, with the law of misses that all trials show."""
+    return _of_repeat(tuple(trials), repeat, share)
+
+
+@functools.lru_cache(16)  # what comes next and how far it has come both ask for it
+def _of_repeat(trials: tuple[Observation, ...], repeat: int, share: float) -> Posterior:
     curves = _Curves(trials, share)
     others = curves.evidence([each for each in curves.repeats if each != repeat])
     posterior = np.einsum("ct,t->c", curves.likelihood(repeat), others)
