@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -25,6 +25,7 @@ _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
     && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
     .filter(chart => chart.offsetParent !== null)
     .every(chart => chart.querySelector('canvas, svg'))"""
+_MODES: Sequence[Literal["light", "dark"]] = ("light", "dark")
 
 
 def take(
@@ -40,16 +41,14 @@ def take(
     """
     complaints: list[str] = []
     folder.mkdir(parents=True, exist_ok=True)
-    modes: tuple[tuple[Literal["light", "dark"], Callable[[Page, str], None]], ...]
-    modes = (("light", _by_address), ("dark", _by_navigation))
-    for (mode, way), width_px in itertools.product(modes, widths_px):
+    for mode, width_px in itertools.product(_MODES, widths_px):
         page = browser.new_page()
         page.set_default_timeout(_PATIENCE_MS)
         page.emulate_media(color_scheme=mode)
         page.set_viewport_size({"width": width_px, "height": _HEIGHT_PX})
         listen(page, url, complaints)
         for name, link in _pages(page, url):
-            way(page, link)
+            (_by_address if mode == "light" else _by_navigation)(page, link)
             _grow(page, width_px)
             page.wait_for_timeout(growing_ms)
             page.screenshot(path=folder / f"{name}-{mode}-{width_px}.png")
