@@ -58,14 +58,14 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
     choose(page, "^y$", "runs")
     settled(page)
     before = page.url
-    choose(page, "Colour", "arm")
+    choose(page, "Colour", "concurrency")
     expect(page).not_to_have_url(before)
     other = page.context.new_page()
     other.goto(page.url)
     heading(other, "SQL")
     expect(other.get_by_role("textbox", name="SQL", exact=True)).to_have_value(re.compile("^select arm, concurrency"))
     expect(other.get_by_role("combobox", name=re.compile("^y$"))).to_have_value("runs")
-    expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("arm")
+    expect(other.get_by_role("combobox", name=re.compile("Colour"))).to_have_value("concurrency")
     expect(
         other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first
     ).to_be_visible()
