@@ -35,7 +35,7 @@ PANELS: dict[str, dict[str, Verb]] = {
         "datasets": Verb("measure.datasets:app", "List the datasets, and register or remove your own."),
         "plan": Verb("measure.plan:plan", "Show what a study needs: engine starts, runs, requests, and time."),
         "submit": Verb("measure.submit:submit", "Put a study into the queue."),
-        "jobs": Verb("measure.jobs:jobs", "List jobs, newest first: the newest 200, and all that are queued or running."),
+        "jobs": Verb("measure.jobs:jobs", "List the newest 200 jobs, and all that are queued or running."),
         "cancel": Verb("measure.jobs:cancel", "Stop a job; its finished runs stay in the warehouse."),
         "retry": Verb("measure.jobs:retry", "Queue an ended job again; only its missing and failed runs are measured."),
         "priority": Verb(

@@ -23,7 +23,7 @@ def jobs(
     before: Annotated[str | None, typer.Option(help="List the jobs that were submitted before this one.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first: the newest 200, and all that are queued or running."""
+    """List the newest 200 jobs, and all that are queued or running."""
     engine = app_engine(ready_settings().app_database_url)
     found = queue.page(engine, before=before)
     if as_json:
