@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from cli.app import VERBS
 from tests.cli.homes import REPOSITORY, new_home
 from tests.warehouse.importers.sample_files import APPENDED
+from warehouse.app_db import engine
+from warehouse.ingest import master
 
 #: What each verb prints there: on standard output with exit status 0, or the error with status 2.
 ANSWERS = {
@@ -41,6 +44,19 @@ ANSWERS = {
 NOT_HERE = {"up", "demo", "worker", "ingester", "web", "doctor", "submit", "replicate"}
 
 
+@pytest.fixture
+def _migrations_copied(migrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The databases of a home's first use are copies of what the migrations made once: each takes half a second."""
+
+    def copy_databases(home: Path, _master: Path, published: Path) -> None:
+        if not published.exists():
+            shutil.copytree(migrated, home, dirs_exist_ok=True)
+
+    monkeypatch.setattr(engine, "migrate_app", lambda _url: None)
+    monkeypatch.setattr(master, "migrate_master", copy_databases)
+
+
+@pytest.mark.usefixtures("_migrations_copied")
 @pytest.mark.parametrize("arguments", ANSWERS, ids=lambda arguments: " ".join(arguments[:2]))
 def test_a_verb_answers_in_an_empty_home(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     answer = new_home(tmp_path / "home").ask(*arguments)
@@ -54,6 +70,10 @@ def test_every_verb_is_tried() -> None:
 
 
 def test_a_study_is_queued_in_an_empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "engines.toml").write_text(
+        '[vllm]\nkind = "vllm"\ncommand = ["true"]\n'
+    )  # none that takes seconds to ask
+    monkeypatch.setenv("DRAFTHOUSE_ENGINES_FILE", str(tmp_path / "engines.toml"))
     monkeypatch.setenv("DRAFTHOUSE_WORKERS_ELSEWHERE", "true")
     home = new_home(tmp_path / "home")
     assert "is queued" in home.ask("submit", "demo").stdout

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -23,8 +21,8 @@ from jobs import leases, queue
 from jobs.leases import LeaseLost
 from lab.cost import Price
 from lab.errors import RevisionError
-from tests.jobs.greedy_worker import GREEDY
-from tests.workers.homes import REPOSITORY, Home, new_home, until, worker_environment
+from tests.jobs.greedy_worker import claimed_by
+from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import dashboards, pins, price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import APP
@@ -190,16 +188,4 @@ def test_the_history_is_read_page_by_page_with_all_that_is_active_on_the_first(h
 
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:
     ids = [home.submit() for _ in range(30)]
-    environment = worker_environment(home)
-    workers = [
-        subprocess.Popen(
-            (sys.executable, "-c", GREEDY, f"w{number}"),
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(4)
-    ]
-    seen = Counter(line for worker in workers for line in worker.communicate(timeout=180)[0].split())
-    assert seen == Counter(ids)
+    assert Counter(claimed_by(4, worker_environment(home), home.folder)) == Counter(ids)

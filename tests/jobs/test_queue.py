@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -19,8 +17,8 @@ from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
-from tests.jobs.greedy_worker import GREEDY
-from tests.workers.homes import REPOSITORY, Home, until, worker_environment
+from tests.jobs.greedy_worker import claimed_by
+from tests.workers.homes import Home, until, worker_environment
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
 
@@ -172,19 +170,7 @@ def test_higher_priority_is_claimed_first_then_the_older(home: Home) -> None:
 
 def test_two_workers_never_get_the_same_job(home: Home) -> None:
     ids = {home.submit() for _ in range(20)}
-    environment = worker_environment(home)
-    workers = [
-        subprocess.Popen(
-            (sys.executable, "-c", GREEDY, f"w{number}"),
-            cwd=REPOSITORY,
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
-    seen = Counter(line for worker in workers for line in worker.communicate(timeout=180)[0].split())
-    assert seen == Counter(ids)
+    assert Counter(claimed_by(2, worker_environment(home), home.folder)) == Counter(ids)
 
 
 def test_a_heartbeat_carries_progress_and_renews_the_lease(home: Home) -> None:

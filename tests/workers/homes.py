@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +22,8 @@ from jobs.table import Job
 from lab.metrics.records import RunRecord
 from lab.study import Study
 from lab.study.parsing import study_from_dict
+from tests import forked
+from tests.forked import Forked
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.settings import Settings
@@ -140,26 +141,16 @@ def worker_environment(home: Home) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def celery_worker(home: Home) -> Iterator[subprocess.Popen[bytes]]:
+def celery_worker(home: Home) -> Iterator[Forked]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    command = (
-        sys.executable,
-        "-m",
+    process = forked.start(
         "celery",
-        "-A",
-        "workers.celery_app",
-        "worker",
-        "--pool",
-        "solo",
-        "-l",
-        "INFO",
-        *quiet,
+        *("-A", "workers.celery_app", "worker", "--pool", "solo", "-l", "INFO", *quiet),
+        environment=worker_environment(home),
+        folder=REPOSITORY,
+        output=home.folder / "worker.log",
     )
-    with (home.folder / "worker.log").open("ab") as log:
-        process = subprocess.Popen(
-            command, cwd=REPOSITORY, env=worker_environment(home), stdout=log, stderr=subprocess.STDOUT
-        )
     try:
         yield process
     finally:

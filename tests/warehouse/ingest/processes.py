@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests import forked
+from tests.forked import Forked
 from warehouse.settings import Settings
 
 
 @contextlib.contextmanager
-def ingester(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+def ingester(settings: Settings) -> Iterator[Forked]:
     """`python -m warehouse.ingest.service` on the home; its log is <home>/ingester.log. Killed at the end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"}
-    with log(settings).open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "warehouse.ingest.service"],
-            env=environment,
-            cwd=settings.home,
-            stdout=output,
-            stderr=output,
-        )
+    module = "warehouse.ingest.service"
+    process = forked.start(module, environment=environment, folder=settings.home, output=log(settings))
     try:
         yield process
     finally:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import duckdb
 import pytest
 
+from tests import forked
 from tests.warehouse.asking import ask
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import failed_request, request, write_run
@@ -58,11 +57,10 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("moments", TIMES // 2)])
 def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
-    program = [sys.executable, "-m", "tests.warehouse.ingest.killed_children", str(settings.home), mode, str(TIMES)]
-    done = subprocess.run(
-        program, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False, timeout=800
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= least_killed
+    printed, module = settings.home / "killed", "tests.warehouse.ingest.killed_children"
+    arguments = (str(settings.home), mode, str(TIMES))
+    ingesting = forked.start(module, *arguments, environment=os.environ, folder=settings.home, output=printed)
+    assert ingesting.wait(800) == 0, printed.read_text()
+    assert int(printed.read_text()) >= least_killed
     assert_each_run_once(settings, runs=TIMES + 3, requests=2 * TIMES + 3)
     assert not list(settings.home.glob("*.publishing"))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.workers.transformers_server.servers import K, Pair, Server, make_pair, ready, start, stop
+from tests.workers.transformers_server.servers import K, Pair, Server, make_pair, ready, started
 
 
 @pytest.fixture(scope="session")
@@ -16,16 +16,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
 
 @pytest.fixture(scope="session")
 def servers(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Server]]:
-    """Started together, because each needs seconds for its imports."""
-    folders = {name: tmp_path_factory.mktemp(name) for name in ("plain", "assisted", "lookup")}
     k = ("--num-speculative-tokens", str(K))
-    started = {
-        "plain": start(folders["plain"], "--model", pair.target),
-        "assisted": start(folders["assisted"], "--model", pair.target, "--assistant-model", pair.draft, *k),
-        "lookup": start(folders["lookup"], "--model", pair.target, "--prompt-lookup", *k),
-    }
-    yield started
-    stop(started.values())
+    with started(
+        tmp_path_factory.mktemp("servers"),
+        plain=("--model", pair.target),
+        assisted=("--model", pair.target, "--assistant-model", pair.draft, *k),
+        lookup=("--model", pair.target, "--prompt-lookup", *k),
+    ) as servers:
+        yield servers
 
 
 @pytest.fixture

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +29,7 @@ _START_S = 100.0
 
 @dataclass(frozen=True)
 class Server:
-    process: subprocess.Popen[bytes]
+    family: subprocess.Popen[str]  # lives as long as the server
     port: int
     log: Path
 
@@ -78,26 +79,27 @@ def command(*options: str | Path) -> tuple[str, ...]:
     return (str(ENGINE_PYTHON), str(SCRIPT), *map(str, options))
 
 
-def start(folder: Path, *options: str | Path) -> Server:
-    """A server that begins to load; `ready` waits for it, `stop` ends it."""
-    port, log = free_port(), folder / "server.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command("--port", str(port), "--served-model-name", MODEL, *options),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **_ENVIRONMENT},
-        )
-    return Server(process, port, log)
+@contextlib.contextmanager
+def started(folder: Path, **options: Sequence[str | Path]) -> Iterator[dict[str, Server]]:
+    """Servers by their names, with these options, that begin to load; `ready` waits for one. Ended as by an operator.
 
-
-def stop(servers: Iterable[Server]) -> None:
-    """As an operator would, all at once."""
-    running = list(servers)
-    for server in running:
-        server.process.terminate()
-    for server in running:
-        assert server.process.wait(180) == 0, server.log.read_text()
+    Several are forked after one import: of two, each would take seconds of a processor for its own.
+    """
+    program = (str(ENGINE_PYTHON), str(Path(__file__).with_name("forked.py")), str(SCRIPT))
+    environment = {**os.environ, **_ENVIRONMENT}
+    family = subprocess.Popen(program, stdin=subprocess.PIPE, text=True, env=environment)
+    assert family.stdin is not None
+    servers = {name: Server(family, free_port(), folder / f"{name}.log") for name in options}
+    with family.stdin as asking:
+        for name, server in servers.items():
+            server.log.touch()
+            own = (server.log, "--port", server.port, "--served-model-name", MODEL, *options[name])
+            asking.write(json.dumps(list(map(str, own))) + "\n")
+    try:
+        yield servers
+    finally:
+        family.terminate()
+        assert family.wait(180) == 0, [server.log.read_text() for server in servers.values()]
 
 
 def run(*options: str | Path) -> subprocess.Popen[str]:
@@ -110,11 +112,10 @@ async def ready(server: Server) -> str:
     """The URL of a server that has loaded its models."""
     until_s = time.monotonic() + _START_S
     async with aiohttp.ClientSession() as session:
-        while time.monotonic() < until_s and server.process.poll() is None:
+        while time.monotonic() < until_s and server.family.poll() is None:
             with contextlib.suppress(aiohttp.ClientConnectorError):
                 async with session.get(server.url + "/health") as response:
                     assert response.status == 200
                     return server.url
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.process.wait(0.1)
+            await asyncio.sleep(0.1)
     raise AssertionError(f"the server did not start: {server.log.read_text()}")
