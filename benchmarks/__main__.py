@@ -9,9 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, client, pages, presets, progress, questions, rate, sweep
+from benchmarks import beside, client, presets, progress, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
-from benchmarks.filling import Size
+from benchmarks.reading import pages, questions
+from benchmarks.reading.filling import Size
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 

@@ -23,9 +23,9 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.client import STUDY as SERVED
-from benchmarks.filling import Size, fill
-from benchmarks.pages import served
 from benchmarks.processes import own_home, serving
+from benchmarks.reading.filling import Size, fill
+from benchmarks.reading.pages import served
 from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
 from jobs.engines.models import check_model
@@ -130,7 +130,7 @@ def _at_work(settings: Settings) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(_process(("-m", "warehouse.ingest.service"), home))
         url, _ = stack.enter_context(served(settings))
-        stack.enter_context(_process(("-m", "benchmarks.visitors", url), {}))
+        stack.enter_context(_process(("-m", "benchmarks.reading.visitors", url), {}))
         until_s = time.monotonic() + _READY_S
         while not quiet.under_way(settings.home, "ingester"):
             if time.monotonic() > until_s:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+#: Of sentences; longer lines are hard to read.
+_MOST_WIDTH = 100
+#: Nothing in a text is read as Rich markup, coloured, or cut off.
+_LITERALLY: Mapping[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
 
 def print_json(value: Any) -> None:
@@ -24,6 +31,28 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     if not console.is_terminal:
         console.width = 4096  # a program reads this: nothing may be cut off
     console.print(table)
+
+
+def print_entries(columns: Sequence[str], entries: Sequence[tuple[Sequence[Any], Sequence[str]]]) -> None:
+    """Print rows of short values, and under each its sentences: as wide as the terminal, and at most 100 columns."""
+    rows = [[_cell(value) for value in values] for values, _ in entries]
+    widths = [max(map(cell_len, column)) for column in zip(columns, *rows, strict=True)]
+    console = Console()
+    wide = min(console.width, _MOST_WIDTH) if console.is_terminal else _MOST_WIDTH
+    console.print(_line(columns, widths), style="bold", **_LITERALLY)
+    for row, (_, sentences) in zip(rows, entries, strict=True):
+        console.print(_line(row, widths), **_LITERALLY)
+        for sentence in sentences:
+            console.print(_indented(sentence, wide), **_LITERALLY)
+
+
+def _indented(sentence: str, width: int) -> str:
+    whole: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(sentence, width, initial_indent="  ", subsequent_indent="  ", **whole)
+
+
+def _line(values: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(map(set_cell_size, values, widths)).rstrip()
 
 
 def _cell(value: Any) -> str:

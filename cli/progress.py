@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.table import Job
+from jobs.table import FINISHED, Job
 
 
 def runs_ended(job: Job) -> str:
@@ -27,12 +27,16 @@ def what_runs(job: Job) -> str:
 
 def what_is_known(job: Job) -> str:
     """`18 of 30 cells decided`, or why nothing more was measured; empty for a study that measures a fixed plan."""
-    return "" if job.progress is None else job.progress.end_sentence or job.progress.standing
+    if job.progress is None:
+        return ""
+    if job.progress.end_sentence:
+        return f"{job.progress.end_reason.capitalize()}: {job.progress.end_sentence}"
+    return job.progress.standing
 
 
 def time_left(job: Job) -> str:
-    """`about 3 min 20 s left`, or empty while no estimate exists."""
-    if job.progress is None or job.progress.remaining_s is None:
+    """`about 3 min 20 s left`, or empty while no estimate exists, and once the job has ended."""
+    if job.state in FINISHED or job.progress is None or job.progress.remaining_s is None:
         return ""
     minutes, seconds = divmod(round(job.progress.remaining_s), 60)
     return f"about {minutes} min {seconds:02d} s left" if minutes else f"about {seconds} s left"

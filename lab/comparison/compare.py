@@ -38,7 +38,12 @@ class Comparison:
     basis: str
     control: bool = False
     until_decided: bool = False  # looked at after every block: verdicts pay for that (`lab.comparison.looks`)
-    repeats_a_block: int = 1  # the most repeats that share the engine starts of a block
+    repeats: int = 0  # in both arms
+
+    @property
+    def repeats_a_block(self) -> int:
+        """The repeats that share the engine starts of a block, rounded up."""
+        return max(1, math.ceil(self.repeats / self.blocks)) if self.blocks else 1
 
     @property
     def gain(self) -> Interval | None:
@@ -142,8 +147,8 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     changed = _difference(difference(pairs, influence, scatter), pairs, ratio, confidence)
     prompts = None if pairs.baseline_requests is None else pairs.baseline_requests.shape[0]
     basis = _basis(pairs, prompts, scatter) + ("; looked at after every repeat" if looked and pairs.blocks else "")
-    each = max(map(len, pairs.blocks), default=1)
-    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control, looked, each)
+    repeats = sum(map(len, pairs.blocks))
+    return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control, looked, repeats)
 
 
 def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:

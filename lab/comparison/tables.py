@@ -87,7 +87,8 @@ def sweep(
     """Compare a whole sweep: in each block the geometric mean over its cells, then the paired blocks.
 
     What the runs of one engine start have in common is part of the scatter of the blocks, so cells need not be
-    independent. Only blocks in which every cell has both arms count. `control`: both arms are identical.
+    independent; a block's runs of an arm are of one start, which several blocks may share. Only blocks in which every
+    cell has both arms count. `control`: both arms are identical.
     """
     baseline = _one_per_block([runs for runs, _ in cells])
     candidate = _one_per_block([runs for _, runs in cells])
@@ -106,6 +107,7 @@ def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:
             runs[0].arm,
             block,
             float(np.exp(np.mean([np.log(run.value or np.nan) for run in runs]))),
+            launch=runs[0].launch,
             until_decided=any(run.until_decided for run in runs),
         )
         for block, runs in by_block.items()

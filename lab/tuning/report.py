@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
@@ -14,7 +14,7 @@ from lab.schedule.tuning import Progress, Seen, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
 from lab.study.plan import PlannedRun
-from lab.tuning.result import Choice, choice
+from lab.tuning.result import Choice, assumption, choice
 from lab.tuning.setting import NONE, Setting
 from lab.tuning.standing import Standing, standings
 
@@ -35,13 +35,22 @@ class Measured:
 
 @dataclass(frozen=True)
 class Tried:
-    """A setting at one load: how often it ran, its speed-up as far as known, and what became of it."""
+    """A setting at one load: how often it ran, its speed-up as far as known, and what became of it.
+
+    `expected` is what all runs of its draft say together, from `at_least` to `at_most` with 90 %; `measured` what its
+    own runs say.
+    """
 
     arm: str
+    draft: str  # empty for no speculation
     load: int
     k: int
     runs: int
     expected: float | None
+    at_least: float | None
+    at_most: float | None
+    measured: Measured | None
+    is_chosen: bool
     fate: str
 
 
@@ -51,6 +60,7 @@ class Report:
 
     `deployed` is what to deploy: the scheduled arm, or else one setting. `best` has the chosen setting of
     each load, `final` what was measured at the end. `ended` says why the race ended; empty while it goes on.
+    `assumption` says where a number of tokens rests on more than measurements; empty if nowhere.
     """
 
     best: tuple[Measured, ...]
@@ -61,6 +71,7 @@ class Report:
     final: tuple[Measured, ...]
     tried: tuple[Tried, ...]
     ended: str
+    assumption: str
     runs: int
     grid_runs: int  # of every setting at every load, once
 
@@ -89,8 +100,9 @@ def report(study: Study, find: Callable[[PlannedRun], Seen | None]) -> Report | 
         scheduled=deployed if deployed.speculation is not None and SCHEDULE in deployed.speculation.options else None,
         ranges=found.ranges,
         final=tuple(each for each in measured.values() if each.arm in final),
-        tried=tuple(_tried(tuning, progress, known)),
+        tried=tuple(_tried(tuning, progress, known, measured)),
         ended=progress.race_end,
+        assumption=assumption(found.assumed),
         runs=sum(len(launch.runs) for launch in progress.launches),
         grid_runs=len(tuning.space.settings) * len(tuning.space.loads),
     )
@@ -136,20 +148,29 @@ def _one(arm: Arm, load: int, k: int | None, compared: Comparison, word: str) ->
     return Measured(arm.name, load, k or 0, value, low, high, word, compared.basis)
 
 
-def _tried(tuning: Tuning, progress: Progress, known: Mapping[int, Standing]) -> Sequence[Tried]:
+def _tried(
+    tuning: Tuning,
+    progress: Progress,
+    known: Mapping[int, Standing],
+    measured: Mapping[tuple[str, int], Measured],
+) -> Iterator[Tried]:
     runs = Counter((run.setting, run.load) for run in progress.race)
-    return [
-        Tried(
-            tuning.arm(setting).name,
-            load,
-            setting.k,
-            runs[setting, load],
-            math.exp(at.gain(setting)) if setting in at.settings else None,
-            _fate(setting, at, runs[setting, load]),
-        )
-        for load, at in known.items()
-        for setting in tuning.space.settings
-    ]
+    for load, at in known.items():
+        for setting in tuning.space.settings:
+            name, there = tuning.arm(setting).name, setting in at.settings
+            yield Tried(
+                arm=name,
+                draft=setting.draft,
+                load=load,
+                k=setting.k,
+                runs=runs[setting, load],
+                expected=math.exp(at.gain(setting)) if there else None,
+                at_least=math.exp(-at.upper(NONE, setting)) if there else None,
+                at_most=math.exp(at.upper(setting, NONE)) if there else None,
+                measured=measured.get((name, load)),
+                is_chosen=there and setting == at.chosen(),
+                fate=_fate(setting, at, runs[setting, load]),
+            )
 
 
 def _fate(setting: Setting, at: Standing, runs: int) -> str:

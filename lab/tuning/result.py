@@ -13,13 +13,17 @@ from lab.tuning.standing import Standing
 
 @dataclass(frozen=True)
 class Choice:
-    """The outcome of a race. `ranges` are those of the deployed draft, as (first, last, tokens) of requests at once."""
+    """The outcome of a race. `ranges` are those of the deployed draft, as (first, last, tokens) of requests at once.
+
+    `assumed` are the loads at which a chosen number of tokens rests on what a round usually costs.
+    """
 
     best: Mapping[int, Setting]  # by load, of all drafts
     single: Setting
     draft: str | None  # to deploy with a schedule; None if no speculation is best everywhere
     tokens: Mapping[int, int]  # of that draft, by load
     ranges: tuple[tuple[int, int, int], ...]
+    assumed: tuple[int, ...] = ()
 
 
 def choice(space: Space, known: Mapping[int, Standing]) -> Choice:
@@ -27,7 +31,19 @@ def choice(space: Space, known: Mapping[int, Standing]) -> Choice:
     draft = deployed_draft(space, known)
     tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in known.items()}
     best = {load: at.chosen() for load, at in known.items()}
-    return Choice(best, best_single(known), draft, tokens, tuple(schedule(tokens)))
+    assumed = tuple(load for load, at in known.items() if {best[load], Setting(draft or "", tokens[load])} & at.assumed)
+    return Choice(best, best_single(known), draft, tokens, tuple(schedule(tokens)), assumed)
+
+
+def assumption(loads: tuple[int, ...]) -> str:
+    """Say what the choice at these loads rests on; empty without any."""
+    if not loads:
+        return ""
+    named = " and ".join([", ".join(map(str, loads[:-1]))] * (len(loads) > 1) + [str(loads[-1])])
+    return (
+        f"At {named} request{'s' * (loads != (1,))} at once the number of drafted tokens rests on what a round usually "
+        "costs, because only one number was measured there. A larger budget measures two."
+    )
 
 
 def settings_of(at: Standing, draft: str | None) -> list[Setting]:

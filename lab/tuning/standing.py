@@ -27,7 +27,8 @@ _MARGIN = math.log1p(MARGIN)
 class Standing:
     """One load. `gains` are the expected log speed-ups of `settings` over no speculation, with their covariance.
 
-    `most` is how large each can be at all: drafting cannot make a round cheaper than one step of the target.
+    `most` is how large each can be at all: drafting cannot make a round cheaper than one step of the target. `assumed`
+    did not run, and only one k of their draft did: what a round costs them is what it usually costs.
     """
 
     settings: tuple[Setting, ...]
@@ -35,6 +36,7 @@ class Standing:
     covariance: Array
     most: Array
     deviations: float  # so many standard deviations are sure enough
+    assumed: frozenset[Setting] = frozenset()
 
     def gain(self, setting: Setting) -> float:
         return float(self.gains[self.settings.index(setting)])
@@ -142,6 +144,7 @@ def _accepted(space: Space, runs: Iterable[TunedRun]) -> dict[str, dict[int, tup
 def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, Sequence[float]]]) -> Standing:
     """A setting whose acceptance is unknown stands on its own runs alone."""
     settings, gains, most, blocks = [NONE], [0.0], [0.0], [np.array([[at.baseline_variance]])]
+    assumed: set[Setting] = set()
     for draft in space.drafts:
         rounds = lengths(space.ks, accepted[draft])
         measured = {each.k: gain for each, gain in at.gains.items() if each.draft == draft and each.k in rounds}
@@ -152,10 +155,12 @@ def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, S
             gains += found.gains.tolist()
             most += [math.log(rounds[k]) for k in ks]
             blocks.append(found.covariance)
+            assumed |= {Setting(draft, k) for k in ks if len(measured) == 1 and k not in measured}
         alone = {each: gain for each, gain in at.gains.items() if each.draft == draft and each.k not in rounds}
         settings += alone
         gains += [gain.value for gain in alone.values()]
         most += [math.log(each.k + 1) for each in alone]
         blocks += [np.array([[gain.variance]]) for gain in alone.values()]
     deviations = float(special.stdtrit(np.median(at.dfs), _SURE))
-    return Standing(tuple(settings), np.array(gains), linalg.block_diag(*blocks), np.array(most), deviations)
+    covariance = linalg.block_diag(*blocks)
+    return Standing(tuple(settings), np.array(gains), covariance, np.array(most), deviations, frozenset(assumed))

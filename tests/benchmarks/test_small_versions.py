@@ -13,8 +13,8 @@ import pytest
 
 from benchmarks import beside, progress, rate, sweep
 from benchmarks.client import STUDY, Sides
-from benchmarks.filling import Size
 from benchmarks.processes import own_home, vllm_environment
+from benchmarks.reading.filling import Size
 from benchmarks.rival import write_dataset
 from lab.study import Load
 from tests.workers.homes import Home, link_reference_models, new_home

@@ -20,13 +20,16 @@ from jobs import queue
 from jobs.engines.profiles import MARK
 from jobs.table import Job
 from lab.metrics.records import RunRecord
+from lab.schedule import Outcome
 from lab.study import Study
 from lab.study.parsing import study_from_dict
+from lab.study.plan import PlannedRun
 from tests import forked
 from tests.forked import Forked
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.settings import Settings
+from workers.outcomes import read_outcome
 
 REPOSITORY = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("stand_in_engine.py")
@@ -156,3 +159,14 @@ def celery_worker(home: Home) -> Iterator[Forked]:
     finally:
         process.kill()
         process.wait()
+
+
+def outcomes(home: Home, job: Job) -> list[Outcome]:
+    """What a worker that continues reads from the bundles."""
+    by_start = {read_run(folder).started_at: folder for folder in find_bundles(home.settings.bundles)}
+    found = [(by_start[start], read_run(by_start[start])) for start in sorted(by_start)]
+    return [
+        read_outcome(folder, PlannedRun(run.arm, run.workload, run.load, run.repeat, run.trial))
+        for folder, run in found
+        if run.job_id == job.job_id
+    ]

@@ -5,12 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-from jobs.table import Job
-from lab.schedule import End, Outcome, schedule_of
-from lab.study.plan import PlannedRun
-from tests.workers.homes import Home
-from warehouse.bundles.run_bundle import find_bundles, read_run
-from workers.outcomes import read_outcome
+from lab.schedule import End, schedule_of
+from tests.workers.homes import Home, outcomes
 from workers.worker import Worker
 
 SLOTS = {"plain": 1, "drafted": 3}
@@ -44,14 +40,3 @@ def test_a_search_tries_loads_on_one_engine_start_until_it_knows(home: Home) -> 
     assert early
     assert all("had missed the SLO" in (run.ended_early or "") and run.load.max_concurrency > 1 for run in early)
     assert schedule_of(job.study).next(outcomes(home, job)) == End("complete")
-
-
-def outcomes(home: Home, job: Job) -> list[Outcome]:
-    """What a worker that continues reads from the bundles."""
-    by_start = {read_run(folder).started_at: folder for folder in find_bundles(home.settings.bundles)}
-    found = [(by_start[start], read_run(by_start[start])) for start in sorted(by_start)]
-    return [
-        read_outcome(folder, PlannedRun(run.arm, run.workload, run.load, run.repeat, run.trial))
-        for folder, run in found
-        if run.job_id == job.job_id
-    ]

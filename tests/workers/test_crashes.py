@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
+from typing import Any
 
 import psutil
 import pytest
 
 from jobs import leases, queue
 from jobs.table import FINISHED, Progress
-from tests.workers.homes import Home, celery_worker, until
+from lab.schedule import End, schedule_of
+from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
 from workers.engine_runtime.process import end_leftovers
+from workers.worker import Worker, is_dead
 
 pytestmark = pytest.mark.engine
 
@@ -199,3 +204,43 @@ def test_a_worker_with_a_database_of_another_revision_says_so_and_ends(woken_hom
         until(lambda: worker.poll() is not None, "the worker ends")
     assert worker.returncode != 0
     assert "drafthouse migrate" in worker_log(woken_home)
+
+
+#: The draft is twice as fast, so it is chosen, and measured beside no speculation once more at the end.
+TUNING = {
+    "arms": [
+        {"name": "plain", "flags": {"token-s": 0.02}},
+        {"name": "look-up", "flags": {"token-s": 0.01}, "speculation": NGRAM},
+    ],
+    "loads": [{"max_concurrency": 1, "num_prompts": 4}],
+    "tune": {"drafted_tokens": [1, 3], "budget_minutes": 0.01},
+}
+SEARCH = {
+    "arms": [{"name": "plain", "flags": {"slots": 2, "token-s": 0.02}}],
+    "loads": [{"find": "concurrency", "max_concurrency": 16, "num_prompts": 16, "slo_share": 0.9}],
+    "slo": {"ttft_ms": 150},
+}
+WORK = "from warehouse.settings import load_settings; from workers.worker import Worker; Worker(load_settings()).work()"
+
+
+@pytest.mark.parametrize("study", [TUNING, SEARCH], ids=["tuning", "search"])
+def test_what_is_measured_next_follows_from_the_bundles_so_a_killed_worker_loses_and_doubles_nothing(
+    home: Home, study: dict[str, Any]
+) -> None:
+    job_id = home.submit(**study)
+    first = subprocess.Popen([sys.executable, "-c", WORK], cwd=REPOSITORY, env=worker_environment(home))
+    until(lambda: len(home.runs()) >= 3 and measuring(home, job_id), "a fourth run")
+    first.kill()
+    first.wait()
+    done = {run.run_id: run.started_at for run in home.runs()}
+    until(lambda: not home.engine_processes(), "the engine is gone with its worker")
+    assert leases.requeue_expired(home.database, is_dead) == [job_id]
+    Worker(home.settings).work()
+    job, runs = home.job(job_id), home.runs()
+    assert (job.state, job.error) == ("done", None)
+    assert_every_run_once(home, len(runs))
+    assert len(runs) > len(done) >= 3
+    assert done.items() <= {run.run_id: run.started_at for run in runs}.items()
+    assert job.progress is not None
+    assert job.progress.runs_done == job.progress.runs_total == len(runs)  # no bundle lies beside the way
+    assert isinstance(schedule_of(job.study).next(outcomes(home, job)), End)

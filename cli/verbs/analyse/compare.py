@@ -286,4 +286,4 @@ def _cell_dict(cell: Cell) -> dict[str, object]:
 
 def _comparison_dict(found: Comparison) -> dict[str, object]:
     ratio = None if found.ratio is None else asdict(found.ratio)
-    return {"ratio": ratio, "basis": found.basis, "blocks": found.blocks}
+    return {"ratio": ratio, "basis": found.basis, "repeats": found.repeats, "independent_repeats": found.blocks}

@@ -131,6 +131,8 @@ def _show(job: Job, found: Report, words: str | None, url: str) -> None:
     print_table(head, [(each.load, each.arm, each.k, ratio(each), each.basis) for each in found.best])
     print(f"\nOne setting for all loads: {found.single.name}")
     print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in found.ranges))
+    if found.assumption:
+        print(found.assumption)
     print("To deploy:", found.deployed.name)
     print(f"  {words or json.dumps(_speculation(found))}")
     if found.final:

@@ -10,7 +10,7 @@ import typer
 
 from cli.arguments import AsJson, JobName
 from cli.home import ready_settings
-from cli.output import print_json, print_table
+from cli.output import print_entries, print_json
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs import queue
 from jobs.queue import SetAside
@@ -61,17 +61,19 @@ def _show(found: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
         print("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = {job.job_id: job.reason for job in set_aside}
-    rows = [
-        (job.job_id, job.name, job.state, _progress(job), time_left(job), job.error or reasons.pop(job.job_id, ""))
-        for job in found
-    ]
-    rows += [(job.job_id, job.name, job.state, "", "", job.reason) for job in set_aside if job.job_id in reasons]
-    print_table(("job", "study", "state", "runs", "time left", "error"), rows)
+    entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in found]
+    entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
+    print_entries(("job", "study", "state", "runs", "time left"), entries)
 
 
-def _progress(job: Job) -> str:
-    parts = (runs_ended(job), what_is_known(job), what_runs(job) if job.state == "running" else "")
-    return ", ".join(part for part in parts if part)
+def _row(job: Job) -> tuple[str, ...]:
+    return (job.job_id, job.name, job.state, runs_ended(job), time_left(job))
+
+
+def _sentences(job: Job, reason: str) -> list[str]:
+    """What runs, what is known or why the study ended, and what went wrong; none of them empty."""
+    running = what_runs(job) if job.state == "running" else ""
+    return [sentence for sentence in (running, what_is_known(job), job.error or reason) if sentence]
 
 
 def _as_dict(job: Job) -> dict[str, Any]:

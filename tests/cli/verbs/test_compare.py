@@ -125,6 +125,7 @@ def test_a_table_says_the_same_as_the_comparison_it_is_made_of(studied: Home) ->
         for pair in expected:
             cell = cells[pair["workload"], pair["pattern"]]
             assert (cell["ratio"], cell["verdict"]) == (pair["ratio"], pair["verdict"])
+            assert (cell["repeats"], cell["independent_repeats"]) == (3, 3)
         assert found[arm]["sweep"]["ratio"]["value"] == pytest.approx(found[arm]["gmean"])
         for row, mean in found[arm]["gmeans_by_row"].items():
             assert found[arm]["sweeps_by_row"][row]["ratio"]["value"] == pytest.approx(mean)

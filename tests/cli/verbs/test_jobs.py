@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from tests.webapp.homes import add_ended_jobs, environment, failed_job, finish, 
 from tests.webapp.measured import measure_study, write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.service import ingest_all
+from warehouse.settings import Settings
 
 
 def test_a_waiting_job_is_moved_cancelled_and_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,8 +78,35 @@ def test_a_name_means_the_newest_job_with_results_and_a_newer_one_without_is_nam
 def test_a_failed_run_is_counted_once(tmp_path: Path) -> None:
     settings = make_home(tmp_path)
     running_job(settings, study(name="half of them fail"), runs_done=4, runs_failed=2, runs_total=4)
-    (line,) = [line for line in new_home(settings.home).ask("jobs").stdout.splitlines() if "half of them fail" in line]
-    assert "4/4 (2 failed), measuring · draft · reference/code/16 · c4-n8" in line
+    assert lines_of(settings, "half of them fail") == [
+        "running  4/4 (2 failed)  about 3 min 20 s left",
+        "  measuring · draft · reference/code/16 · c4-n8",
+    ]
+
+
+def lines_of(settings: Settings, study_name: str) -> list[str]:
+    """What `drafthouse jobs` says of the study: its row, from the state on, and the lines under it."""
+    printed = new_home(settings.home).ask("jobs").stdout.splitlines()
+    assert max(map(len, printed)) <= 100
+    (place,) = [place for place, line in enumerate(printed) if f" {study_name} " in line]
+    under = list(itertools.takewhile(lambda line: line.startswith("  "), printed[place + 1 :]))
+    return [printed[place].split(f" {study_name} ")[1].strip(), *under]
+
+
+def test_why_a_study_ended_stands_under_its_row_within_a_hundred_columns(tmp_path: Path) -> None:
+    settings = make_home(tmp_path)
+    sentence = (
+        "7 of 8 cells decided; 'same' was dropped: 'good' is faster in every cell. The nearest of the others, 'draft' "
+        "at reference/code/64, c4-n16, would take about 3 more repeats, 5 min."
+    )
+    ended = {"end_reason": "budget spent", "end_sentence": sentence, "remaining_s": 0.0}
+    job_id = running_job(settings, study(name="until it is known"), runs_done=4, runs_total=4, **ended)
+    finish(settings, job_id, "failed", "2 of 4 runs failed; the first: EngineError: no such head")
+    row, *under = lines_of(settings, "until it is known")
+    assert row == "failed  4/4"
+    assert len(under) == 4
+    assert " ".join(line.strip() for line in under[:3]) == f"Budget spent: {sentence}"
+    assert under[3] == "  2 of 4 runs failed; the first: EngineError: no such head"
 
 
 def test_a_running_job_is_listed_however_many_came_after_it_and_the_others_page_by_page(tmp_path: Path) -> None:

@@ -67,3 +67,12 @@ def test_a_sweep_leaves_out_blocks_that_are_not_whole() -> None:
     baseline, candidate = arms([1.0], [2.0])
     with pytest.raises(ValueError, match="two runs"):
         sweep([([*baseline, *baseline], candidate)], "higher")
+
+
+def test_the_repeats_of_a_sweep_that_share_an_engine_start_are_one_observation() -> None:
+    def started(arm: str, values: list[float]) -> list[RunSample]:
+        return [RunSample(arm, arm, block, value, launch=block // 2) for block, value in enumerate(values)]
+
+    cells = [(started("plain", [10.0, 10.2, 10.1, 9.9]), started("draft", [20.0, 20.3, 20.1, 20.2]))] * 2
+    found = sweep(cells, "higher")
+    assert (found.repeats, found.blocks, found.basis) == (4, 2, "4 repeats on 2 engine starts")

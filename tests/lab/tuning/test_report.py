@@ -34,8 +34,13 @@ def near(*expected: tuple[object, ...]) -> list[object]:
     ]
 
 
-def rows(*found: Measured | Tried) -> list[tuple[object, ...]]:
+def rows(*found: Measured) -> list[tuple[object, ...]]:
     return [astuple(each) for each in found]
+
+
+def tried(*found: Tried) -> list[tuple[object, ...]]:
+    """Each setting at each load, without its interval and without what its own runs say."""
+    return [(each.arm, each.load, each.k, each.runs, each.expected, each.fate) for each in found]
 
 
 def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_of_it() -> None:
@@ -47,7 +52,7 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
         ("look-up k=5", 1, 5, 2.0, None, None, "not enough data", ONCE),
         ("look-up k=1", 4, 1, 1.4, None, None, "not enough data", ONCE),
     )
-    assert rows(*found.tried) == near(
+    assert tried(*found.tried) == near(
         ("no draft", 1, 0, 1, 1.0, "slower: 0.50x of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75x of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one by what its neighbours told"),
@@ -79,7 +84,7 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
         ("look-up scheduled", 1, 3, 2.1970759250, 2.1880357460, 2.2061534547, "faster", f"3 repeats, {six}"),
         ("look-up scheduled", 4, 1, 1.3981392250, 1.3923863838, 1.4039158348, "faster", f"3 repeats, {six}"),
     )
-    assert rows(*found.tried[:6]) == near(
+    assert tried(*found.tried[:6]) == near(
         ("no draft", 1, 0, 3, 1.0, "slower: 0.45x of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75x of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.9721167209, "still open: it may be faster by up to 11%"),
@@ -87,6 +92,13 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
         ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95x of the chosen one"),
         ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91x of the chosen one"),
     )
+    for each in found.tried:
+        assert each.is_chosen == (each.fate == "chosen")
+        assert each.draft == ("look-up" if each.k else "")
+        assert (each.measured is None) == (each.runs == 0 or each.k == 0)
+        if each.expected is not None and each.at_least is not None and each.at_most is not None:
+            assert each.at_least <= each.expected <= each.at_most
+    assert found.assumption == ""
 
 
 def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_one_says_so() -> None:
@@ -108,4 +120,8 @@ def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_
     unmeasured = told(FIVE, lambda arm, *_: 100.0 if arm == "no draft" else 112.0, 4)
     assert unmeasured.best == tuple(
         Measured("look-up k=2", load, 2, None, None, None, "not enough data", "not measured") for load in (1, 4)
+    )
+    assert unmeasured.assumption == (
+        "At 1 and 4 requests at once the number of drafted tokens rests on what a round usually costs, because only "
+        "one number was measured there. A larger budget measures two."
     )

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks.pages import from_link, from_page_list
-from benchmarks.visitors import all_at_once
+from benchmarks.reading.pages import from_link, from_page_list
+from benchmarks.reading.visitors import all_at_once
 from tests.webapp.browser.conftest import Server
 
 pytestmark = pytest.mark.browser

@@ -53,6 +53,6 @@ def study_answer(found: StudyComparison, repeat_s: float | None = None) -> Answe
 def provenance(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> Provenance:
     """Where the comparison's numbers come from: of the valid runs of its jobs."""
     (row,) = dicts(con, _PROVENANCE, [list(found.jobs)])
-    repeats = {pair.comparison.blocks for pair in found.pairs}
+    repeats = {pair.comparison.repeats for pair in found.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
     return Provenance(jobs=found.jobs, repeats=tuple(sorted(repeats)), **row | lists)

@@ -15,7 +15,7 @@ from webapp.shared.url_params import DASHBOARD, View, page_file
 
 #: The pages whose figures can be pinned. `render_pins.FIGURES` says how each is drawn; importing it here, from where
 #: every figure gets its button, would be a cycle.
-PAGES = frozenset({"results", "compare", "advice", "explore", "cost", "run", "sql"})
+PAGES = frozenset({"results", "compare", "advice", "explore", "cost", "run", "sql", "tune"})
 NOW, THIS_MOMENT, A_DATE = "Always the newest data", "This moment", "A date"
 _CHOICES = (NOW, THIS_MOMENT, A_DATE)
 

@@ -22,6 +22,7 @@ from webapp.pages.explore import figures as explore_figures
 from webapp.pages.results import figures as results_figures
 from webapp.pages.run import figures as run_figures
 from webapp.pages.sql import figures as sql_figures
+from webapp.pages.tune import figures as tune_figures
 from webapp.shared import published_data
 from webapp.shared.downloads import SOURCE, About
 from webapp.shared.url_params import View
@@ -36,6 +37,7 @@ FIGURES: dict[str, Callable[[Mapping[str, Sequence[str]], Mode], list[Figure]]] 
     "cost": cost_figures.figures,
     "run": run_figures.figures,
     "sql": sql_figures.figures,
+    "tune": tune_figures.figures,
 }
 #: Page, parameters and point in time -> the figures, or why there are none.
 Pages = dict[tuple[str, str, datetime | None], list[Figure] | str]

@@ -42,6 +42,33 @@ def tried(found: Report) -> pd.DataFrame:
     )
 
 
+def speedups(found: Report) -> pd.DataFrame:
+    """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
+    unknown = Measured("", 0, 0, None, None, None, "", "")
+    rows = [(each, each.measured or unknown) for each in found.tried if each.expected is not None]
+    return pd.DataFrame(
+        [
+            {
+                "load": each.load,
+                "arm": each.arm,
+                "draft": each.draft,
+                "k": each.k,
+                "expected": each.expected,
+                "at_least": each.at_least,
+                "at_most": each.at_most,
+                "ratio": measured.ratio,
+                "low": measured.low,
+                "high": measured.high,
+                "runs": each.runs,
+                "is_chosen": each.is_chosen,
+                "label": "no speculation" if each.k == 0 else f"k = {each.k}",
+                "fate": each.fate,
+            }
+            for each, measured in rows
+        ]
+    ).astype(dict.fromkeys(("expected", "at_least", "at_most", "ratio", "low", "high"), float))
+
+
 def command_line(arm: Arm) -> str | None:
     return speculation_words(published_data.settings(), arm)
 

@@ -6,10 +6,11 @@ import streamlit as st
 
 from jobs.table import Job
 from lab.tuning.report import Measured, Report
-from webapp.pages.tune import data
+from webapp.pages.tune import data, figures
 from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
+from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, moment, span, times
 from webapp.shared.url_params import View, page_file
@@ -26,6 +27,7 @@ def show_page() -> None:
         view = View("tune", {url_params.JOB.key: (job_id,)})
         study_picker.show_caveats(published_data.results(job_id), job, "the Run page")
         show_summary(found)
+        show_figures(figures.figures(view.parameters, colour_mode()), colour_mode(), view)
         show_best(found, view)
         show_deployment(found)
         show_final(found, view)
@@ -81,6 +83,8 @@ def show_best(found: Report, view: View) -> None:
         "fastest are ties, and the one with the fewest drafted tokens is taken."
     )
     show_table(data.measured(found.best), data.RESULT_COLUMNS, "The setting for each load", view, "best")
+    if found.assumption:
+        st.caption(f":material/warning: {found.assumption}")
 
 
 def show_deployment(found: Report) -> None:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 import duckdb
 
-from benchmarks import slices
-from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
+from benchmarks.reading import slices
+from benchmarks.reading.filling import Size, fill
 from benchmarks.table import Row, show
 from lab.advice import Advice, advise
 from lab.metrics import histogram

@@ -1,6 +1,6 @@
 """Visitors of the page who speak Streamlit's protocol over a websocket; no browser draws what they get.
 
-`python -m benchmarks.visitors URL` is two of them, who open one page after the other until they are stopped.
+`python -m benchmarks.reading.visitors URL` is two of them, who open one page after the other until they are stopped.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import questions, slices
-from benchmarks.filling import RUNS_A_JOB, Size, fill
+from benchmarks.reading import questions, slices
+from benchmarks.reading.filling import RUNS_A_JOB, Size, fill
 from lab.errors import DrafthouseError
 from tests.warehouse.asking import ask, contents
 from warehouse.settings import Settings

@@ -28,10 +28,10 @@ from pathlib import Path
 import psutil
 from playwright.sync_api import Page, sync_playwright
 
-from benchmarks.filling import Size, fill
 from benchmarks.processes import own_home
+from benchmarks.reading.filling import Size, fill
+from benchmarks.reading.visitors import all_at_once, new_session, open_page, staying, visitor
 from benchmarks.table import Row, show
-from benchmarks.visitors import all_at_once, new_session, open_page, staying, visitor
 from lab.errors import EngineError
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 

@@ -1,0 +1,1 @@
+"""Parts on a made warehouse of any size: what questions and pages take."""

@@ -1,0 +1,45 @@
+"""The figure of the Tune page, drawn from its link's parameters alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lab.tuning.report import Measured, Report
+from webapp.charts import tuned
+from webapp.charts.panels import Figure
+from webapp.charts.theme import Mode, arm_styles
+from webapp.pages.tune import data
+from webapp.shared import url_params
+from webapp.shared.published_data import cached_figures
+from webapp.shared.text import times
+
+
+@cached_figures
+def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
+    """The speed-up of every setting at every load; no figure before the first results.
+
+    Raises KeyError for parameters that name no study, ValueError for a study that is no tuning.
+    """
+    found = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
+    return [] if found is None else [speedups(found, mode)]
+
+
+def speedups(found: Report, mode: Mode) -> Figure:
+    """One panel a load, whose title is its answer."""
+    rows = data.speedups(found)
+    drafts = [draft for draft in dict.fromkeys(rows["draft"]) if draft]
+    styles, domain = arm_styles(drafts, None, mode), tuned.domain(rows)
+    panels = tuple(
+        (_title(best), tuned.panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in found.best
+    )
+    note = (
+        "over no speculation = 1×, logarithmic; filled: measured, with its 95 % interval; hollow: expected; "
+        "band: 90 % of what is expected; ring: chosen"
+    )
+    return Figure("speedups", "Speed-up by drafted tokens, load by load", note, styles, panels, rows, least_width=300)
+
+
+def _title(best: Measured) -> str:
+    """`4 at once: draft k=3, 1.48×`."""
+    at = f"{best.load} at once"
+    return f"{at}: no speculation" if best.k == 0 else f"{at}: {best.arm}, {times(best.ratio)}"
