@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
-from lab.comparison.verdict import MARGIN, verdicts
+from lab.comparison.verdict import MARGIN, Verdict, verdicts
 from lab.schedule.tuning import Progress, Seen, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
@@ -132,20 +132,20 @@ def _measured(
             arms[run.arm.name] = run.arm
     keys = [key for key in samples if key[0] != baseline and (baseline, key[1]) in samples]
     compared = compare_cells([CellRuns(samples[baseline, load], samples[arm, load]) for arm, load in keys], "higher")
-    words = [each.word for each in verdicts(compared)]
     return {
-        (arm, load): _one(arms[arm], load, tokens.get(arm), each, word)
-        for (arm, load), each, word in zip(keys, compared, words, strict=True)
+        (arm, load): _one(arms[arm], load, tokens.get(arm), each, verdict)
+        for (arm, load), each, verdict in zip(keys, compared, verdicts(compared), strict=True)
     }
 
 
-def _one(arm: Arm, load: int, k: int | None, compared: Comparison, word: str) -> Measured:
+def _one(arm: Arm, load: int, k: int | None, compared: Comparison, verdict: Verdict) -> Measured:
+    """The interval is the one that the verdict stands on: corrected for the table."""
     if k is None and arm.speculation is not None:
         scheduled = arm.speculation.scheduled_tokens(load)
         k = arm.speculation.num_speculative_tokens if scheduled is None else scheduled
-    ratio = compared.ratio
+    ratio = verdict.interval or compared.ratio
     value, low, high = (None, None, None) if ratio is None else (ratio.value, ratio.low, ratio.high)
-    return Measured(arm.name, load, k or 0, value, low, high, word, compared.basis)
+    return Measured(arm.name, load, k or 0, value, low, high, verdict.word, compared.basis)
 
 
 def _tried(
