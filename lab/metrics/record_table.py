@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from lab.metrics.record_columns import records_table
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -134,11 +135,6 @@ class RecordTable:
         return type(self)(self.arrow.take(places))
 
 
-def records_table(records: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """One row for each record, each column from the attribute of its name."""
-    return pa.Table.from_arrays([_array(records, field) for field in schema], schema=schema)
-
-
 def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
     lists: Any = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
@@ -152,17 +148,3 @@ def _column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     column = table[field.name]
     return column if column.num_chunks == 1 else pa.chunked_array([column.combine_chunks()], type=field.type)
-
-
-def _array(records: Sequence[Any], field: pa.Field[Any]) -> Any:
-    values = [getattr(record, field.name) for record in records]
-    type_: Any = field.type
-    if not pa.types.is_list(type_) or pa.types.is_string(type_.value_type):
-        return pa.array(values, type=type_)
-    lengths = [0 if value is None else len(value) for value in values]
-    bounds = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    number = type_.value_type.to_pandas_dtype()
-    flat = np.fromiter(chain.from_iterable(filter(None, values)), dtype=number, count=int(bounds[-1]))
-    unknown = pa.array([value is None for value in values], type=pa.bool_()) if None in values else None
-    lists: Any = pa.ListArray
-    return lists.from_arrays(pa.array(bounds), pa.array(flat), mask=unknown)
