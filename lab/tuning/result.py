@@ -27,7 +27,7 @@ class Choice:
 
 
 def choice(space: Space, standing_at: Mapping[int, Standing]) -> Choice:
-    """Return what to use. `known` has a load at least."""
+    """Return what to use. `standing_at` has a load at least."""
     draft = deployed_draft(space, standing_at)
     tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in standing_at.items()}
     best = {load: at.chosen() for load, at in standing_at.items()}
