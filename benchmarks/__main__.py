@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, client, presets, progress, rate, sweep
+from benchmarks import beside, client, presets, progress, publish, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import pages, questions
 from benchmarks.reading.filling import Size
@@ -25,6 +25,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "presets": presets.run,
     "questions": questions.run,
     "pages": pages.run,
+    "publish": publish.run,
     "power": power.run,
     "repeats": repeats.run,
     "tuner": tuner.run,
@@ -42,6 +43,9 @@ def main() -> int:
     )
     parser.add_argument("--jobs", type=int, default=Size.jobs, help="jobs of 100 runs in questions, pages, beside")
     parser.add_argument("--requests", type=int, default=Size.requests_per_run, help="requests a run in the same")
+    parser.add_argument(
+        "--gigabytes", type=float, nargs="+", default=publish.GIGABYTES, help="sizes of the warehouse in part publish"
+    )
     parser.add_argument("--tables", type=int, default=power.TABLES, help="simulated tables of each study in part power")
     parser.add_argument("--worlds", type=int, default=tuner.WORLDS, help="simulated worlds in part tuner")
     parser.add_argument("--picture", type=Path, help="a .png or .svg file for the picture of part power")
@@ -51,6 +55,7 @@ def main() -> int:
         size = Size(options.jobs, options.requests)
         sized = {"questions": partial(questions.run, size=size), "pages": partial(pages.run, size=size)}
         sized["beside"] = partial(beside.run, size=size)
+        sized["publish"] = partial(publish.run, gigabytes=options.gigabytes)
         sized["power"] = partial(power.run, tables=options.tables, picture=options.picture)
         sized["tuner"] = partial(tuner.run, worlds=options.worlds)
         for name in options.parts or _PARTS:

@@ -69,7 +69,7 @@ def measure(settings: Settings, base_url: str, model: str, repeats: int, *, size
         migrate(alone)
         print("beside: filling a warehouse", file=sys.stderr)
         fill(busy, size)
-        shutil.copyfile(busy.warehouse_file, busy.master_file)
+        shutil.copy2(busy.warehouse_file, busy.master_file)
         gigabytes = busy.master_file.stat().st_size / 1e9
         with _at_work(busy):
             rows, intervals = _compare(alone, busy, study, repeats)

@@ -123,17 +123,17 @@ def _arm_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
 
 def _cell(run: PlannedRun) -> tuple[Hashable, ...]:
     load, workload = run.load, run.workload
-    prompts = (workload.dataset, workload.output_tokens)
-    return (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
+    what = (workload.dataset, workload.output_tokens)
+    return (*_arm(run.arm), *what, load.name, load.max_concurrency, load.num_prompts)
 
 
 def _cell_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    prompts = (runs.dataset, runs.output_tokens)
-    return (*_arm_of_past(runs), *prompts, runs.pattern, runs.concurrency, runs.num_prompts)
+    what = (runs.dataset, runs.output_tokens)
+    return (*_arm_of_past(runs), *what, runs.pattern, runs.concurrency, runs.num_prompts)
 
 
 def _medians(pairs: Iterable[tuple[Hashable, float]]) -> Mapping[Hashable, float]:
-    values_of: dict[Hashable, list[float]] = {}
+    found: dict[Hashable, list[float]] = {}
     for key, value in pairs:
-        values_of.setdefault(key, []).append(value)
-    return {key: statistics.median(values) for key, values in values_of.items()}
+        found.setdefault(key, []).append(value)
+    return {key: statistics.median(values) for key, values in found.items()}

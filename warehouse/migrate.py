@@ -39,7 +39,7 @@ def migrate(settings: Settings) -> None:
     and threads that migrate one home at the same time wait for each other.
     """
     from warehouse.app_db.engine import migrate_app  # noqa: PLC0415 - see above
-    from warehouse.ingest.master import migrate_master  # noqa: PLC0415 - see above
+    from warehouse.ingest.publication import migrate_master  # noqa: PLC0415 - see above
 
     make_home(settings)
     with _only_migration(settings.home):

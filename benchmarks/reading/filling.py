@@ -2,13 +2,15 @@
 hashes.
 
 Every job has 4 arms at 5 concurrencies, 5 repeats each. Rows are copies of one real record with the varying values
-replaced, so no column is missing. Texts are short and each request has two chunks: pages read other columns.
+replaced, so no column is missing. A request is short (two chunks and a text of 20 letters: a hundred bytes), because
+most pages read other columns, or realistic (128 chunk times, 500 letters, 128 token ids: as many bytes as a real one).
 """
 
 # ruff: noqa: S608 - no user's text is in this SQL
 from __future__ import annotations
 
-from dataclasses import dataclass
+import random
+from dataclasses import dataclass, replace
 
 import duckdb
 
@@ -29,6 +31,11 @@ ARMS, CONCURRENCIES, REPEATS = 4, (1, 4, 16, 64, 256), 5
 RUNS_A_JOB = ARMS * len(CONCURRENCIES) * REPEATS
 _SAMPLES = 60  # of telemetry, a run
 _TOKENS = 128
+_SYLLABLES = ("ba", "con", "de", "fi", "gor", "ha", "li", "mon", "ne", "po", "ra", "ser", "ti", "ul", "ve", "zo")
+_WORDS = [one + other for one in _SYLLABLES for other in _SYLLABLES]
+_VOCABULARY = 151_936
+#: Words in an output: with the spaces between them 500 letters.
+_TEXT_WORDS = 91
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,7 @@ class Size:
     jobs: int = 50
     requests_per_run: int = 2000
     seed: int = 0
+    realistic: bool = False  # whether requests have as many chunks, letters and token ids as in a real study
 
     @property
     def runs(self) -> int:
@@ -51,28 +59,64 @@ class Size:
 def fill(settings: Settings, size: Size) -> None:
     """Create both databases of the home, and fill the warehouse that is published there."""
     migrate(settings)
-    with duckdb.connect(settings.warehouse_file) as connection:
+    with duckdb.connect(settings.warehouse_file, config={"max_vacuum_tasks": 0}) as connection:
         connection.execute("SET TimeZone = 'UTC'")
         _register(connection)
         connection.execute(_PLAN.format(jobs=size.jobs, seed=size.seed))
         connection.execute(_RUNS)
         connection.execute(_JOBS)
         connection.execute(_PROMPT_LISTS.format(requests=size.requests_per_run))
+        wide = (_REALISTIC if size.realistic else _SHORT).format(seed=size.seed)
         for job in range(size.jobs):  # a job at a time, so that memory does not grow with the jobs
             for sql in (_REQUESTS, _LISTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
-                connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed))
+                connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed, wide=wide))
+            connection.execute("CHECKPOINT")
+    settings.master_file.unlink()  # the ingester copies what is published
 
 
-def _register(connection: duckdb.DuckDBPyConnection) -> None:
-    """One row of each table, of a run as the worker records it."""
-    study = Study(
+def made_run(run_id: str) -> RunRecord:
+    """Return a run of another study than those in the made warehouse."""
+    study = _study()
+    named = {"run_id": run_id, "cell_key": run_id, "job_id": "added", "study_id": "added", "study_name": "added"}
+    return _run(study).model_copy(update=named | {"duration_s": 30.0})
+
+
+def made_requests(count: int, seed: str) -> list[RequestRecord]:
+    """Return realistic requests."""
+    draw = random.Random(seed)  # noqa: S311 - made data
+    base = _request()
+    return [
+        replace(
+            base,
+            index=number,
+            prompt_id=f"prompt {number}",
+            prompt=f"What is {number} times 97?",
+            sent_s=number / 100,
+            intended_send_s=number / 100,
+            first_token_s=number / 100 + 0.1,
+            end_s=number / 100 + 0.1 + _TOKENS / 100,
+            chunk_s=tuple(number / 100 + 0.1 + (place + draw.random()) / 100 for place in range(_TOKENS)),
+            chunk_tokens=(1,) * _TOKENS,
+            output_text=" ".join(draw.choices(_WORDS, k=_TEXT_WORDS)),
+            output_token_ids=tuple(draw.randrange(_VOCABULARY) for _ in range(_TOKENS)),
+        )
+        for number in range(count)
+    ]
+
+
+def _study() -> Study:
+    return Study(
         name="made",
         target="made",
         arms=(Arm(name="arm 0"),),
         workloads=(Workload(output_tokens=_TOKENS),),
         loads=(Load(max_concurrency=1, num_prompts=1),),
     )
-    run, requests = _run(study), RequestTable.of([_request()])
+
+
+def _register(connection: duckdb.DuckDBPyConnection) -> None:
+    """One row of each table, of a run as the worker records it."""
+    run, requests = _run(_study()), RequestTable.of([_request()])
     sample = TelemetrySample(1.0, loop_lag_ms=0.5, requests_in_flight=1, requests_done=1, chunks_received=2)
     templates = {
         "a_run": rows(RUN_COLUMNS, [run]),
@@ -150,17 +194,30 @@ _REQUESTS = f"""
             ttft + {_TOKENS - 1} * tpot AS e2e,
             CASE WHEN p.arm > 0 THEN round({_TOKENS - 1} / (1 + 0.6 * p.arm * chance))::INTEGER END AS drafts,
             (n // p.concurrency) * (20 + 2 * p.concurrency + {_TOKENS - 1} * (8 + 0.1 * p.concurrency)) / 1000 AS at_s
-        FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.job = {{job}}
+        FROM plan AS p, (SELECT range AS n FROM range({{requests}})) WHERE p.job = {{job}} ORDER BY p.place, n
     )
     SELECT d.run_id, a_request.* REPLACE (
         d.n AS "index", 'prompt ' || d.n AS prompt_id, ['code', 'prose', 'chat', 'maths'][1 + d.n % 4] AS category,
-        'What is ' || d.n || ' times 97?' AS prompt, 'It is ' || d.n * 97 AS output_text,
+        'What is ' || d.n || ' times 97?' AS prompt,
         d.drafts AS spec_drafts, d.drafts * d.arm AS spec_draft_tokens,
         {_TOKENS - 1} - d.drafts AS spec_accepted_tokens,
         d.at_s AS intended_send_s, d.at_s AS sent_s, d.at_s + d.ttft / 1000 AS first_token_s,
-        d.at_s + d.e2e / 1000 AS end_s, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s,
+        d.at_s + d.e2e / 1000 AS end_s, {{wide}},
         d.ttft AS ttft_ms, d.ttft AS ttft_from_intended_ms, d.tpot AS tpot_ms, d.e2e AS e2e_ms
-    ) FROM drawn AS d, a_request ORDER BY d.place, d.n
+    ) FROM drawn AS d, a_request
+"""
+_SHORT = """
+        'It is ' || d.n * 97 AS output_text, [d.at_s + d.ttft / 1000, d.at_s + d.e2e / 1000] AS chunk_s
+"""
+#: As incompressible as what was measured: each chunk has a jitter of its own, each word and token is drawn.
+_REALISTIC = f"""
+        list_transform(range({_TOKENS}), lambda i: (hash(d.place, d.n, i, {{seed}}) % {_VOCABULARY})::INTEGER)
+            AS output_token_ids,
+        array_to_string(list_select({_WORDS}, list_transform(range({_TEXT_WORDS}),
+            lambda i: (hash(d.place, d.n, i, {{seed}}, 3) % {len(_WORDS)} + 1)::BIGINT)), ' ') AS output_text,
+        list_transform(range({_TOKENS}),
+            lambda i: d.at_s + (d.ttft + i * d.tpot + hash(d.place, d.n, i, 4) % 1000003 / 1000003) / 1000) AS chunk_s,
+        list_transform(range({_TOKENS}), lambda i: 1) AS chunk_tokens
 """
 _LATENCIES = ("ttft", "tpot", "e2e")
 _PROMPT_LISTS = """

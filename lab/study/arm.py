@@ -78,12 +78,12 @@ class Speculation(Frozen):
         """
         match self.options.get(SCHEDULE):
             case [*ranges]:
-                scheduled = None
-                for range_ in ranges:
-                    match range_:
+                found = None
+                for each in ranges:
+                    match each:
                         case [int(first), int(), int(tokens)] if first <= requests:
-                            scheduled = tokens
-                return scheduled
+                            found = tokens
+                return found
         return None
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, progress, rate, sweep
+from benchmarks import beside, progress, publish, rate, sweep
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home, vllm_environment
-from benchmarks.reading.filling import Size
+from benchmarks.reading.filling import Size, fill
 from benchmarks.rival import write_dataset
 from lab.study import Load
 from tests.workers.homes import Home, link_reference_models, new_home
@@ -94,3 +94,17 @@ def test_part_beside_measures_a_server_alone_and_with_everything_at_work(
     assert "nothing beside it" in printed
     assert printed.count("95 % interval") == 3
     assert "seconds of other work within each window" in printed
+
+
+def test_part_publish_counts_the_seconds_and_bytes_of_one_more_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(publish, "_RESTS_FOR_S", 1.5)
+    settings = Settings(home=tmp_path)
+    fill(settings, TINY)
+    publish.measure(settings, 1, "tiny", requests=20)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines if line.startswith("seconds until a run is visible")] == [
+        f"seconds until a run is visible{when}" for when in ("", ", first after a file was opened", ", second")
+    ]
+    assert float(lines[-1].split(": ")[1].split(",")[0]) > 1  # each run is written at least once

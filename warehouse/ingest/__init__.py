@@ -1,1 +1,1 @@
-"""The ingester: reads bundles into the master database and publishes a copy of it for readers."""
+"""The ingester: reads bundles into the master database and publishes it for readers."""

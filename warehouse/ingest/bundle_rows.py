@@ -37,11 +37,18 @@ def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) 
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [str(folder.relative_to(root))])
         try:
+            _refuse_second(connection, tables["runs"]["run_id"][0].as_py())
             insert(connection, _new_lists(connection, tables))
         except MASTER_ERRORS:
             raise
         except Exception as error:  # likewise
             raise BundleError(f"the warehouse refuses it: {error}") from error
+
+
+def _refuse_second(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
+    there = connection.execute("SELECT job_id FROM runs WHERE run_id = ?", [run_id]).fetchone()
+    if there is not None:
+        raise BundleError(f"it has the run {run_id} of job {there[0]} already")
 
 
 def rejection(error: Exception) -> str:
@@ -56,8 +63,8 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
     """Record why the bundle at `path` (relative to the bundles) was rejected, or why the runs of the job at `path`
     could not be judged together; False if that is recorded already.
     """
-    recorded = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
-    if recorded == (error,):
+    known = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
+    if known == (error,):
         return False
     row = {"path": path, "error": error, "rejected_at": datetime.now(UTC)}
     with transaction(connection):
@@ -132,8 +139,8 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
     if (lists := tables.get("prompt_lists")) is None:
         return tables
     keys = lists["prompts_id"].to_pylist()
-    stored = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
-    return {**tables, "prompt_lists": lists.slice(0, 0) if stored.fetchall() else lists}
+    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return {**tables, "prompt_lists": lists.slice(0, 0) if known.fetchall() else lists}
 
 
 def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:

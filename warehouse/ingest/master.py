@@ -1,8 +1,6 @@
-"""The master, the ingester's own database that one process at a time may open, and its publication.
+"""The master, the ingester's own database, which one process at a time may open. It holds replicas of the app's tables.
 
-It holds replicas of the app's tables. To publish, the master is copied and the copy renamed over warehouse.duckdb, so
-that readers never see half a file. Another process makes the copy: if the process that holds the master closed a second
-descriptor of it, the master's lock would be dropped; a second writer's tables were lost that way.
+How readers get what it holds is `warehouse.ingest.publication`.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import subprocess
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +19,6 @@ import sqlalchemy as sa
 from lab.errors import UserError
 from warehouse.app_db import schema as app_schema
 from warehouse.app_db.engine import reading
-from warehouse.bundles.run_bundle import fsync
 from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
 from warehouse.schema.column import Column, from_dicts, rows
@@ -33,8 +28,15 @@ from warehouse.schema.views import describe
 #: Errors of a full disk, or of a database that is to be opened anew. They are no reason to reject a bundle.
 MASTER_ERRORS = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 Tables = Mapping[str, pa.Table]
-#: One thread and little memory: the ingester shares its machine with measurements.
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {"threads": 1, "memory_limit": "2GB"}
+#: One thread and little memory: the ingester shares its machine with measurements. Without vacuum tasks a checkpoint
+#: writes what is new; with them it may rewrite every row of a table to merge the groups that its rows lie in.
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "threads": 1,
+    "memory_limit": "2GB",
+    "max_vacuum_tasks": 0,
+}
+#: Of new files; DuckDB's own 256 KiB would be written for a kilobyte.
+_BLOCK_BYTES = 65_536
 #: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
 AppTables = dict[str, list[tuple[Any, ...]]]
 _REPLICATED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
@@ -42,7 +44,6 @@ _REPLICATED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
     (app_schema.jobs, JOB_COLUMNS),
     (app_schema.prices, PRICE_COLUMNS),
 )
-_TEMPORARY = ".{name}.{unique}.publishing"
 
 
 @contextlib.contextmanager
@@ -62,35 +63,54 @@ def only_ingester(home: Path) -> Iterator[None]:
         yield
 
 
+def new_connection(master: Path) -> duckdb.DuckDBPyConnection:
+    """Return a connection to which the database at `master` can be attached."""
+    return duckdb.connect(":memory:", config={**_CONFIG, "temp_directory": f"{master.absolute()}.tmp"})
+
+
 def connect_master(path: Path) -> duckdb.DuckDBPyConnection:
     """Open a master as its only writer. Raises RevisionError, and duckdb.IOException if it cannot be opened."""
-    connection = duckdb.connect(path, config=_CONFIG)
+    connection = new_connection(path)
     try:
-        revisions.refuse_other_revision("warehouse", str(path), duckdb_revision(connection))
+        attach_master(connection, path)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def migrate_master(home: Path, master: Path, published: Path) -> None:
-    """Upgrade the master to the newest revision and publish it. Does nothing if an ingester has done both already.
+def attach_master(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Attach a master as the connection's database. Raises RevisionError, and duckdb.IOException as above.
 
-    Raises UserError if an ingester of another revision runs, RevisionError for a newer master.
+    There is no write-ahead log: what was committed after the last checkpoint and is lost by kill -9 is read from its
+    bundles again.
     """
+    if not path.exists():  # attaching would create it
+        revisions.refuse_other_revision("warehouse", str(path), None)
+    connection.execute(attaching(path, "warehouse", "RECOVERY_MODE no_wal_writes"))
+    connection.execute("USE warehouse")
     try:
-        with only_ingester(home):
-            create_master(master)
-            with connect_master(master) as connection:
-                publish(connection, master, published)
-    except UserError:
-        if published_revision(published) != revisions.head("warehouse"):
-            raise
+        revisions.refuse_other_revision("warehouse", str(path), duckdb_revision(connection))
+    except BaseException:
+        detach_master(connection)
+        raise
+
+
+def detach_master(connection: duckdb.DuckDBPyConnection) -> None:
+    connection.execute("USE memory")
+    connection.execute("DETACH warehouse")
+
+
+def attaching(path: Path, name: str, option: str) -> str:
+    """Return the statement that attaches a database file under a name."""
+    quoted = str(path.absolute()).replace("'", "''")
+    return f"ATTACH '{quoted}' AS {name} ({option})"
 
 
 def create_master(path: Path) -> None:
     """Create the database at `path`, or upgrade it to the newest revision, with its views and comments."""
-    engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)))
+    config = {"default_block_size": str(_BLOCK_BYTES)}
+    engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)), connect_args={"config": config})
     try:
         with engine.begin() as connection:
             revisions.upgrade("warehouse", connection, WAREHOUSE, str(path))
@@ -160,35 +180,3 @@ def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTable
             connection.execute(f'DELETE FROM "{table.name}"')  # noqa: S608 - names are ours
             records = [dict(zip((column.name for column in columns), row, strict=True)) for row in tables[table.name]]
             insert(connection, {table.name: rows(from_dicts(columns), records)})
-
-
-def publish(connection: duckdb.DuckDBPyConnection, master: Path, published: Path) -> None:
-    """Replace the published file by a copy of the master. Raises OSError or duckdb.Error and leaves the old file then.
-
-    `connection` holds the master, outside any transaction. Readers that have the old file open keep reading it.
-    """
-    remove_leftovers(published)
-    connection.execute("CHECKPOINT")
-    # A new name each time: a `cp` orphaned by kill -9 may still be writing to the previous one.
-    copy = published.with_name(_TEMPORARY.format(name=published.name, unique=uuid.uuid4().hex[:8]))
-    try:
-        _copy(master, copy)
-        fsync(copy)
-        copy.rename(published)
-        fsync(published.parent)
-    finally:
-        copy.unlink(missing_ok=True)
-
-
-def remove_leftovers(published: Path) -> None:
-    """Remove the copies that an ingester left behind when it was killed while publishing."""
-    for leftover in published.parent.glob(_TEMPORARY.format(name=published.name, unique="*")):
-        leftover.unlink(missing_ok=True)
-
-
-def _copy(source: Path, target: Path) -> None:
-    done = subprocess.run(
-        ["cp", "--", source.absolute(), target.absolute()], capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise OSError(f"{target} could not be written: {done.stderr.strip() or f'cp ended with {done.returncode}'}")

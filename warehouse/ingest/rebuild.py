@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from lab.errors import BundleError
@@ -13,10 +14,11 @@ from warehouse.ingest.master import (
     connect_master,
     create_master,
     only_ingester,
-    publish,
     read_app_tables,
     replicate_app_tables,
 )
+from warehouse.ingest.publication import Master
+from warehouse.ingest.row_groups import RUNS_A_GROUP
 from warehouse.settings import Settings
 
 
@@ -32,7 +34,9 @@ def rebuild(settings: Settings) -> None:
             _remove(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
-                for folder in find_bundles(settings.bundles):
+                for number, folder in enumerate(find_bundles(settings.bundles), 1):
+                    if number % RUNS_A_GROUP == 0:  # the rows of these runs become one group
+                        connection.execute("CHECKPOINT")
                     try:
                         add_bundle(connection, settings.bundles, folder)
                     except BundleError as error:
@@ -42,8 +46,8 @@ def rebuild(settings: Settings) -> None:
                     if failed is not None:
                         record_rejection(connection, job_id, rejection(failed))
             _replace(settings.master_file, fresh)
-            with connect_master(settings.master_file) as connection:
-                publish(connection, settings.master_file, settings.warehouse_file)
+            with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
+                master.publish(only_grown=False)
     finally:
         app.dispose()
         _remove(fresh)

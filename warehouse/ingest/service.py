@@ -29,13 +29,12 @@ from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import (
     MASTER_ERRORS,
     AppTables,
-    connect_master,
     only_ingester,
-    publish,
     read_app_tables,
     refresh,
     replicate_app_tables,
 )
+from warehouse.ingest.publication import Master
 from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -66,14 +65,19 @@ class SetAside:
 
 @dataclass
 class Ingester:
-    """An open master, and what has been done with it so far."""
+    """A master, and what has been done with it so far."""
 
     settings: Settings
-    connection: duckdb.DuckDBPyConnection
+    master: Master
     app: sa.Engine
     published: bool = False  # whether the published file equals the master
     replicated: AppTables = field(default_factory=dict)
     set_aside: dict[str, SetAside] = field(default_factory=dict)  # by path, or by the job's id
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The open master; see `Master.connection` for what its first use after a publication costs."""
+        return self.master.connection
 
 
 def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
@@ -95,8 +99,11 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
         _judge(ingester)
     if not ingester.published:
         with _named("publishing"):
-            publish(ingester.connection, ingester.settings.master_file, ingester.settings.warehouse_file)
+            ingester.master.publish()
         ingester.published = True
+    elif not more:
+        with _named("preparing the next publication"):
+            ingester.master.prepare()
     return more
 
 
@@ -113,9 +120,9 @@ def _named(operation: str) -> Iterator[None]:
 def _new_bundles(ingester: Ingester) -> Iterator[Path]:
     root = ingester.settings.bundles
     query = "select job_id || '/' || run_id from runs"
-    ingested = {path for (path,) in ingester.connection.execute(query).fetchall()}
-    ingested |= _waiting(ingester)
-    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in ingested)
+    known = {path for (path,) in ingester.connection.execute(query).fetchall()}
+    known |= _waiting(ingester)
+    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in known)
 
 
 def _waiting(ingester: Ingester) -> set[str]:
@@ -200,9 +207,12 @@ def open_ingester(
     settings: Settings, app: sa.Engine, set_aside: dict[str, SetAside] | None = None
 ) -> Iterator[Ingester]:
     """Open the master; `set_aside` is that of the ingester before. The caller holds `only_ingester`."""
-    with connect_master(settings.master_file) as connection:
-        refresh(connection)
-        yield Ingester(settings, connection, app, set_aside={} if set_aside is None else set_aside)
+    set_aside = {} if set_aside is None else set_aside
+    for aside in set_aside.values():
+        aside.is_recorded = False  # unless it was in the master's last checkpoint
+    with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        refresh(master.connection)
+        yield Ingester(settings, master, app, published=master.is_published(), set_aside=set_aside)
 
 
 def ingest_all(settings: Settings) -> None:
@@ -247,11 +257,11 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
     with quiet.announced(home, "ingester", "runs"):
         while not stop.is_set():
             with quiet.between_windows(home, stop) as may_ingest:
-                requests = quiet.asked_rounds(home)
+                asked = quiet.asked_rounds(home)
                 more = may_ingest and ingest_once(ingester)
             if may_ingest and not more:
-                for request in requests:
-                    request.unlink(missing_ok=True)
+                for each in asked:
+                    each.unlink(missing_ok=True)
                 quiet.wait_until_asked(home, stop, ingester.settings.ingest_every_s)
 
 

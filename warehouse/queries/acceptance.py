@@ -69,9 +69,9 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
     numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
     table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
     category_counts = _by_category(table.filter(table["of_category"]))
-    correlations = _against(table.filter(table["of_prompt"]))
+    found = _against(table.filter(table["of_prompt"]))
     return [
-        _arm_acceptance(rows, category_counts.get(cell, {}), correlations.get(cell, {}))
+        _arm_acceptance(rows, category_counts.get(cell, {}), found.get(cell, {}))
         for cell, rows in enumerate(cells.values())
     ]
 
@@ -110,10 +110,10 @@ def _counts(row: Row) -> Counts:
 
 def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
     """By the number of the cell and the category, which is None if unknown."""
-    counts_by_cell: dict[int, dict[str | None, Counts]] = {}
+    found: dict[int, dict[str | None, Counts]] = {}
     for row in table.to_pylist():
-        counts_by_cell.setdefault(row["cell"], {})[row["category"]] = _counts(row)
-    return counts_by_cell
+        found.setdefault(row["cell"], {})[row["category"]] = _counts(row)
+    return found
 
 
 def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
@@ -129,8 +129,8 @@ def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
 
 def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
     """The rank correlation over the prompts whose latency is known."""
-    is_known = np.isfinite(latency_ms)
-    return against_latency(lengths[is_known].tolist(), latency_ms[is_known].tolist())
+    known = np.isfinite(latency_ms)
+    return against_latency(lengths[known].tolist(), latency_ms[known].tolist())
 
 
 def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
@@ -190,13 +190,11 @@ class History:
 
 def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
     """The history of acceptance length for each speculating arm in each cell of the study."""
-    rows_by_cell: dict[str, list[Row]] = {}
+    found: dict[str, list[Row]] = {}
     for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
-        rows_by_cell.setdefault(row["cell"], []).append(row)
-    made = [_history(rows) for rows in rows_by_cell.values()]
-    return sorted(
-        made, key=lambda history: (history.cell.workload, history.cell.concurrency, history.cell.pattern, history.arm)
-    )
+        found.setdefault(row["cell"], []).append(row)
+    made = [_history(rows) for rows in found.values()]
+    return sorted(made, key=lambda each: (each.cell.workload, each.cell.concurrency, each.cell.pattern, each.arm))
 
 
 def _history(rows: list[Row]) -> History:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from warehouse.ingest.master import migrate_master
+from warehouse.ingest.publication import migrate_master
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
@@ -36,14 +36,14 @@ _COLUMNS = """
 
 def relations(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """Return every relation, views first: name, comment, and the name, type and comment of each column."""
-    described = connection.execute(_RELATIONS).fetchall()
+    found = connection.execute(_RELATIONS).fetchall()
     return [
         (
             name,
             comment,
             [(column, kind, text) for column, kind, _, text in connection.execute(_COLUMNS, [name]).fetchall()],
         )
-        for name, comment, _ in described
+        for name, comment, _ in found
     ]
 
 

@@ -3,6 +3,7 @@
 Program: `python -m tests.warehouse.ingest.killed_children HOME MODE TIMES`.
 
 MODE `lines`: each kills itself at another line of the warehouse's own code, spread over all lines of an ingestion.
+MODE `turns`: the same, where master and published file take turns as if they were large.
 MODE `moments`: each is killed from outside at another moment of an ingestion, wherever DuckDB or `cp` is then.
 One more bundle waits for each, and after each the published file must open. At the end one ingests what is left.
 """
@@ -23,6 +24,7 @@ import duckdb
 
 import warehouse
 from tests.warehouse.runs import failed_request, request, write_run
+from warehouse.ingest import publication
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
@@ -73,6 +75,8 @@ def outlived_by_the_published_file(child: int, settings: Settings) -> bool:
 def main(home: Path, mode: str, times: int) -> None:
     """Print how many children were killed before they finished."""
     settings, moments = Settings(home=home), random.Random(7)  # noqa: S311 - the same moments in every run
+    if mode == "turns":
+        publication.CHEAP_COPY_BYTES, publication.CLONE, publication.OPENING_TAKES_S = 0, "--no-such-option", 0.0
     lines = 0
     for run_id in ("cold", "warm"):  # the first ingestion runs lines that caches save the others
         write_run(settings.bundles, run_id=run_id)
@@ -84,7 +88,7 @@ def main(home: Path, mode: str, times: int) -> None:
     killed = 0
     for number in range(times):
         write_run(settings.bundles, (request(), failed_request(index=1)), run_id=f"run-{number}")
-        if mode == "lines":
+        if mode != "moments":
             child = forked(lambda at=1 + number * lines // times: lines_of_one_ingestion(settings, at))  # type: ignore[misc]  # mypy: defaults of a lambda
         else:
             child = forked(lambda: ingest_all(settings))

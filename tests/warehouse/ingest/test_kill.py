@@ -55,7 +55,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("moments", TIMES // 2)])
+@pytest.mark.parametrize(("mode", "least_killed"), [("lines", TIMES), ("turns", TIMES), ("moments", TIMES // 2)])
 def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
     printed, module = settings.home / "killed", "tests.warehouse.ingest.killed_children"
     arguments = (str(settings.home), mode, str(TIMES))

@@ -1,0 +1,295 @@
+"""Readers always find the published file complete, and no second process can write the master."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.warehouse.asking import ask, contents
+from tests.warehouse.runs import request, write_run
+from warehouse.ingest import publication
+from warehouse.ingest.publication import Master, is_open_nowhere, remove_leftovers
+from warehouse.ingest.rebuild import rebuild
+from warehouse.ingest.service import ingest_all
+from warehouse.queries.connect import open_warehouse
+from warehouse.settings import Settings
+
+_COUNTED = "select count(*), count(distinct run_id), sum(len(chunk_s)) from requests"
+#: Opens the published file, says so, and copies it once it is told where to.
+_COPIER = """
+import shutil, sys
+with open(sys.argv[1], "rb") as file:
+    print("open", flush=True)
+    with open(sys.stdin.readline().strip(), "wb") as copy:
+        shutil.copyfileobj(file, copy)
+"""
+
+
+@pytest.fixture
+def master(settings: Settings) -> Iterator[Master]:
+    with closing(Master(settings.master_file, settings.warehouse_file)) as opened:
+        yield opened
+
+
+@pytest.fixture
+def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a small master be published like one whose copy would cost much."""
+    monkeypatch.setattr(publication, "CHEAP_COPY_BYTES", 0)
+    monkeypatch.setattr(publication, "CLONE", "--no-such-option")
+    monkeypatch.setattr(publication, "OPENING_TAKES_S", 0.0)
+
+
+def add_run(settings: Settings, run_id: str) -> None:
+    write_run(settings.bundles, (request(), request(index=1)), run_id=run_id)
+    ingest_all(settings)
+
+
+def inode(path: Path) -> int:
+    return path.stat().st_ino
+
+
+def test_a_leftover_copy_of_a_killed_ingester_is_removed(settings: Settings) -> None:
+    leftover = settings.home / ".warehouse.duckdb.0badcafe.publishing"
+    leftover.write_bytes(b"half")
+    ingest_all(settings)
+    assert not leftover.exists()
+
+
+def test_only_leftovers_of_this_file_are_removed(settings: Settings) -> None:
+    kept = [settings.home / name for name in (".other.duckdb.1.publishing", "warehouse.duckdb.publishing")]
+    leftovers = [settings.home / f".warehouse.duckdb.{name}.publishing" for name in ("a", "b")]
+    for path in (*kept, *leftovers):
+        path.touch()
+    remove_leftovers(settings.warehouse_file)
+    assert [path.exists() for path in (*kept, *leftovers)] == [True, True, False, False]
+
+
+def test_an_open_reader_keeps_its_file_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
+    with open_warehouse(settings.warehouse_file) as old:
+        add_run(settings, "run-1")
+        assert old.execute("select count(*) from runs").fetchone() == (0,)
+        assert ask(settings, "select count(*) from runs") == [(1,)]
+
+
+def test_a_small_master_stays_locked_while_it_is_copied(settings: Settings, master: Master) -> None:
+    """Copying it in this process would drop the lock: another process then wrote, and its tables were lost."""
+    other = [sys.executable, "-c", "import duckdb, sys; duckdb.connect(sys.argv[1])", str(settings.master_file)]
+    master.publish()
+    refused = subprocess.run(other, capture_output=True, text=True, check=False)
+    assert "Could not set lock" in refused.stderr
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of what is synced and renamed, in order."""
+    steps: list[str] = []
+    sync, rename = os.fsync, Path.rename
+
+    def synced(descriptor: int) -> None:
+        steps.append(f"sync {Path(f'/proc/self/fd/{descriptor}').readlink().name}")
+        sync(descriptor)
+
+    def renamed(path: Path, target: Path) -> Path:
+        steps.append(f"rename {path.name} to {target.name}")
+        return rename(path, target)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(Path, "rename", renamed)
+    return steps
+
+
+def test_a_copy_is_synced_before_and_its_folder_after_it_takes_the_files_place(
+    settings: Settings, master: Master, steps: list[str]
+) -> None:
+    before = inode(settings.warehouse_file)
+    master.publish()
+    copy = steps[0].removeprefix("sync ")
+    assert re.fullmatch(r"\.warehouse\.duckdb\.[0-9a-f]{8}\.publishing", copy)
+    assert steps == [f"sync {copy}", f"rename {copy} to warehouse.duckdb", f"sync {settings.home.name}"]
+    assert inode(settings.warehouse_file) != before
+    assert list(settings.home.glob(".*publishing")) == []
+
+
+def test_a_copy_that_fails_leaves_the_old_file_and_says_why(
+    settings: Settings, master: Master, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = settings.warehouse_file.read_bytes()
+    assert master.connection is not None
+    monkeypatch.setenv("PATH", str(settings.home))
+    (settings.home / "cp").write_text("#!/bin/sh\necho cp: the disk is full >&2; exit 1\n")
+    (settings.home / "cp").chmod(0o755)
+    with pytest.raises(OSError, match=r"\.publishing could not be written: cp: the disk is full$") as caught:
+        master.publish()
+    assert str(caught.value).startswith(f"{settings.home}/.warehouse.duckdb.")
+    assert settings.warehouse_file.read_bytes() == before
+    assert list(settings.home.glob(".*publishing")) == []
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_large_master_becomes_the_published_file_and_the_former_one_the_next_master(settings: Settings) -> None:
+    add_run(settings, "run-1")  # the first master is a copy, as there was no former file
+    used = {inode(settings.warehouse_file), inode(settings.home / ".warehouse.duckdb.former")}
+    for number in (2, 3, 4):
+        before = inode(settings.warehouse_file)
+        add_run(settings, f"run-{number}")
+        assert inode(settings.warehouse_file) in used - {before}
+        assert ask(settings, "select count(*), count(distinct run_id) from requests") == [(2 * number, number)]
+    in_turns = contents(settings)
+    rebuild(settings)
+    assert contents(settings) == in_turns
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_large_master_is_synced_before_and_the_folder_after_it_takes_the_files_place(
+    settings: Settings, master: Master, steps: list[str]
+) -> None:
+    assert master.connection is not None
+    steps.clear()
+    master.publish()
+    assert steps == ["sync master.duckdb", "rename master.duckdb to warehouse.duckdb", f"sync {settings.home.name}"]
+
+
+def _in_this_process(settings: Settings) -> Callable[[], str]:
+    connection = duckdb.connect(settings.warehouse_file, read_only=True)
+
+    def say() -> str:
+        said = connection.execute(_COUNTED).fetchone()
+        connection.close()
+        return f"{said}\n"
+
+    return say
+
+
+def _by_another_program(settings: Settings) -> Callable[[], str]:
+    """A program that knows nothing of DuckDB's locks, such as one that copies the file."""
+    command = [sys.executable, "-c", _COPIER, str(settings.warehouse_file)]
+    reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert reader.stdout is not None
+    assert reader.stdout.readline() == "open\n"
+    copy = settings.home / "copy.duckdb"
+
+    def say() -> str:
+        reader.communicate(f"{copy}\n")
+        with duckdb.connect(copy, read_only=True) as connection:
+            return f"{connection.execute(_COUNTED).fetchone()}\n"
+
+    return say
+
+
+@pytest.mark.usefixtures("in_turns")
+@pytest.mark.parametrize("read", [_in_this_process, _by_another_program])
+def test_a_file_that_a_reader_has_open_is_not_written_to(
+    settings: Settings, read: Callable[[Settings], Callable[[], str]]
+) -> None:
+    add_run(settings, "run-1")
+    add_run(settings, "run-2")
+    say, held = read(settings), inode(settings.warehouse_file)
+    content = settings.warehouse_file.read_bytes()
+    for number in (3, 4, 5):
+        add_run(settings, f"run-{number}")
+        assert ask(settings, "select count(*) from runs") == [(number,)]
+        assert inode(settings.warehouse_file) != held or settings.warehouse_file.read_bytes() == content
+    assert say() == "(4, 2, 12)\n"
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_file_with_a_second_name_is_never_written_to(settings: Settings) -> None:
+    add_run(settings, "run-1")
+    snapshot = settings.home / "snapshot.duckdb"
+    snapshot.hardlink_to(settings.warehouse_file)
+    content = snapshot.read_bytes()
+    for number in (2, 3, 4):
+        add_run(settings, f"run-{number}")
+    assert snapshot.read_bytes() == content
+    assert ask(settings, "select count(*) from runs") == [(4,)]
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_on_a_file_system_that_others_may_read_too_no_file_is_written_to_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(publication, "_LOCAL_FILE_SYSTEMS", frozenset())
+    seen: dict[int, bytes] = {}
+    held = []
+    for number in (1, 2, 3):
+        add_run(settings, f"run-{number}")
+        held.append(settings.warehouse_file.open("rb"))  # so that no new file gets its number
+        seen[inode(settings.warehouse_file)] = settings.warehouse_file.read_bytes()
+    assert len(seen) == 3
+    for file, content in zip(held, seen.values(), strict=True):
+        assert file.read() == content
+        file.close()
+
+
+def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with file.open("rb"), file.open("rb"):
+        assert not is_open_nowhere(file)
+    assert is_open_nowhere(file)
+    with file.open("rb") as mapped:
+        file.write_bytes(b"x")
+        view = mmap.mmap(mapped.fileno(), 0, prot=mmap.PROT_READ)
+    assert not is_open_nowhere(file)
+    view.close()
+    assert is_open_nowhere(file)
+
+
+@pytest.mark.usefixtures("in_turns")
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE runs SET run_id = 'x'",
+        "UPDATE telemetry SET t_s = 9",
+        "DELETE FROM request_records WHERE index = 0",
+        "DELETE FROM alembic_version",
+    ],
+)
+def test_a_former_file_of_another_history_is_not_used(settings: Settings, change: str) -> None:
+    add_run(settings, "run-1")
+    add_run(settings, "run-2")
+    former = settings.home / ".warehouse.duckdb.former"
+    with duckdb.connect(former) as connection:
+        assert connection.execute(change).fetchall() != [(0,)]
+    changed = inode(former)
+    with closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        assert master.connection.execute("SELECT run_id FROM runs ORDER BY 1").fetchall() == [("run-1",), ("run-2",)]
+        assert inode(settings.master_file) != changed
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_a_rebuilt_warehouse_is_not_caught_up_with_by_the_file_before_it(settings: Settings) -> None:
+    for number in (1, 2):
+        add_run(settings, f"run-{number}")
+    rebuild(settings)
+    assert not (settings.home / ".warehouse.duckdb.former").exists()
+
+
+@pytest.mark.usefixtures("in_turns")
+def test_an_ingester_killed_at_any_step_of_a_turn_goes_on_from_what_it_left(settings: Settings) -> None:
+    add_run(settings, "run-1")
+    former = settings.home / ".warehouse.duckdb.former"
+    # after the link, before the master was renamed
+    former.unlink()
+    former.hardlink_to(settings.warehouse_file)
+    shutil.copy(settings.warehouse_file, settings.master_file)
+    add_run(settings, "run-2")
+    # after the former file was brought up to date, before it was renamed
+    with closing(Master(settings.master_file, settings.warehouse_file)) as master:
+        master.make()
+    settings.master_file.rename(former)
+    add_run(settings, "run-3")
+    # with nothing but the published file
+    former.unlink()
+    add_run(settings, "run-4")
+    assert ask(settings, "select run_id from runs order by 1") == [(f"run-{number}",) for number in (1, 2, 3, 4)]

@@ -1,0 +1,242 @@
+"""Publishing: readers find each state of the master as `warehouse.duckdb`, one whole file, at the cost of what is new.
+
+While a copy of the master costs next to nothing, because it is small or because the file system can clone it, a copy is
+renamed over the published file. Otherwise the two files take turns. The master itself is renamed over the published
+file; the file published before, which nobody finds by its name any more, gets the rows that it lacks
+(`warehouse.ingest.catch_up`) and is the next master.
+
+What any reader may still see is never written to. The former file has lost its public name, so nobody can open it any
+more, and whether somebody still has it open is answered by the kernel: it grants a lease for writing only on a file
+that no process has open, whatever program it is. While one has, or if the file has another name (a hard link), or on a
+file system whose readers may be on other machines, the former file is left alone and the next master is a copy of the
+published one.
+
+Each file is named after what it is, so that an ingester that is killed anywhere leaves no doubt:
+
+    warehouse.duckdb                    published: complete, and never written to under this name
+    master.duckdb                       has everything that is published, and perhaps more
+    .warehouse.duckdb.former            was published before, and may lack rows
+    .warehouse.duckdb.*.publishing      an unfinished copy
+
+The master has the modification time of the published file until something is written to it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import duckdb
+import psutil
+
+from lab.errors import RevisionError, UserError
+from warehouse.bundles.run_bundle import fsync
+from warehouse.ingest.catch_up import DivergedError, catch_up
+from warehouse.ingest.master import (
+    attach_master,
+    create_master,
+    detach_master,
+    new_connection,
+    only_ingester,
+    published_revision,
+)
+from warehouse.ingest.row_groups import merge_groups
+from warehouse.schema import revisions
+
+#: A master up to this size is copied at each publication: that takes a tenth of a second.
+CHEAP_COPY_BYTES = 64 * 2**20
+#: A reader finds a file by its name, and has it open microseconds later. It has this long for that after the file has
+#: lost its name.
+OPENING_TAKES_S = 1.0
+#: A former file that readers still have open after this long is given up: the next master is copied ahead.
+PATIENCE_S = 60.0
+#: The option with which `cp` clones or fails.
+CLONE = "--reflink=always"
+#: File systems of this machine alone: all that have a file of theirs open are known to its kernel.
+_LOCAL_FILE_SYSTEMS = frozenset({"ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "overlay", "tmpfs"})
+_TEMPORARY = ".{name}.{unique}.publishing"
+_log = logging.getLogger("drafthouse.ingester")
+
+
+class Master:
+    """The master of a home and its publication. The caller holds `only_ingester`."""
+
+    def __init__(self, file: Path, published: Path) -> None:
+        self.file, self.published = file, published
+        self.former = published.with_name(f".{published.name}.former")
+        self._connection = new_connection(file)
+        self._is_open = False
+        self._clones = True  # until the file system has refused to
+        self._replaced_s = time.monotonic() - PATIENCE_S  # when the former file ceased to be the published one
+        self._tried_after_s = 0.0
+        self._has_new_rows = True  # since their groups were last merged
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The open master. The first use after a publication makes the next master, which may take seconds.
+
+        Raises RevisionError, OSError for a full disk, and duckdb.Error if the master cannot be opened.
+        """
+        if not self._is_open:
+            remove_leftovers(self.published)
+            self.make()
+            attach_master(self._connection, self.file)
+            self._is_open = True
+        return self._connection
+
+    def make(self) -> None:
+        """Make the next master if there is none: of the former file, or else by copying the published one."""
+        if self.file.exists() or not self.published.exists():
+            return
+        time.sleep(max(0.0, self._replaced_s + OPENING_TAKES_S - time.monotonic()))
+        if not self._take_former():
+            _log.info("copying %s: there is no former file, or readers have it open", self.published)
+            self._copy(self.published, self.file)
+            self.former.unlink(missing_ok=True)
+
+    def prepare(self) -> None:
+        """Do ahead, while nothing waits, what the next publication would have to wait for."""
+        if not self.file.exists():
+            self._make_ahead()
+        if self._has_new_rows and self.file.exists():
+            self._has_new_rows = False
+            if merge_groups(self.connection):
+                self.connection.execute("CHECKPOINT")
+
+    def _make_ahead(self) -> None:
+        """Make the next master if that is cheap by now, or has not become so for a minute."""
+        waited_s = time.monotonic() - self._replaced_s
+        if waited_s >= PATIENCE_S:
+            self.make()
+        elif waited_s >= max(OPENING_TAKES_S, 2 * self._tried_after_s):
+            self._tried_after_s = waited_s
+            self._take_former()
+
+    def is_published(self) -> bool:
+        """Return whether nothing was written to the master since it was equal to the published file."""
+        self.connection.execute("CHECKPOINT")
+        return self.published.exists() and self.published.stat().st_mtime_ns == self.file.stat().st_mtime_ns
+
+    def publish(self, *, only_grown: bool = True) -> None:
+        """Make what the master holds the published file. Readers that have the old file open keep reading it.
+
+        `only_grown` says that no row of a run was changed or removed since the last publication; otherwise the former
+        file cannot become the master by adding rows. Raises OSError or duckdb.Error, and leaves the old file then.
+        """
+        merge_groups(self.connection, only_overdue=True)
+        self._has_new_rows = True
+        self.connection.execute("CHECKPOINT")
+        if not self._publish_copy():
+            self._publish_itself(only_grown=only_grown)
+
+    def close(self) -> None:
+        """Close the master, even one that can no longer be written."""
+        self._connection.close()
+        self._connection, self._is_open = new_connection(self.file), False
+
+    def _publish_copy(self) -> bool:
+        """Publish a copy of the master. Returns False if that would cost more than a tenth of a second."""
+        if self.file.stat().st_size <= CHEAP_COPY_BYTES:
+            self._copy(self.file, self.published)
+            return True
+        try:
+            if self._clones:
+                self._copy(self.file, self.published, CLONE)
+        except OSError:
+            self._clones = False
+        return self._clones
+
+    def _publish_itself(self, *, only_grown: bool) -> None:
+        detach_master(self._connection)
+        self._is_open = False
+        fsync(self.file)
+        self.former.unlink(missing_ok=True)
+        if only_grown and self.published.exists():
+            os.link(self.published, self.former)
+        self.file.rename(self.published)
+        fsync(self.published.parent)
+        self._replaced_s, self._tried_after_s = time.monotonic(), 0.0
+
+    def _take_former(self) -> bool:
+        """Make the former file the master. Returns False if it is missing, in use, or lacks more than new rows."""
+        if not self.former.exists() or self.former.stat().st_nlink > 1 or not is_open_nowhere(self.former):
+            return False
+        try:
+            catch_up(self.former, self.published)
+        except (DivergedError, RevisionError, duckdb.IOException) as error:  # the last one if it is damaged
+            _log.info("%s does not become the master: %s", self.former, error)
+            return False
+        published = self.published.stat()
+        os.utime(self.former, ns=(published.st_atime_ns, published.st_mtime_ns))
+        self.former.rename(self.file)
+        fsync(self.file.parent)
+        return True
+
+    def _copy(self, source: Path, target: Path, *options: str) -> None:
+        # A new name each time: a `cp` orphaned by kill -9 may still be writing to the previous one.
+        copy = self.published.with_name(_TEMPORARY.format(name=self.published.name, unique=uuid.uuid4().hex[:8]))
+        try:
+            _cp(source, copy, *options)
+            fsync(copy)
+            copy.rename(target)
+            fsync(target.parent)
+        finally:
+            copy.unlink(missing_ok=True)
+
+
+def remove_leftovers(published: Path) -> None:
+    """Remove the copies that an ingester left behind when it was killed while publishing."""
+    for leftover in published.parent.glob(_TEMPORARY.format(name=published.name, unique="*")):
+        leftover.unlink(missing_ok=True)
+
+
+def is_open_nowhere(file: Path) -> bool:
+    """Return whether no process at all has the file open. False where that cannot be known."""
+    if not sys.platform.startswith("linux") or _file_system(file) not in _LOCAL_FILE_SYSTEMS:
+        return False
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except OSError:  # another descriptor of it is open, or leases are forbidden here
+        return False
+    finally:
+        os.close(descriptor)  # gives the lease back
+    return True
+
+
+def _file_system(file: Path) -> str:
+    """The type of the file system that the file is on, as the kernel names it."""
+    mounted = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
+    return next(mounted[folder] for folder in file.resolve().parents if folder in mounted)
+
+
+def _cp(source: Path, target: Path, *options: str) -> None:
+    """Copy in another process: closing a second descriptor of a database in this one would drop its lock."""
+    command = ["cp", "-p", *options, "--", str(source.absolute()), str(target.absolute())]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise OSError(f"{target} could not be written: {done.stderr.strip() or f'cp ended with {done.returncode}'}")
+
+
+def migrate_master(home: Path, file: Path, published: Path) -> None:
+    """Upgrade the master to the newest revision and publish it. Does nothing if an ingester has done both already.
+
+    Raises UserError if an ingester of another revision runs, RevisionError for a newer master.
+    """
+    try:
+        with only_ingester(home):
+            master = Master(file, published)
+            master.make()
+            create_master(file)
+            if not master.is_published():
+                master.publish(only_grown=False)
+            master.close()
+    except UserError:
+        if published_revision(published) != revisions.head("warehouse"):
+            raise

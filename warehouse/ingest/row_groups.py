@@ -1,0 +1,61 @@
+"""Merging the groups that rows lie in.
+
+DuckDB stores rows in groups, and each run adds one to each table. A query pays for every group, and a checkpoint writes
+the list of all groups of a table. So the groups of several runs are merged into one, once; DuckDB itself would merge
+them again and again as they grow.
+"""
+
+# ruff: noqa: S608 - names are ours
+from __future__ import annotations
+
+import itertools
+
+import duckdb
+
+from warehouse.ingest.catch_up import GROWING
+from warehouse.ingest.master import transaction
+from warehouse.schema.tables import WAREHOUSE
+
+#: The groups of this many runs are merged into one when there is time, and so many such groups into a greater one; the
+#: groups of twice as many are merged in any case.
+RUNS_A_GROUP = 16
+#: Groups of more rows than this are left as they are: they are large enough, and writing them again costs more.
+MOST_ROWS = 16_384
+#: The table that has one row per run, and few columns.
+_ONE_A_RUN = "verdicts"
+_GROUPS = f"""
+    SELECT sum(count)::BIGINT FROM pragma_storage_info('{_ONE_A_RUN}')
+    WHERE column_name = 'run_id' AND segment_type = 'VARCHAR' GROUP BY row_group_id ORDER BY row_group_id DESC
+"""
+
+
+def merge_groups(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = False) -> bool:
+    """Merge the groups of the last runs if there are enough of them. Return whether there were.
+
+    The rows keep their order. The caller's next checkpoint frees the merged groups.
+    """
+    groups = [in_group for (in_group,) in connection.execute(_GROUPS).fetchall()]
+    for size in (RUNS_A_GROUP**2, RUNS_A_GROUP):
+        runs = sum(itertools.takewhile(lambda in_group: in_group < size, groups))  # noqa: B023 - consumed at once
+        if runs >= (2 * size if only_overdue else size):
+            _merge_last(connection, runs)
+            return True
+    return False
+
+
+def _merge_last(connection: duckdb.DuckDBPyConnection, runs: int) -> None:
+    last = f'SELECT run_id FROM "{_ONE_A_RUN}" ORDER BY rowid DESC LIMIT {runs}'
+    with transaction(connection):
+        for name in GROWING:
+            if "run_id" in WAREHOUSE.tables[name].columns:
+                _merge(connection, name, last)
+
+
+def _merge(connection: duckdb.DuckDBPyConnection, table: str, runs: str) -> None:
+    """Write the rows of these runs, which are the last of the table, once more, and delete them where they were."""
+    found = connection.execute(f'SELECT min(rowid), max(rowid), count(*) FROM "{table}" WHERE run_id IN ({runs})')
+    first, last, count = found.fetchone() or (None, None, 0)
+    if not 1 < count <= MOST_ROWS or last - first + 1 != count:
+        return
+    connection.execute(f'INSERT INTO "{table}" SELECT * FROM "{table}" WHERE rowid >= {first} ORDER BY rowid')
+    connection.execute(f'DELETE FROM "{table}" WHERE rowid BETWEEN {first} AND {last}')
