@@ -123,17 +123,17 @@ def _arm_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
 
 def _cell(run: PlannedRun) -> tuple[Hashable, ...]:
     load, workload = run.load, run.workload
-    what = (workload.dataset, workload.output_tokens)
-    return (*_arm(run.arm), *what, load.name, load.max_concurrency, load.num_prompts)
+    prompts = (workload.dataset, workload.output_tokens)
+    return (*_arm(run.arm), *prompts, load.name, load.max_concurrency, load.num_prompts)
 
 
 def _cell_of_past(runs: PastRuns) -> tuple[Hashable, ...]:
-    what = (runs.dataset, runs.output_tokens)
-    return (*_arm_of_past(runs), *what, runs.pattern, runs.concurrency, runs.num_prompts)
+    prompts = (runs.dataset, runs.output_tokens)
+    return (*_arm_of_past(runs), *prompts, runs.pattern, runs.concurrency, runs.num_prompts)
 
 
 def _medians(pairs: Iterable[tuple[Hashable, float]]) -> Mapping[Hashable, float]:
-    found: dict[Hashable, list[float]] = {}
+    values_of: dict[Hashable, list[float]] = {}
     for key, value in pairs:
-        found.setdefault(key, []).append(value)
-    return {key: statistics.median(values) for key, values in found.items()}
+        values_of.setdefault(key, []).append(value)
+    return {key: statistics.median(values) for key, values in values_of.items()}

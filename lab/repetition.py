@@ -37,8 +37,8 @@ def degenerate(texts: Sequence[str] | pa.ChunkedArray[Any]) -> NDArray[np.bool_]
     """
     wholes, halves = distinct_shares(texts)
     judged = ~np.isnan(wholes)
-    found: NDArray[np.bool_] = np.fmin(wholes, halves)[judged] < LEAST_DISTINCT_SHARE
-    return found
+    is_degenerate: NDArray[np.bool_] = np.fmin(wholes, halves)[judged] < LEAST_DISTINCT_SHARE
+    return is_degenerate
 
 
 def distinct_shares(

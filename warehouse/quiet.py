@@ -58,11 +58,11 @@ class Work:
 
 
 @contextlib.contextmanager
-def announced(home: Path, kind: Kind, what: str) -> Iterator[None]:
+def announced(home: Path, kind: Kind, subject: str) -> Iterator[None]:
     """Announce work on this machine while the block runs. Raises OSError if the home cannot be written."""
     folder = _folder(home)
     folder.mkdir(parents=True, exist_ok=True)
-    work = Work(f"{kind}-{uuid.uuid4().hex}", kind, what, time.monotonic())
+    work = Work(f"{kind}-{uuid.uuid4().hex}", kind, subject, time.monotonic())
     path, hidden = folder / work.name, folder / f".{work.name}"
     with hidden.open("x", encoding="utf-8") as file:
         try:
@@ -73,13 +73,13 @@ def announced(home: Path, kind: Kind, what: str) -> Iterator[None]:
             yield
         finally:
             _remember(folder, work)
-            for each in (hidden, path):
-                each.unlink(missing_ok=True)
+            for file_path in (hidden, path):
+                file_path.unlink(missing_ok=True)
 
 
 def under_way(home: Path, *kinds: Kind) -> list[Work]:
     """Return the work of these kinds that is announced on this machine."""
-    found = []
+    announced_work = []
     for path in _folder(home).glob("[!.]*-*"):
         kind = path.name.partition("-")[0]
         if kind in kinds:
@@ -87,9 +87,9 @@ def under_way(home: Path, *kinds: Kind) -> list[Work]:
                 if _is_free(file):
                     path.unlink(missing_ok=True)  # its process was killed
                 else:
-                    what, began_s = json.load(file)
-                    found.append(Work(path.name, kind, what, began_s))
-    return found
+                    subject, began_s = json.load(file)
+                    announced_work.append(Work(path.name, kind, subject, began_s))
+    return announced_work
 
 
 def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[WorkBeside, ...]:
@@ -106,7 +106,7 @@ def beside(home: Path, began_s: float, ended_s: float, job_id: str) -> tuple[Wor
         if work.kind in _RECORDED and (work.kind, work.what) != ("job", job_id) and overlap_s > 0:
             seconds[work.kind, work.what] += overlap_s
     longest = sorted(seconds.items(), key=lambda item: -item[1])
-    return tuple(WorkBeside(kind=kind, what=what, seconds=took_s) for (kind, what), took_s in longest)
+    return tuple(WorkBeside(kind=kind, what=subject, seconds=took_s) for (kind, subject), took_s in longest)
 
 
 def ask_for_round(home: Path) -> Path | None:
@@ -116,9 +116,9 @@ def ask_for_round(home: Path) -> Path | None:
     """
     if not under_way(home, "ingester"):
         return None
-    asked = _folder(home) / f"{_ASKED}{uuid.uuid4().hex}"
-    asked.touch()
-    return asked
+    request = _folder(home) / f"{_ASKED}{uuid.uuid4().hex}"
+    request.touch()
+    return request
 
 
 def asked_rounds(home: Path) -> list[Path]:
@@ -152,29 +152,29 @@ def wait_until_asked(home: Path, stop: threading.Event, at_most_s: float) -> Non
 
 
 @contextlib.contextmanager
-def announced_if_possible(home: Path, kind: Kind, what: str) -> Iterator[None]:
+def announced_if_possible(home: Path, kind: Kind, subject: str) -> Iterator[None]:
     """Announce work that goes on without: whoever reads a home may not be allowed to write there, or there is none."""
     with contextlib.ExitStack() as stack:
         if home.is_dir():
             with contextlib.suppress(OSError):
-                stack.enter_context(announced(home, kind, what))
+                stack.enter_context(announced(home, kind, subject))
         yield
 
 
-def ask_politely(home: Path, what: str, question: Callable[[], T]) -> T:
+def ask_politely(home: Path, subject: str, question: Callable[[], T]) -> T:
     """Answer a question that may take long: announced, and at the lowest priority while a window is on."""
-    with announced_if_possible(home, "question", what):
+    with announced_if_possible(home, "question", subject):
         if not under_way(home, "window"):
             return question()
         return _low_priority_threads().submit(contextvars.copy_context().run, question).result()
 
 
 @contextlib.contextmanager
-def command(home: Path, what: str) -> Iterator[None]:
+def command(home: Path, subject: str) -> Iterator[None]:
     """Announce a command of the user; its whole process takes the lowest priority if a window is on at its start."""
     if under_way(home, "window"):
         take_lowest_priority()
-    with announced_if_possible(home, "command", what):
+    with announced_if_possible(home, "command", subject):
         yield
 
 

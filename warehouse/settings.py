@@ -180,10 +180,10 @@ def _secrets(file: Path) -> dict[str, Any]:
 
 def _refuse_unknown_variables() -> None:
     """Raise SettingsError for unknown variables: a misspelt one would silently leave its setting at the default."""
-    known = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
+    valid = {ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields}
     ours = {name for name in os.environ if name.startswith(ENVIRONMENT_PREFIX) and not name.startswith(SECRET_PREFIX)}
-    if unknown := sorted(ours - known):
-        raise SettingsError(f"{', '.join(unknown)}: no such setting. The settings are {', '.join(sorted(known))}")
+    if unknown := sorted(ours - valid):
+        raise SettingsError(f"{', '.join(unknown)}: no such setting. The settings are {', '.join(sorted(valid))}")
 
 
 def _sentence(detail: Any) -> str:

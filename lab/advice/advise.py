@@ -119,182 +119,188 @@ def advise(measured: Sequence[Measured], failed: Sequence[Failed] = ()) -> list[
     return [
         _verdict(
             place,
-            [one for one in measured if _place(one) == place],
-            list(unsupported([one for one in failed if _place(one) == place])),
+            [cell for cell in measured if _place(cell) == place],
+            list(unsupported([cell for cell in failed if _place(cell) == place])),
         )
         for place in places
     ]
 
 
-def _place(one: Measured | Failed) -> _Place:
-    return (one.workload, one.concurrency, one.pattern)
+def _place(cell: Measured | Failed) -> _Place:
+    return (cell.workload, cell.concurrency, cell.pattern)
 
 
 def _verdict(place: _Place, measured: list[Measured], failures: list[Reason]) -> Advice:
     """Choose the fastest arm that is certainly faster; else the one that still might be; else none."""
-    faster = [one for one in measured if one.outcome == "faster"]
-    open_ = [one for one in measured if one.outcome == "not enough data"]
+    faster = [cell for cell in measured if cell.outcome == "faster"]
+    open_ = [cell for cell in measured if cell.outcome == "not enough data"]
     if faster:
         return _advice("enable", max(faster, key=_speed), failures)
     if open_:
         return _advice("measure this next", max(open_, key=_speed), failures)
-    reasons = [line for one in measured for line in (_evidence(one), *tuning(one))]
+    reasons = [line for cell in measured for line in (_evidence(cell), *tuning(cell))]
     rules = checklist(max(measured, key=_speed)) if measured else ()
     workload, concurrency, pattern = place
     return Advice(workload, concurrency, "do not enable", None, None, (*reasons, *rules, *failures), pattern)
 
 
-def _advice(action: Action, one: Measured, failures: Sequence[Reason]) -> Advice:
-    lines = (_evidence(one), *_prediction(one), *tuning(one), *checklist(one), *failures)
-    return Advice(one.workload, one.concurrency, action, one.arm, one.gamma, lines, one.pattern)
+def _advice(action: Action, cell: Measured, failures: Sequence[Reason]) -> Advice:
+    lines = (_evidence(cell), *_prediction(cell), *tuning(cell), *checklist(cell), *failures)
+    return Advice(cell.workload, cell.concurrency, action, cell.arm, cell.gamma, lines, cell.pattern)
 
 
-def _speed(one: Measured) -> float:
-    return one.speedup if one.speedup is not None else 0.0
+def _speed(cell: Measured) -> float:
+    return cell.speedup if cell.speedup is not None else 0.0
 
 
-def _evidence(one: Measured) -> Reason:
-    text = f"{one.arm} (k = {one.gamma}) is {_words(one)}"
-    if one.outcome == "not enough data":
-        needed = f"about {one.more_repeats} more repeats would decide" if one.more_repeats else "add repeats"
+def _evidence(cell: Measured) -> Reason:
+    text = f"{cell.arm} (k = {cell.gamma}) is {_words(cell)}"
+    if cell.outcome == "not enough data":
+        needed = f"about {cell.more_repeats} more repeats would decide" if cell.more_repeats else "add repeats"
         text += f"; {needed}"
-    return Reason(text, "measured", one.run_ids)
+    return Reason(text, "measured", cell.run_ids)
 
 
-def _words(one: Measured) -> str:
-    if one.speedup is None:
+def _words(cell: Measured) -> str:
+    if cell.speedup is None:
         return "not comparable with the baseline"
-    interval = "" if one.low is None or one.high is None else f" (95 % interval {one.low:.2f} to {one.high:.2f})"
+    interval = "" if cell.low is None or cell.high is None else f" (95 % interval {cell.low:.2f} to {cell.high:.2f})"
     verdicts = {
         "faster": "faster than the baseline",
         "slower": "slower than the baseline",
         "no difference": "no different from the baseline",
         "not enough data": "not certainly different from the baseline",
     }
-    return f"{verdicts[one.outcome]}: {one.speedup:.2f} times its throughput{interval}"
+    return f"{verdicts[cell.outcome]}: {cell.speedup:.2f} times its throughput{interval}"
 
 
-def _prediction(one: Measured) -> Iterator[Reason]:
+def _prediction(cell: Measured) -> Iterator[Reason]:
     """The speed-up that its acceptance length allows if drafting were free, against the measured one."""
-    if one.acceptance_length is None or one.speedup is None:
+    if cell.acceptance_length is None or cell.speedup is None:
         return
-    most = prediction.speedup_of_length(one.acceptance_length, one.gamma, draft_cost=0.0)
-    cost = prediction.implied_draft_cost(one.speedup, one.acceptance_length, one.gamma)
-    text = f"{one.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
-    if cost is not None and one.speedup < _FAR_BELOW * most:
+    most = prediction.speedup_of_length(cell.acceptance_length, cell.gamma, draft_cost=0.0)
+    cost = prediction.implied_draft_cost(cell.speedup, cell.acceptance_length, cell.gamma)
+    text = f"{cell.acceptance_length:.2f} tokens a round would allow up to {most:.2f} times if drafting were free"
+    if cost is not None and cell.speedup < _FAR_BELOW * most:
         text += (
             f"; the rest went into drafting and verifying, as if each drafted token cost {cost:.2f} of a target step"
         )
-    yield Reason(text, "expected", one.run_ids)
+    yield Reason(text, "expected", cell.run_ids)
 
 
-def checklist(one: Measured) -> Iterator[Reason]:
-    yield from _interactive(one)
-    yield from _concurrency(one)
-    yield from _output_length(one)
-    yield from _acceptance(one)
-    yield _memory(one)
-    yield _runs(one)
+def checklist(cell: Measured) -> Iterator[Reason]:
+    yield from _interactive(cell)
+    yield from _concurrency(cell)
+    yield from _output_length(cell)
+    yield from _acceptance(cell)
+    yield _memory(cell)
+    yield _runs(cell)
 
 
-def _interactive(one: Measured) -> Iterator[Reason]:
+def _interactive(cell: Measured) -> Iterator[Reason]:
     """Interactive use, where speculation is meant to reduce the time per token."""
-    if one.concurrency > _INTERACTIVE:
+    if cell.concurrency > _INTERACTIVE:
         yield _thumb(
-            f"concurrency {one.concurrency} is not interactive use (up to {_INTERACTIVE}): nobody waits for single "
+            f"concurrency {cell.concurrency} is not interactive use (up to {_INTERACTIVE}): nobody waits for single "
             "tokens, so throughput and cost decide"
         )
         return
-    ours, theirs = one.own.tpot_ms, one.baseline.tpot_ms
+    ours, theirs = cell.own.tpot_ms, cell.baseline.tpot_ms
     times = "the time per token was not measured"
     if ours is not None and theirs:
-        times = f"a token takes {one.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
+        times = f"a token takes {cell.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
     yield Reason(
-        f"concurrency {one.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
+        f"concurrency {cell.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
         f"noticed: {times}",
         "rule of thumb",
-        one.run_ids,
+        cell.run_ids,
     )
 
 
-def _concurrency(one: Measured) -> Iterator[Reason]:
-    if one.concurrency > _MANY_CONCURRENT:
-        yield _thumb(f"concurrency {one.concurrency}, over {_MANY_CONCURRENT}: likely counterproductive")
-    elif one.concurrency < _FEW_CONCURRENT:
-        yield _thumb(f"concurrency {one.concurrency}, under {_FEW_CONCURRENT}: a strong candidate")
+def _concurrency(cell: Measured) -> Iterator[Reason]:
+    if cell.concurrency > _MANY_CONCURRENT:
+        yield _thumb(f"concurrency {cell.concurrency}, over {_MANY_CONCURRENT}: likely counterproductive")
+    elif cell.concurrency < _FEW_CONCURRENT:
+        yield _thumb(f"concurrency {cell.concurrency}, under {_FEW_CONCURRENT}: a strong candidate")
 
 
-def _output_length(one: Measured) -> Iterator[Reason]:
-    if one.output_tokens is not None and one.output_tokens < _SHORT_OUTPUT_TOKENS:
-        yield _thumb(f"answers of {one.output_tokens:.0f} tokens, under {_SHORT_OUTPUT_TOKENS}: marginal")
-    elif one.output_tokens is not None and one.output_tokens > _LONG_OUTPUT_TOKENS:
-        yield _thumb(f"answers of {one.output_tokens:.0f} tokens, over {_LONG_OUTPUT_TOKENS}: long enough")
+def _output_length(cell: Measured) -> Iterator[Reason]:
+    if cell.output_tokens is not None and cell.output_tokens < _SHORT_OUTPUT_TOKENS:
+        yield _thumb(f"answers of {cell.output_tokens:.0f} tokens, under {_SHORT_OUTPUT_TOKENS}: marginal")
+    elif cell.output_tokens is not None and cell.output_tokens > _LONG_OUTPUT_TOKENS:
+        yield _thumb(f"answers of {cell.output_tokens:.0f} tokens, over {_LONG_OUTPUT_TOKENS}: long enough")
 
 
-def _acceptance(one: Measured) -> Iterator[Reason]:
-    alpha = None if one.acceptance_length is None else prediction.alpha_of(one.acceptance_length, one.gamma)
+def _acceptance(cell: Measured) -> Iterator[Reason]:
+    alpha = None if cell.acceptance_length is None else prediction.alpha_of(cell.acceptance_length, cell.gamma)
     if alpha is not None and alpha < _LOW_ALPHA:
         yield _thumb(f"acceptance of {alpha:.2f} a token, under {_LOW_ALPHA}: seldom worth it")
     elif alpha is not None and alpha > _HIGH_ALPHA:
         yield _thumb(f"acceptance of {alpha:.2f} a token, over {_HIGH_ALPHA}: meaningful gains")
 
 
-def _memory(one: Measured) -> Reason:
+def _memory(cell: Measured) -> Reason:
     """GPU memory taken by the draft, if both arms have telemetry of it."""
-    if METHODS.get(one.method) is False:
-        return Reason(f"{one.arm} drafts without a model, so it needs no memory for one", "expected", one.run_ids)
-    ours, theirs = one.own.gpu_memory_bytes, one.baseline.gpu_memory_bytes
+    if METHODS.get(cell.method) is False:
+        return Reason(f"{cell.arm} drafts without a model, so it needs no memory for one", "expected", cell.run_ids)
+    ours, theirs = cell.own.gpu_memory_bytes, cell.baseline.gpu_memory_bytes
     if ours is None or theirs is None:
         return _thumb(f"the draft's memory was not measured, because no GPU reported it: expect {_DRAFT_GIB}")
     more_gib = (ours - theirs) / _GIB
     if abs(more_gib) >= _SAME_GIB:
         more = "more" if more_gib > 0 else "less"
-        used = f"{one.arm} had {abs(more_gib):.1f} GiB {more} GPU memory in use than the baseline"
+        used = f"{cell.arm} had {abs(more_gib):.1f} GiB {more} GPU memory in use than the baseline"
     else:
         used = (
-            f"{one.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
+            f"{cell.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
             "takes the draft's part from the KV cache"
         )
-    return Reason(f"{used}{_cache(one)}; {_DRAFT_GIB} are usual for a draft", "measured", one.run_ids)
+    return Reason(f"{used}{_cache(cell)}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
 
 
-def _cache(one: Measured) -> str:
-    ours, theirs = one.own.kv_cache_usage, one.baseline.kv_cache_usage
+def _cache(cell: Measured) -> str:
+    ours, theirs = cell.own.kv_cache_usage, cell.baseline.kv_cache_usage
     if ours is None or theirs is None:
         return ""
-    return f"; {one.arm}'s KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
+    return f"; {cell.arm}'s KV cache was at most {ours:.0%} full, the baseline's {theirs:.0%}"
 
 
-def _runs(one: Measured) -> Reason:
+def _runs(cell: Measured) -> Reason:
     """Engine support: the engine starts and answers with this draft."""
-    return Reason(f"{one.own.engine or 'the engine'} ran {one.method} with k = {one.gamma}", "measured", one.run_ids)
+    return Reason(
+        f"{cell.own.engine or 'the engine'} ran {cell.method} with k = {cell.gamma}", "measured", cell.run_ids
+    )
 
 
 def unsupported(failed: Sequence[Failed]) -> Iterator[Reason]:
     """Missing engine support: arms that failed, with the engine's message."""
-    for one in failed:
-        runs = f"{len(one.run_ids)} {'run' if len(one.run_ids) == 1 else 'runs'}"
-        words = " ".join(one.error.split())[:_SHOWN_CHARACTERS]
-        yield Reason(f"{one.arm} ({one.method}, k = {one.gamma}) failed in {runs}: {words}", "measured", one.run_ids)
+    for failure in failed:
+        runs = f"{len(failure.run_ids)} {'run' if len(failure.run_ids) == 1 else 'runs'}"
+        words = " ".join(failure.error.split())[:_SHOWN_CHARACTERS]
+        yield Reason(
+            f"{failure.arm} ({failure.method}, k = {failure.gamma}) failed in {runs}: {words}",
+            "measured",
+            failure.run_ids,
+        )
 
 
-def tuning(one: Measured) -> Iterator[Reason]:
+def tuning(cell: Measured) -> Iterator[Reason]:
     """Which number of drafted tokens to try next."""
-    rate = one.acceptance_rate
+    rate = cell.acceptance_rate
     if rate is None:
         return
-    if rate > _HIGH_RATE and one.gamma <= FIRST_GAMMA:
+    if rate > _HIGH_RATE and cell.gamma <= FIRST_GAMMA:
         yield Reason(
-            f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
+            f"{rate:.0%} of {cell.arm}'s drafted tokens are accepted, over {_HIGH_RATE:.0%}: try 4 to 5 drafted tokens",
             "rule of thumb",
-            one.run_ids,
+            cell.run_ids,
         )
     elif rate < _LOW_RATE:
-        instead = "drop to 2 drafted tokens or change the draft model" if one.gamma > 2 else "change the draft model"
+        instead = "drop to 2 drafted tokens or change the draft model" if cell.gamma > 2 else "change the draft model"
         yield Reason(
-            f"{rate:.0%} of {one.arm}'s drafted tokens are accepted, under {_LOW_RATE:.0%}: {instead}",
+            f"{rate:.0%} of {cell.arm}'s drafted tokens are accepted, under {_LOW_RATE:.0%}: {instead}",
             "rule of thumb",
-            one.run_ids,
+            cell.run_ids,
         )
 
 
@@ -307,15 +313,21 @@ def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measur
 
     It has as many repeats in all as they need. Arms and loads that the study does not have are left out.
     """
-    open_ = {(one.workload, one.pattern, one.arm) for one in advice if one.action == "measure this next"}
-    undecided = [one for one in measured if (one.workload, one.pattern, one.arm) in open_]
-    arms = {one.arm for one in undecided}
+    open_ = {
+        (suggestion.workload, suggestion.pattern, suggestion.arm)
+        for suggestion in advice
+        if suggestion.action == "measure this next"
+    }
+    undecided = [cell for cell in measured if (cell.workload, cell.pattern, cell.arm) in open_]
+    arms = {cell.arm for cell in undecided}
     chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
-    workloads = tuple(each for each in study.workloads if each.name in {one.workload for one in undecided})
-    loads = tuple(each for each in study.loads if each.name in {one.pattern for one in undecided})
+    workloads = tuple(
+        workload for workload in study.workloads if workload.name in {cell.workload for cell in undecided}
+    )
+    loads = tuple(load for load in study.loads if load.name in {cell.pattern for cell in undecided})
     if len(chosen) < 2 or not workloads or not loads:
         return None
-    more = max((one.more_repeats or 0 for one in undecided), default=0)
+    more = max((cell.more_repeats or 0 for cell in undecided), default=0)
     before = 0 if study.until_decided else study.repeats
     repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, before + more))
     changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}

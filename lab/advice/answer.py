@@ -107,18 +107,18 @@ class Answer:
     @property
     def cells(self) -> int:
         """How many pairs were judged."""
-        return sum(len(each.best + each.behind + each.rejected + each.open) for each in self.choices)
+        return sum(len(choice.best + choice.behind + choice.rejected + choice.open) for choice in self.choices)
 
     @property
     def stretches(self) -> list[tuple[Choice, ...]]:
         """The choices, with neighbouring loads of a workload together where they name the same arms."""
-        found: list[tuple[Choice, ...]] = []
+        stretches: list[tuple[Choice, ...]] = []
         for choice in self.choices:
-            if found and _is_same_advice(found[-1][-1], choice):
-                found[-1] = (*found[-1], choice)
+            if stretches and _is_same_advice(stretches[-1][-1], choice):
+                stretches[-1] = (*stretches[-1], choice)
             else:
-                found.append((choice,))
-        return found
+                stretches.append((choice,))
+        return stretches
 
 
 def answer(
@@ -160,7 +160,7 @@ def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPa
 
 def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
     sure = [(pair.gain.low, pair) for pair in pairs if pair.strict.word == "faster" and pair.gain and pair.gain.low]
-    return max(sure, key=lambda each: each[0])[1] if sure else None
+    return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
 def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCells | None:
@@ -176,5 +176,5 @@ def _open_cells(pairs: Sequence[JudgedPair], repeat_s: float | None) -> OpenCell
     return OpenCells(len(open_), gains.count(None), without_interval, more, takes_s)
 
 
-def _is_same_advice(one: Choice, other: Choice) -> bool:
-    return (one.workload, one.action, set(one.arms)) == (other.workload, other.action, set(other.arms))
+def _is_same_advice(choice: Choice, other: Choice) -> bool:
+    return (choice.workload, choice.action, set(choice.arms)) == (other.workload, other.action, set(other.arms))

@@ -56,8 +56,8 @@ def interval(ratio: Interval | None) -> str:
 def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
-        what = f"{interval(best.comparison.ratio)} its {label(answer.metric)}"
-        return f"{best.arm} beats {answer.baseline} on {best.workload} {_at(best, answer)}: {what}."
+        gain = f"{interval(best.comparison.ratio)} its {label(answer.metric)}"
+        return f"{best.arm} beats {answer.baseline} on {best.workload} {_at(best, answer)}: {gain}."
     actions = {choice.action for choice in answer.choices}
     if actions == {"leave off"}:
         return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
@@ -147,10 +147,10 @@ def _open(open_: OpenCells, cells: int) -> str:
     is_ = "is" if open_.cells == 1 else "are"
     begin = f"{open_.cells} of {cells} cell{'s' * (cells != 1)} {is_} open"
     if open_.more_repeats is not None:
-        what = {1: "it", 2: "both"}.get(open_.cells, "most of them")
+        which = {1: "it", 2: "both"}.get(open_.cells, "most of them")
         repeats = f"{open_.more_repeats} more repeat{'s' * (open_.more_repeats != 1)}"
         minutes = "" if open_.takes_s is None else f", about {_minutes(open_.takes_s)} by the forecast"
-        return f"{begin}; {repeats} would decide {what}{minutes}."
+        return f"{begin}; {repeats} would decide {which}{minutes}."
     if 2 * open_.without_ratio > open_.cells:
         return f"{begin}: there an arm or the baseline has no valid number."
     if 2 * (open_.without_ratio + open_.without_interval) > open_.cells:

@@ -164,7 +164,7 @@ def _cost(
     alike = [other for other in runs if (other.arm, other.workload) == (run.arm, run.workload)]
     least = min(other.concurrency for other in alike)
     implied = [_implied(other) for other in alike if other.concurrency == least]
-    known = [cost for cost in implied if cost is not None]
-    if run.concurrency == least or not known:
+    costs = [cost for cost in implied if cost is not None]
+    if run.concurrency == least or not costs:
         return None, None
-    return max(statistics.median(known), 0.0), "this arm at its least concurrency"
+    return max(statistics.median(costs), 0.0), "this arm at its least concurrency"

@@ -48,13 +48,13 @@ class Report:
 
 def markdown(report: Report) -> str:
     """The report as GitHub's Markdown. Names are escaped: whoever names a study or an arm writes no markup here."""
-    answer, said = report.answer, sentences(report.answer)
+    answer, text = report.answer, sentences(report.answer)
     title = _plain(report.provenance.study or ", ".join(report.provenance.jobs))
     parts = [
         f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
-        f"**{_plain(said.headline)}**",
-        "\n".join(f"- {_plain(line)}" for line in said.workloads),
-        "\n\n".join(_plain(line) for line in (said.reading, said.open) if line),
+        f"**{_plain(text.headline)}**",
+        "\n".join(f"- {_plain(line)}" for line in text.workloads),
+        "\n\n".join(_plain(line) for line in (text.reading, text.open) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
         _table(answer),
         f"[Open this comparison]({report.link})",
@@ -65,7 +65,9 @@ def markdown(report: Report) -> str:
 
 def _table(answer: Answer) -> str:
     """A row for each pair, in the order of the choices."""
-    pairs = [pair for one in answer.choices for pair in (*one.best, *one.behind, *one.rejected, *one.open)]
+    pairs = [
+        pair for choice in answer.choices for pair in (*choice.best, *choice.behind, *choice.rejected, *choice.open)
+    ]
     if not pairs:
         return ""
     head = ("workload", "load", "arm", "ratio [95 %]", "verdict", "from")
@@ -85,16 +87,16 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def _provenance(report: Report) -> str:
-    found = report.provenance
-    repeats = " to ".join(str(number) for number in dict.fromkeys((*found.repeats[:1], *found.repeats[-1:])))
+    provenance = report.provenance
+    repeats = " to ".join(str(number) for number in dict.fromkeys((*provenance.repeats[:1], *provenance.repeats[-1:])))
     parts = [
-        f"study {found.study}" if found.study else "",
-        f"job{'s' * (len(found.jobs) > 1)} {', '.join(found.jobs)}",
-        f"target {found.target}" if found.target else "",
-        _dates(found),
-        f"on {', '.join(found.hardware)}" if found.hardware else "",
-        ", ".join(found.engines),
-        f"{found.runs} valid run{'s' * (found.runs != 1)}{_starts(found.launches)}",
+        f"study {provenance.study}" if provenance.study else "",
+        f"job{'s' * (len(provenance.jobs) > 1)} {', '.join(provenance.jobs)}",
+        f"target {provenance.target}" if provenance.target else "",
+        _dates(provenance),
+        f"on {', '.join(provenance.hardware)}" if provenance.hardware else "",
+        ", ".join(provenance.engines),
+        f"{provenance.runs} valid run{'s' * (provenance.runs != 1)}{_starts(provenance.launches)}",
         f"{repeats} repeat{'s' * (repeats != '1')} a cell" if repeats else "",
         "strict reading (Holm)" if report.answer.strict else "usual reading (Benjamini-Hochberg)",
         f"Drafthouse {report.drafthouse_version}",
@@ -107,11 +109,11 @@ def _starts(launches: int) -> str:
     return f" on {launches} engine start{'s' * (launches != 1)}" if launches else ""
 
 
-def _dates(found: Provenance) -> str:
+def _dates(provenance: Provenance) -> str:
     """`measured 2026-11-22 14:17 to 14:21 UTC`; the second day is named if it is another."""
-    if found.began is None or found.last_began is None:
+    if provenance.began is None or provenance.last_began is None:
         return ""
-    began, last = (_utc(moment) for moment in (found.began, found.last_began))
+    began, last = (_utc(moment) for moment in (provenance.began, provenance.last_began))
     until = f" to {last:%H:%M}" if last.date() == began.date() else f" to {last:%Y-%m-%d %H:%M}"
     return f"measured {began:%Y-%m-%d %H:%M}{until if last - began >= timedelta(minutes=1) else ''} UTC"
 

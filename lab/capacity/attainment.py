@@ -79,7 +79,7 @@ def of_repeat(trials: Sequence[Observation], repeat: int, share: float) -> Poste
 @functools.lru_cache(16)  # what comes next and how far it has come both ask for it
 def _of_repeat(trials: tuple[Observation, ...], repeat: int, share: float) -> Posterior:
     curves = _Curves(trials, share)
-    others = curves.evidence([each for each in curves.repeats if each != repeat])
+    others = curves.evidence([other for other in curves.repeats if other != repeat])
     posterior = np.einsum("ct,t->c", curves.likelihood(repeat), others)
     return _posterior(curves.log_loads, posterior)
 
@@ -132,19 +132,19 @@ class _Curves:
         """Look closer at the capacities that are not ruled out in every repeat."""
         possible = np.zeros(self.log_loads.size, dtype=bool)
         for repeat in self.repeats:
-            found = self._log[repeat] @ self.evidence([each for each in self.repeats if each != repeat])
-            possible |= found > _NEGLIGIBLE * found.max()
+            posterior = self._log[repeat] @ self.evidence([other for other in self.repeats if other != repeat])
+            possible |= posterior > _NEGLIGIBLE * posterior.max()
         places = np.flatnonzero(possible)
         first, last = max(places[0] - 1, 0), min(places[-1] + 1, self.log_loads.size - 1)
         self.log_loads = np.linspace(self.log_loads[first], self.log_loads[last], _FINE)
         self._log = self._log_likelihoods()
 
     def _log_likelihoods(self) -> dict[int, Array]:
-        found: dict[int, Array] = {}
+        likelihoods: dict[int, Array] = {}
         for trial in self._trials:
             logs = _CAUTION * self._log_likelihood(trial)
-            found[trial.repeat] = found[trial.repeat] + logs if trial.repeat in found else logs
-        return {repeat: np.exp(logs - logs.max()).reshape(logs.shape[0], -1) for repeat, logs in found.items()}
+            likelihoods[trial.repeat] = likelihoods[trial.repeat] + logs if trial.repeat in likelihoods else logs
+        return {repeat: np.exp(logs - logs.max()).reshape(logs.shape[0], -1) for repeat, logs in likelihoods.items()}
 
     def _log_likelihood(self, trial: Observation) -> Array:
         """Of shape (c, steepness * floor, correlation)."""
@@ -182,9 +182,9 @@ def _log_exactly(planned: int, misses: NDArray[np.int_]) -> Array:
     """Log probabilities of the beta-binomial distribution: of shape (log shares, correlations, misses)."""
     share = np.exp(_LOG_SHARES)[:, None, None]
     total = (1 / _CORRELATIONS - 1)[:, None]
-    one, other = share * total, (1 - share) * total
+    alpha, beta = share * total, (1 - share) * total
     ways = special.gammaln(planned + 1) - special.gammaln(misses + 1) - special.gammaln(planned - misses + 1)
-    return np.asarray(ways + special.betaln(misses + one, planned - misses + other) - special.betaln(one, other))
+    return np.asarray(ways + special.betaln(misses + alpha, planned - misses + beta) - special.betaln(alpha, beta))
 
 
 def _posterior(log_loads: Array, density: Array) -> Posterior:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lab.capacity.attainment import Observation, Posterior, of_all, of_repeat
-from lab.capacity.search import kept
+from lab.capacity.search import met_slo
 from lab.study import Load
 
 #: The unit of a capacity by what its search finds.
@@ -52,28 +52,28 @@ def observation(search: Load, load: Load, repeat: int, metrics: Mapping[str, obj
     return Observation(float(tried), completed + failed, within, repeat) if completed + failed else None
 
 
-def capacities(seen: Sequence[Observation], search: Load) -> list[Capacity]:
+def capacities(trials: Sequence[Observation], search: Load) -> list[Capacity]:
     """Return the capacity in each repeat, and last the one over all of them; empty without an observation."""
-    repeats = sorted({each.repeat for each in seen})
-    found = [capacity_of_repeat(seen, search, repeat) for repeat in repeats]
-    return [*found, _capacity(seen, search, None, of_all(seen, search.slo_share))] if found else []
+    repeats = sorted({trial.repeat for trial in trials})
+    per_repeat = [capacity_of_repeat(trials, search, repeat) for repeat in repeats]
+    return [*per_repeat, _capacity(trials, search, None, of_all(trials, search.slo_share))] if per_repeat else []
 
 
-def capacity_of_repeat(seen: Sequence[Observation], search: Load, repeat: int) -> Capacity:
+def capacity_of_repeat(trials: Sequence[Observation], search: Load, repeat: int) -> Capacity:
     """Return the capacity in one repeat that has observations."""
-    own = [each for each in seen if each.repeat == repeat]
-    return _capacity(own, search, repeat, of_repeat(seen, repeat, search.slo_share))
+    own = [trial for trial in trials if trial.repeat == repeat]
+    return _capacity(own, search, repeat, of_repeat(trials, repeat, search.slo_share))
 
 
-def _capacity(seen: Sequence[Observation], search: Load, repeat: int | None, known: Posterior) -> Capacity:
-    held = [each.load for each in seen if kept(each, search.slo_share)]
-    missed = [each.load for each in seen if not kept(each, search.slo_share)]
-    trials, requests = len(seen), sum(each.planned for each in seen)
+def _capacity(observations: Sequence[Observation], search: Load, repeat: int | None, posterior: Posterior) -> Capacity:
+    held = [trial.load for trial in observations if met_slo(trial, search.slo_share)]
+    missed = [trial.load for trial in observations if not met_slo(trial, search.slo_share)]
+    trials, requests = len(observations), sum(trial.planned for trial in observations)
     if not (held and missed):
         return Capacity(repeat, None, max(held, default=None), min(missed, default=None), trials, requests)
-    value, low, high = known.interval
+    value, low, high = posterior.interval
     if search.find == "concurrency":
-        value, low, high = (float(max(1, math.floor(each))) for each in (value, low, high))
+        value, low, high = (float(max(1, math.floor(load))) for load in (value, low, high))
     return Capacity(repeat, value, low, high, trials, requests)
 
 
@@ -82,10 +82,10 @@ def goodput_at(capacity: float, trials: Sequence[tuple[float, float]]) -> float 
 
     Tokens for each unit of load hardly change near the capacity, so they are averaged there.
     """
-    known = [(load, rate) for load, rate in trials if rate > 0]
-    if not known:
+    positive = [(load, rate) for load, rate in trials if rate > 0]
+    if not positive:
         return None
-    loads, rates = np.array(known).T
+    loads, rates = np.array(positive).T
     away = np.log(loads / capacity)
     weights = np.exp(-0.5 * ((np.abs(away) - np.abs(away).min()) / _NEAR) ** 2)
     return float(capacity * np.exp(np.average(np.log(rates / loads), weights=weights)))

@@ -42,27 +42,27 @@ class Found:
     reason: Reason
 
 
-def kept(seen: Observation, share: float) -> bool:
+def met_slo(trial: Observation, share: float) -> bool:
     """Whether at least this share of the trial's requests met the SLO."""
-    return seen.within >= share * seen.planned - _TINY
+    return trial.within >= share * trial.planned - _TINY
 
 
-def next_trial(seen: Sequence[Observation], search: Load, repeat: int, repeats: int) -> Ask | Found:
+def next_trial(trials: Sequence[Observation], search: Load, repeat: int, repeats: int) -> Ask | Found:
     """Return what follows the trials of this repeat; those of earlier repeats say where to begin."""
     share = search.slo_share
-    own = [each for each in seen if each.repeat == repeat]
+    own = [trial for trial in trials if trial.repeat == repeat]
     if not own:
-        return Ask(_allowed(of_all(seen, share).quantile(0.5) if seen else search.find_start, search))
-    held = [each.load for each in own if kept(each, share)]
-    missed = [each.load for each in own if not kept(each, share)]
+        return Ask(_allowed(of_all(trials, share).quantile(0.5) if trials else search.find_start, search))
+    held = [trial.load for trial in own if met_slo(trial, share)]
+    missed = [trial.load for trial in own if not met_slo(trial, share)]
     if not (held and missed):
-        return _outwards(held, missed, search, _FACTOR if len(own) == len(seen) else _NEAR_FACTOR)
-    known = of_repeat(seen, repeat, share)
-    if _is_narrow(known, repeats, search):
+        return _outwards(held, missed, search, _FACTOR if len(own) == len(trials) else _NEAR_FACTOR)
+    posterior = of_repeat(trials, repeat, share)
+    if _is_narrow(posterior, repeats, search):
         return Found("narrow")
     if len(own) >= MOST_TRIALS:
         return Found("trials spent")
-    return Ask(_allowed(known.quantile(0.5), search))
+    return Ask(_allowed(posterior.quantile(0.5), search))
 
 
 def _outwards(held: Sequence[float], missed: Sequence[float], search: Load, factor: float) -> Ask | Found:
@@ -82,8 +82,8 @@ def _allowed(load: float, search: Load) -> float:
     return min(max(rounded, search.find_least), search.find_greatest)
 
 
-def _is_narrow(known: Posterior, repeats: int, search: Load) -> bool:
+def _is_narrow(posterior: Posterior, repeats: int, search: Load) -> bool:
     """The mean of several repeats is known better than each of them. A concurrency is a whole number."""
-    value, low, high = known.interval
+    value, low, high = posterior.interval
     one_number = search.find == "concurrency" and math.floor(low) == math.floor(high)
     return one_number or high - low <= WIDTH * math.sqrt(repeats) * value

@@ -61,8 +61,8 @@ class Acceptance:
 def pooled(runs: Sequence[Counts]) -> Acceptance:
     """Pool all rounds: runs weigh by drafts. Positions are unknown unless every run has the same number."""
     drafts, accepted = sum(run.drafts for run in runs), sum(run.accepted_tokens for run in runs)
-    known = [run.draft_tokens for run in runs if run.draft_tokens is not None]
-    drafted = sum(known) if len(known) == len(runs) else None
+    drafted_counts = [run.draft_tokens for run in runs if run.draft_tokens is not None]
+    drafted = sum(drafted_counts) if len(drafted_counts) == len(runs) else None
     rates = _pooled_positions(runs)
     return Acceptance(
         drafts,
@@ -122,9 +122,9 @@ def against_latency(
         return None
     from scipy import stats  # noqa: PLC0415 - half a second of a processor, which most processes do without
 
-    found = stats.spearmanr(acceptance, latency_ms)
-    rho, count = float(found.statistic), len(acceptance)
-    return RankCorrelation(_fisher(rho, count, confidence), float(found.pvalue), count)
+    correlation = stats.spearmanr(acceptance, latency_ms)
+    rho, count = float(correlation.statistic), len(acceptance)
+    return RankCorrelation(_fisher(rho, count, confidence), float(correlation.pvalue), count)
 
 
 def _fisher(rho: float, count: int, confidence: float) -> Interval:
@@ -137,12 +137,12 @@ def _fisher(rho: float, count: int, confidence: float) -> Interval:
 
 
 def _pooled_positions(runs: Sequence[Counts]) -> tuple[float, ...] | None:
-    known = [(run.drafts, run.per_position) for run in runs if run.per_position is not None and run.drafts]
-    lengths = {len(rates) for _, rates in known}
-    if len(lengths) != 1 or len(known) != len([run for run in runs if run.drafts]):
+    weighted_rates = [(run.drafts, run.per_position) for run in runs if run.per_position is not None and run.drafts]
+    lengths = {len(rates) for _, rates in weighted_rates}
+    if len(lengths) != 1 or len(weighted_rates) != len([run for run in runs if run.drafts]):
         return None
-    weights = [drafts for drafts, _ in known]
-    return tuple(np.average([rates for _, rates in known], axis=0, weights=weights).tolist())
+    weights = [drafts for drafts, _ in weighted_rates]
+    return tuple(np.average([rates for _, rates in weighted_rates], axis=0, weights=weights).tolist())
 
 
 @dataclass(frozen=True)
@@ -162,13 +162,13 @@ def drift(runs: Sequence[tuple[str, float]]) -> tuple[Moment, ...]:
 
     A change begins a new history, so that later runs are judged by the new level. Rates work as well as lengths.
     """
-    found: list[Moment] = []
+    moments: list[Moment] = []
     history: list[float] = []
     for run_id, value in runs:
         moment = _moment(run_id, value, history)
         history = [value] if moment.state == "changed" else [*history, value]
-        found.append(moment)
-    return tuple(found)
+        moments.append(moment)
+    return tuple(moments)
 
 
 def _moment(run_id: str, value: float, history: Sequence[float]) -> Moment:

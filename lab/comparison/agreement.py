@@ -82,14 +82,14 @@ def agreement(
     )
 
 
-def share(found: int, of: int, confidence: float = 0.95) -> Interval | None:
+def share(count: int, of: int, confidence: float = 0.95) -> Interval | None:
     """Return a share with Wilson's interval (Newcombe 1998, method 3), or None for 0 of 0."""
     if not of:
         return None
-    share, z = found / of, float(special.ndtri(0.5 + 0.5 * confidence))
+    share, z = count / of, float(special.ndtri(0.5 + 0.5 * confidence))
     whole = 2 * (of + z**2)
     centre, reach = (2 * of * share + z**2) / whole, z / whole * math.sqrt(4 * of * share * (1 - share) + z**2)
-    return Interval(share, centre - reach if found else 0.0, centre + reach if found < of else 1.0)
+    return Interval(share, centre - reach if count else 0.0, centre + reach if count < of else 1.0)
 
 
 def degenerate_share(texts: Sequence[str]) -> float | None:
@@ -98,28 +98,28 @@ def degenerate_share(texts: Sequence[str]) -> float | None:
     return float(judged.mean()) if judged.size else None
 
 
-def first_difference(one: Sequence[object], other: Sequence[object]) -> int | None:
+def first_difference(left: Sequence[object], right: Sequence[object]) -> int | None:
     """Return the first position, from 0, at which two sequences of one type differ; None if they are equal.
 
     Bisects, because comparing slices is a hundred times faster than comparing members, and a page waits for it.
     """
-    if one == other:
+    if left == right:
         return None
-    same, most = 0, min(len(one), len(other))
+    same, most = 0, min(len(left), len(right))
     while same < most:
         middle = (same + most + 1) // 2
-        if one[same:middle] == other[same:middle]:
+        if left[same:middle] == right[same:middle]:
             same = middle
         else:
             most = middle - 1
     return same
 
 
-def _pair(prompt_id: str, one: Output, other: Output) -> Pair:
-    by_character = first_difference(one.text, other.text)
-    if one.tokens is None or other.tokens is None:
-        return Pair(prompt_id, by_character is None, by_character, None, _estimated_token(one, by_character))
-    by_token = first_difference(one.tokens, other.tokens)
+def _pair(prompt_id: str, ours: Output, theirs: Output) -> Pair:
+    by_character = first_difference(ours.text, theirs.text)
+    if ours.tokens is None or theirs.tokens is None:
+        return Pair(prompt_id, by_character is None, by_character, None, _estimated_token(ours, by_character))
+    by_token = first_difference(ours.tokens, theirs.tokens)
     return Pair(prompt_id, by_token is None, by_character, by_token, by_token)
 
 
@@ -135,5 +135,5 @@ def _exact_median(pairs: Sequence[Pair]) -> float | None:
 
 
 def _median(places: Iterable[int | None]) -> float | None:
-    known = [place for place in places if place is not None]
-    return float(statistics.median(known)) if known else None
+    differing = [place for place in places if place is not None]
+    return float(statistics.median(differing)) if differing else None

@@ -60,7 +60,7 @@ def sentence(even: BreakEven) -> str:
             return f"{even.answer} {where}"
         side = "better" if even.answer == "pays everywhere measured" else "worse"
         return f"open: {side} than the baseline everywhere measured {where}, but not decided at each"
-    places = ", ".join(f"{one.concurrency:.1f}" for one in even.crossings)
+    places = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
     (first, *more) = even.crossings
     if more or first.low is None or first.high is None:
         return f"open: crosses 1x near concurrency {places}"
@@ -74,13 +74,13 @@ def break_even(points: Sequence[Point]) -> BreakEven:
     Raises ValueError for two points at one concurrency, and for numbers that are not positive.
     """
     ordered = sorted(points, key=lambda point: point.concurrency)
-    if any(one.concurrency == other.concurrency for one, other in pairwise(ordered)):
+    if any(lower.concurrency == upper.concurrency for lower, upper in pairwise(ordered)):
         raise ValueError("two gains at the same concurrency: pool them first")
     if any(point.concurrency <= 0 or point.gain.value <= 0 for point in ordered):
         raise ValueError("a concurrency and a gain are above 0")
     if not ordered:
         return BreakEven("not enough data", (), sure=False, measured=None)
-    turns = [place for place, (one, other) in enumerate(pairwise(ordered)) if _pays(one) != _pays(other)]
+    turns = [place for place, (lower, upper) in enumerate(pairwise(ordered)) if _pays(lower) != _pays(upper)]
     crossings = tuple(_crossing(ordered, place) for place in turns)
     ends = (ordered[0].concurrency, ordered[-1].concurrency)
     return BreakEven(_answer(ordered, crossings), crossings, all(map(_is_sure, ordered)), ends)
@@ -112,12 +112,12 @@ def _crossing(ordered: Sequence[Point], place: int) -> Crossing:
 
 def _band(ordered: Sequence[Point]) -> list[Bounds]:
     """The bounds of every point; empty if one has none, because the interval may then reach beyond it."""
-    found = [
+    bands = [
         (point.concurrency, math.log(point.gain.low), math.log(point.gain.high))
         for point in ordered
         if point.gain.low and point.gain.high
     ]
-    return found if len(found) == len(ordered) else []
+    return bands if len(bands) == len(ordered) else []
 
 
 def _edge(inner: Bounds, outwards: Sequence[Bounds]) -> float | None:

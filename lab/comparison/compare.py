@@ -93,10 +93,10 @@ def compare_cells(
     earlier on this hardware. Raises ValueError if an arm has two runs in a block.
     """
     pairs = [pair(cell.baseline, cell.candidate) for cell in cells]
-    scatters = _scatters(cells, [log_ratios(each) for each in pairs], history)
+    scatters = _scatters(cells, [log_ratios(pairs_of_cell) for pairs_of_cell in pairs], history)
     return [
-        _comparison(each, better, cell, scatter, confidence)
-        for cell, each, scatter in zip(cells, pairs, scatters, strict=True)
+        _comparison(pairs_of_cell, better, cell, scatter, confidence)
+        for cell, pairs_of_cell, scatter in zip(cells, pairs, scatters, strict=True)
     ]
 
 
@@ -115,17 +115,17 @@ def _scatters(
         [_deviations(ratios, control=cell.control) for ratios, cell in zip(logs, cells, strict=True)],
     )
 
-    def found(known: Sequence[tuple[float, float]]) -> list[Scatter | None]:
-        variances, dfs = [each[0] for each in known], [each[1] for each in known]
+    def moderate(spreads: Sequence[tuple[float, float]]) -> list[Scatter | None]:
+        variances, dfs = [spread[0] for spread in spreads], [spread[1] for spread in spreads]
         return moderated(variances, dfs, sharing, history, controls=controls, repeated=again, loads=loads)
 
     if not any(controls):
-        return found(own)
+        return moderate(own)
     about_zero = [
         (float((ratios**2).mean()), float(ratios.size)) if control and ratios is not None else alone
         for control, ratios, alone in zip(controls, logs, own, strict=True)
     ]
-    both = zip(controls, found(own), found(about_zero), strict=True)
+    both = zip(controls, moderate(own), moderate(about_zero), strict=True)
     return [itself if control else other for control, itself, other in both]
 
 
@@ -151,12 +151,12 @@ def _comparison(pairs: Pairs, better: Better, cell: CellRuns, scatter: Scatter |
     return Comparison(better, len(pairs.blocks), prompts, ratio, changed, effect, basis, cell.control, looked, repeats)
 
 
-def _difference(found: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:
+def _difference(effect: Effect | None, pairs: Pairs, ratio: Interval | None, confidence: float) -> Interval | None:
     """The difference; for a single block its bounds follow from those of the ratio and the measured baseline."""
-    if found is None or found.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
-        return None if found is None else found.interval(confidence)
+    if effect is None or effect.spread is not None or ratio is None or ratio.low is None or ratio.high is None:
+        return None if effect is None else effect.interval(confidence)
     base = float(pairs.baseline.mean())
-    return Interval(found.value, base * (ratio.low - 1), base * (ratio.high - 1))
+    return Interval(effect.value, base * (ratio.low - 1), base * (ratio.high - 1))
 
 
 def exponential(interval: Interval) -> Interval:

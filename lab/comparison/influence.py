@@ -38,17 +38,17 @@ def follows(metric: str, *, closed_loop: bool) -> Follows | None:
 
     ITL and ICL have many values per request and are not paired by prompt.
     """
-    if found := _LATENCY.fullmatch(metric):
-        q = found[3]
-        return Follows(f"{found[1]}_ms", mean if q is None else percentile(int(q) / 100))
+    if match := _LATENCY.fullmatch(metric):
+        q = match[3]
+        return Follows(f"{match[1]}_ms", mean if q is None else percentile(int(q) / 100))
     if closed_loop and (metric in _THROUGHPUT or metric.startswith("cost")):
         return Follows("e2e_ms", mean)
     return None
 
 
 def mean(requests: Array) -> tuple[Array, Array]:
-    found = requests.mean(axis=-2, keepdims=True)
-    return found, requests - found
+    means = requests.mean(axis=-2, keepdims=True)
+    return means, requests - means
 
 
 def percentile(q: float) -> Influence:
@@ -57,9 +57,9 @@ def percentile(q: float) -> Influence:
     def influence(requests: Array) -> tuple[Array, Array]:
         width = _hall_sheather(q, requests.shape[-2])
         below, above = max(q - width, 0.0), min(q + width, 1.0)
-        low, found, high = _quantiles(requests, (below, q, above))
+        low, quantile, high = _quantiles(requests, (below, q, above))
         one_over_density = (high - low) / (above - below)
-        return found, (q - (requests <= found)) * one_over_density
+        return quantile, (q - (requests <= quantile)) * one_over_density
 
     return influence
 
@@ -67,13 +67,13 @@ def percentile(q: float) -> Influence:
 def _quantiles(requests: Array, shares: Sequence[float]) -> list[Array]:
     """numpy.quantile(..., axis=-2, keepdims=True), in a sixth of its time, because a page waits for a table of them."""
     ordered = np.sort(requests, axis=-2)
-    found = []
+    quantiles = []
     for share in shares:
         whole, part = divmod(share * (ordered.shape[-2] - 1), 1)
         below = ordered[..., int(whole), None, :]
         above = ordered[..., min(int(whole) + 1, ordered.shape[-2] - 1), None, :]
-        found.append(below + (above - below) * part if part < 0.5 else above - (above - below) * (1 - part))
-    return found
+        quantiles.append(below + (above - below) * part if part < 0.5 else above - (above - below) * (1 - part))
+    return quantiles
 
 
 @functools.lru_cache(64)

@@ -31,11 +31,11 @@ _BISECTIONS = 60
 def paid(p_values: Array, blocks: Array) -> Array:
     """Return the p values with their looks paid for: of cells with so many blocks each, looked at after every block."""
     bounds = np.log(_nominal_levels())
-    found = [
+    log_p_values = [
         np.interp(math.log(p), bounds[row], np.log(_LEVELS), right=0.0) if p > 0 else -math.inf
         for p, row in zip(p_values.tolist(), _row(blocks), strict=True)
     ]
-    return np.asarray(np.exp(np.array(found)), dtype=np.float64)
+    return np.asarray(np.exp(np.array(log_p_values)), dtype=np.float64)
 
 
 def unpaid(level: float, blocks: Array) -> Array:

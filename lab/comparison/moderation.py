@@ -82,25 +82,29 @@ def moderated(
             np.full(earlier.size, _CAUTION * min(1.0, _MOST_HISTORY / max(earlier.size, 1))),
         )
     )
-    known = (every > 0) & (every_dfs > 0)
-    if known.sum() < LEAST_CELLS or every_dfs[known].sum() < LEAST_DF:
+    is_known = (every > 0) & (every_dfs > 0)
+    if is_known.sum() < LEAST_CELLS or every_dfs[is_known].sum() < LEAST_DF:
         return [None] * own.size
-    there = known[: own.size]
+    own_is_known = is_known[: own.size]
     log_loads = np.log(np.array(loads, dtype=np.float64)) if len(loads) else np.zeros(own.size)
     placed = np.concatenate((log_loads, np.full(earlier.size, log_loads.mean())))
-    sloped = len(set(log_loads[there])) >= _LEAST_LOADS and there.sum() >= _LEAST_SLOPED
-    found, found_dfs = _posterior(every, every_dfs, known, weights, placed, slopes=_SLOPES if sloped else _FLAT)
+    sloped = len(set(log_loads[own_is_known])) >= _LEAST_LOADS and own_is_known.sum() >= _LEAST_SLOPED
+    posterior, posterior_dfs = _posterior(
+        every, every_dfs, is_known, weights, placed, slopes=_SLOPES if sloped else _FLAT
+    )
     control = np.array(controls, dtype=np.bool_) if len(controls) else np.zeros(own.size, dtype=np.bool_)
-    before = int(known[own.size :].sum())
-    counts = int((there & ~control).sum()), int((there & control).sum())
+    before = int(is_known[own.size :].sum())
+    counts = int((own_is_known & ~control).sum()), int((own_is_known & control).sum())
     sources = [
         _source(counts[0] - int(itself and not alike), counts[1] - int(itself and alike), before)
-        for itself, alike in zip(there, control, strict=True)
+        for itself, alike in zip(own_is_known, control, strict=True)
     ]
     certain = (own_dfs > 0) & (own <= 0)
     return [
         None if alone else Scatter(float(variance), float(df), source)
-        for alone, variance, df, source in zip(certain, found[: own.size], found_dfs[: own.size], sources, strict=True)
+        for alone, variance, df, source in zip(
+            certain, posterior[: own.size], posterior_dfs[: own.size], sources, strict=True
+        )
     ]
 
 
@@ -121,15 +125,15 @@ def _of_history(cells: Sequence[Sequence[float]]) -> tuple[Array, Array]:
 
 
 def _posterior(
-    variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array, log_loads: Array, *, slopes: Array
+    variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, log_loads: Array, *, slopes: Array
 ) -> tuple[Array, Array]:
     """Each cell's variance and degrees of freedom, so that Student's t stands for what is known of its variance.
 
     That is the scaled inverse chi-squared distribution whose logarithm has the posterior's mean and variance, over all
     slopes with load.
     """
-    away = log_loads - log_loads[known].mean()
-    fits = [_fit(variances, dfs, known, weights, slope * away) for slope in slopes]
+    away = log_loads - log_loads[is_known].mean()
+    fits = [_fit(variances, dfs, is_known, weights, slope * away) for slope in slopes]
     evidence = np.array([fit[0] for fit in fits]) + np.where(slopes == 0, math.log(_FLAT_ODDS), 0.0)
     evidence -= (slopes / _USUAL_SLOPE) ** 2 / 2
     share = np.exp(evidence - evidence.max())[:, None] / np.exp(evidence - evidence.max()).sum()
@@ -140,18 +144,18 @@ def _posterior(
 
 
 def _fit(
-    variances: Array, dfs: Array, known: NDArray[np.bool_], weights: Array, trend: Array
+    variances: Array, dfs: Array, is_known: NDArray[np.bool_], weights: Array, trend: Array
 ) -> tuple[float, Array, Array]:
     """The log evidence for a trend of the log variances; given it, mean and variance of each cell's log variance."""
     usual, prior, log_prior = _grid()
-    flat = variances[known] * np.exp(-trend[known])
+    flat = variances[is_known] * np.exp(-trend[is_known])
     centre = np.log(flat).mean()
     likelihood = np.ones((variances.size, _LOG_VARIANCES.size))
-    logs = -(dfs[known, None] / 2) * (_LOG_VARIANCES + flat[:, None] * np.exp(-centre - _LOG_VARIANCES))
+    logs = -(dfs[is_known, None] / 2) * (_LOG_VARIANCES + flat[:, None] * np.exp(-centre - _LOG_VARIANCES))
     most = logs.max(axis=1, keepdims=True)
-    likelihood[known] = np.exp(logs - most)
+    likelihood[is_known] = np.exp(logs - most)
     explained = _product(likelihood, prior.T) + np.finfo(np.float64).tiny  # (cells, centres and widths)
-    weighed = np.log(explained[known]) * weights[known, None]
+    weighed = np.log(explained[is_known]) * weights[is_known, None]
     share = np.exp(weighed.sum(axis=0) + log_prior - _log_of_sum(weighed.sum(axis=0) + log_prior))
     cells = likelihood * _product(share / explained, prior)
     # nothing hints at a wild cell; allowing for one anyway would forbid any claim
@@ -159,8 +163,8 @@ def _fit(
     cells /= cells.sum(axis=1, keepdims=True)
     mean = (cells * _LOG_VARIANCES).sum(axis=1)
     spread = (cells * _LOG_VARIANCES**2).sum(axis=1) - mean**2
-    density = most[:, 0] - dfs[known] / 2 * (centre + trend[known])
-    evidence = _log_of_sum(weighed.sum(axis=0) / _CAUTION + log_prior) + (density * weights[known]).sum() / _CAUTION
+    density = most[:, 0] - dfs[is_known] / 2 * (centre + trend[is_known])
+    evidence = _log_of_sum(weighed.sum(axis=0) / _CAUTION + log_prior) + (density * weights[is_known]).sum() / _CAUTION
     return float(evidence), centre + mean + trend, spread
 
 
@@ -197,11 +201,11 @@ def _grid() -> tuple[Array, Array, Array]:
 
 def _inverse_trigamma(values: Array) -> Array:
     """Newton's steps on 1 / trigamma, as in limma's `trigammaInverse`; the values lie between 1e-6 and 1e3."""
-    found = 0.5 + 1 / values
+    root = 0.5 + 1 / values
     for _ in range(20):
-        trigamma = special.zeta(2, found)
-        step = trigamma * (1 - trigamma / values) / (-2 * special.zeta(3, found))
-        found = found + step
-        if (np.abs(step) <= 1e-14 * found).all():
+        trigamma = special.zeta(2, root)
+        step = trigamma * (1 - trigamma / values) / (-2 * special.zeta(3, root))
+        root = root + step
+        if (np.abs(step) <= 1e-14 * root).all():
             break
-    return np.asarray(found, dtype=np.float64)
+    return np.asarray(root, dtype=np.float64)

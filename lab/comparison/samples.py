@@ -64,26 +64,29 @@ def pair(baseline: Sequence[RunSample], candidate: Sequence[RunSample]) -> Pairs
     """
     ours, theirs = _by_block(baseline), _by_block(candidate)
     both = [block for block in ours if block in theirs]
-    one, other = [ours[block] for block in both], [theirs[block] for block in both]
+    baselines, candidates = [ours[block] for block in both], [theirs[block] for block in both]
     units = connected(
-        [{(run.arm, run.launch) for run in runs if run.launch is not None} for runs in zip(one, other, strict=True)]
+        [
+            {(run.arm, run.launch) for run in runs if run.launch is not None}
+            for runs in zip(baselines, candidates, strict=True)
+        ]
     )
     blocks = tuple(tuple(both[place] for place in unit) for unit in units)
-    values = [_averaged(_values(runs), units) for runs in (one, other)]
-    prompts = _common_prompts([*one, *other])
+    values = [_averaged(_values(runs), units) for runs in (baselines, candidates)]
+    prompts = _common_prompts([*baselines, *candidates])
     if len(prompts) < 2:
         return Pairs(blocks, *values)
-    return Pairs(blocks, *values, *(_averaged(_requests(runs, prompts), units) for runs in (one, other)))
+    return Pairs(blocks, *values, *(_averaged(_requests(runs, prompts), units) for runs in (baselines, candidates)))
 
 
 def connected(launches: Sequence[set[Hashable]]) -> list[list[int]]:
     """Return the places grouped by the launches that they share, also by way of others; one without any stays alone."""
     units: list[tuple[set[Hashable], list[int]]] = []
-    for place, known in enumerate(launches):
-        shared = [unit for unit in units if unit[0] & known]
-        units = [unit for unit in units if not unit[0] & known]
+    for place, starts in enumerate(launches):
+        shared = [unit for unit in units if unit[0] & starts]
+        units = [unit for unit in units if not unit[0] & starts]
         units.append(
-            (known.union(*(of for of, _ in shared)), [other for _, places in shared for other in places] + [place])
+            (starts.union(*(of for of, _ in shared)), [other for _, places in shared for other in places] + [place])
         )
     return sorted(places for _, places in units)
 
@@ -96,21 +99,21 @@ def _averaged(numbers: Array, units: Sequence[Sequence[int]]) -> Array:
 
 
 def _by_block(runs: Sequence[RunSample]) -> dict[Hashable, RunSample]:
-    known = [run for run in runs if run.value is not None]
-    found = {run.block: run for run in known}
-    if len(found) != len(known):
+    with_value = [run for run in runs if run.value is not None]
+    by_block = {run.block: run for run in with_value}
+    if len(by_block) != len(with_value):
         raise ValueError("two runs of one arm in the same block: choose one of them")
-    return found
+    return by_block
 
 
 def _common_prompts(runs: Sequence[RunSample]) -> tuple[str, ...]:
-    known = [run.requests.prompts for run in runs if run.requests is not None]
-    if not runs or len(known) < len(runs):
+    prompts_of_runs = [run.requests.prompts for run in runs if run.requests is not None]
+    if not runs or len(prompts_of_runs) < len(runs):
         return ()
-    if all(prompts == known[0] for prompts in known):  # the usual case, and quick to detect
-        return known[0]
-    common = set(known[0]).intersection(*known)
-    return tuple(prompt for prompt in known[0] if prompt in common)
+    if all(prompts == prompts_of_runs[0] for prompts in prompts_of_runs):  # the usual case, and quick to detect
+        return prompts_of_runs[0]
+    common = set(prompts_of_runs[0]).intersection(*prompts_of_runs)
+    return tuple(prompt for prompt in prompts_of_runs[0] if prompt in common)
 
 
 def _values(runs: Sequence[RunSample]) -> Array:

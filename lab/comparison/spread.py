@@ -107,14 +107,14 @@ def p_values(distances: Array, spread: Spread) -> Array:
 
     Shape (spreads,). All are computed at once, because a page waits for a table of them.
     """
-    found = np.where(distances > 0, 0.0, 1.0)
+    values = np.where(distances > 0, 0.0, 1.0)
     alone = (distances > 0) & (spread.prompts <= 0) & (spread.blocks > 0)  # the same root in closed form
     scaled = -distances[alone] / np.sqrt(spread.blocks[alone])
-    found[alone] = np.maximum(2 * special.stdtr(np.asarray(spread.blocks_df)[alone], scaled), LEAST_P)
+    values[alone] = np.maximum(2 * special.stdtr(np.asarray(spread.blocks_df)[alone], scaled), LEAST_P)
     both = (distances > 0) & (spread.prompts > 0)
     if both.any():
-        found[both] = _roots(distances[both], *(np.asarray(column)[both] for column in _columns(spread)))
-    return found
+        values[both] = _roots(distances[both], *(np.asarray(column)[both] for column in _columns(spread)))
+    return values
 
 
 def _columns(spread: Spread) -> tuple[float | Array, ...]:
@@ -130,13 +130,13 @@ def _roots(distances: Array, *columns: Array) -> Array:
         by_prompts = -special.stdtrit(around.prompts_df, special.stdtr(around.blocks_df, -factor))
         return averaged(around, factor, np.asarray(by_prompts, dtype=np.float64)) - distance
 
-    found, blocks_df = np.full_like(distances, LEAST_P), columns[1]
+    values, blocks_df = np.full_like(distances, LEAST_P), columns[1]
     most = np.asarray(-special.stdtrit(blocks_df, LEAST_P / 2), dtype=np.float64)
     reached = beyond(most, distances, *columns) > 0
     arguments = tuple(column[reached] for column in (distances, *columns))
     root = elementwise.find_root(beyond, (np.zeros(reached.sum()), most[reached]), args=arguments)
-    found[reached] = 2 * special.stdtr(blocks_df[reached], -root.x)
-    return found
+    values[reached] = 2 * special.stdtr(blocks_df[reached], -root.x)
+    return values
 
 
 def student(df: float | Array, confidence: float | Array) -> Array:

@@ -21,22 +21,24 @@ def repetitions(starts: Sequence[AbstractSet[Hashable]], deviations: Sequence[Ar
     `starts` are those of the candidate's engine, and `deviations` those of the cell's log ratios from their mean, block
     by block (from 0 of a control). If two cells on the same starts correlate by r, their variances do by r squared.
     """
-    groups = connected([set(each) for each in starts])
+    groups = connected([set(starts_of_block) for starts_of_block in starts])
     again = _correlation([[deviations[place] for place in group] for group in groups]) ** 2
-    found = [1.0] * len(starts)
+    factors = [1.0] * len(starts)
     for group in groups:
         for place in group:
-            found[place] = 1 + again * (len(group) - 1)
-    return found
+            factors[place] = 1 + again * (len(group) - 1)
+    return factors
 
 
 def _correlation(groups: Sequence[Sequence[Array]]) -> float:
     """The mean correlation of cells on the same starts, over all pairs with as many blocks; 0 at least."""
     totals, counts = [0.0, 0.0], [0, 0]  # of one degree of freedom, and of more
     for group in groups:
-        for blocks in {each.size for each in group}:
-            alike = [each for each in group if each.size == blocks]
-            directions = np.array([each / norm for each in alike if (norm := math.sqrt(float((each**2).sum()))) > 0])
+        for blocks in {deviations.size for deviations in group}:
+            alike = [deviations for deviations in group if deviations.size == blocks]
+            directions = np.array(
+                [deviations / norm for deviations in alike if (norm := math.sqrt(float((deviations**2).sum()))) > 0]
+            )
             if len(directions) > 1:
                 totals[blocks > 2] += (float((directions.sum(axis=0) ** 2).sum()) - len(directions)) / 2
                 counts[blocks > 2] += len(directions) * (len(directions) - 1) // 2

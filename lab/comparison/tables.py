@@ -54,8 +54,8 @@ def ratio_tables(
     Rows and columns keep the order in which they first appear.
     """
     every = [(name, key) for name, cells in tables.items() for key in cells]
-    found = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
-    judged = dict(zip(every, found, strict=True))
+    judged_cells = verdicts([tables[name][key] for name, key in every], margin, confidence, strict=strict)
+    judged = dict(zip(every, judged_cells, strict=True))
     return {
         name: _table({key: Cell(comparison, judged[name, key]) for key, comparison in cells.items()})
         for name, cells in tables.items()
@@ -76,9 +76,9 @@ def _table(cells: Mapping[tuple[str, str], Cell]) -> RatioTable:
 
 def gmean(comparisons: Sequence[Comparison]) -> float | None:
     """Return the geometric mean of the ratios, or None if one is unknown or there are none."""
-    ratios = [None if found.ratio is None else found.ratio.value for found in comparisons]
-    known = [ratio for ratio in ratios if ratio is not None]
-    return float(np.exp(np.mean(np.log(known)))) if known and len(known) == len(ratios) else None
+    ratios = [None if comparison.ratio is None else comparison.ratio.value for comparison in comparisons]
+    values = [ratio for ratio in ratios if ratio is not None]
+    return float(np.exp(np.mean(np.log(values)))) if values and len(values) == len(ratios) else None
 
 
 def sweep(
@@ -97,8 +97,8 @@ def sweep(
 
 def _one_per_block(cells: Sequence[Sequence[RunSample]]) -> list[RunSample]:
     """Return one sample per block. Raises ValueError if a cell has two runs in a block."""
-    found = [run for runs in cells for run in runs if run.value is not None and run.value > 0]
-    by_block = {run.block: [other for other in found if other.block == run.block] for run in found}
+    usable = [run for runs in cells for run in runs if run.value is not None and run.value > 0]
+    by_block = {run.block: [other for other in usable if other.block == run.block] for run in usable}
     if any(len(runs) > len(cells) for runs in by_block.values()):
         raise ValueError("two runs of one arm in the same block: choose one of them")
     return [

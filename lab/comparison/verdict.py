@@ -70,8 +70,8 @@ def verdicts(
     without an interval, and controls, make no claim, so they do not count in the correction.
     """
     rule = _Rule(math.log1p(margin), 1 - confidence, strict=strict)
-    known = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
-    claims = [(place, effect) for place, effect in known if not table[place].control]
+    effects = [(place, cell.effect) for place, cell in enumerate(table) if cell.effect and cell.effect.spread]
+    claims = [(place, effect) for place, effect in effects if not table[place].control]
     differs, same = (
         rule.adjust(_paid(p_values, [table[place] for place, _ in claims]))
         for p_values in _p_values([effect for _, effect in claims], rule.bound)
@@ -79,14 +79,14 @@ def verdicts(
     intervals = rule.intervals([table[place] for place, _ in claims], differs, same)
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
     alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
-    found = [_CONTROL if cell.control else UNKNOWN for cell in table]
-    controls = [(place, effect) for place, effect in known if table[place].control]
+    table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
+    controls = [(place, effect) for place, effect in effects if table[place].control]
     for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
-        found[place] = replace(_CONTROL, p_differs=p)
+        table_verdicts[place] = replace(_CONTROL, p_differs=p)
     for (place, effect), differing, equal, interval in zip(claims, differs, same, intervals, strict=True):
         judged = rule.judge(table[place], effect, differing, equal, alpha)
-        found[place] = replace(judged, interval=interval, claims=len(claims))
-    return tuple(found)
+        table_verdicts[place] = replace(judged, interval=interval, claims=len(claims))
+    return tuple(table_verdicts)
 
 
 def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:
@@ -176,10 +176,10 @@ def _within(value: float, half: float, limit: float) -> Interval:
 def _paid(p_values: Array, cells: Sequence[Comparison]) -> Array:
     """Pay for the looks of the cells that were looked at after every block."""
     looked = np.array([cell.until_decided for cell in cells], dtype=np.bool_)
-    found = p_values.copy()
+    paid_p_values = p_values.copy()
     if looked.any():
-        found[looked] = looks.paid(p_values[looked], np.array([cell.blocks for cell in cells])[looked])
-    return found
+        paid_p_values[looked] = looks.paid(p_values[looked], np.array([cell.blocks for cell in cells])[looked])
+    return paid_p_values
 
 
 def _p_values(effects: Sequence[Effect], bound: float) -> tuple[Array, Array]:

@@ -31,13 +31,13 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
         raise ValueError("a histogram takes finite values that are not negative")
     positive = values[values >= SMALLEST]
     zeros = values.size - positive.size
-    found = {ZERO_BUCKET: zeros} if zeros else {}
+    counts_of = {ZERO_BUCKET: zeros} if zeros else {}
     if positive.size:
         buckets = np.ceil(np.log(positive) / math.log(GROWTH)).astype(np.int64)
         counts = np.bincount(buckets - buckets.min())
         filled = np.flatnonzero(counts)
-        found |= dict(zip((filled + buckets.min()).tolist(), counts[filled].tolist(), strict=True))
-    return found
+        counts_of |= dict(zip((filled + buckets.min()).tolist(), counts[filled].tolist(), strict=True))
+    return counts_of
 
 
 def quantile(counts: Counts, q: float) -> float | None:
@@ -70,5 +70,5 @@ def cumulative(counts: Counts, most: int) -> tuple[NDArray[np.float64], NDArray[
     if values.size <= most:
         return values, reached / reached[-1] if values.size else reached
     shares = reached / reached[-1]
-    kept = np.unique(np.searchsorted(shares, np.linspace(shares[0], 1.0, most)).clip(0, values.size - 1))
-    return values[kept], shares[kept]
+    places = np.unique(np.searchsorted(shares, np.linspace(shares[0], 1.0, most)).clip(0, values.size - 1))
+    return values[places], shares[places]

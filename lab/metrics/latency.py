@@ -28,8 +28,8 @@ def tpot_ms(requests: RequestTable) -> Floats:
     """Unknown for an output of one token."""
     tokens = requests.numbers("completion_tokens")
     generating_ms = _between_ms(requests.numbers("first_token_s"), requests.lists("chunk_s").lasts)
-    found: Floats = np.divide(generating_ms, tokens - 1, out=np.full(len(requests), np.nan), where=tokens >= 2)
-    return found
+    per_token_ms: Floats = np.divide(generating_ms, tokens - 1, out=np.full(len(requests), np.nan), where=tokens >= 2)
+    return per_token_ms
 
 
 def e2e_ms(requests: RequestTable) -> Floats:

@@ -55,8 +55,8 @@ def measure(run: RunRecord, requests: RequestTable, samples: Sequence[TelemetryS
         values |= _speculation(run.counters_before, run.counters_after)
         values |= telemetry_metrics(samples)
         values["energy_j_per_output_token"] = _quotient(values["energy_j"], values["completion_tokens"])
-        for name, found in latency.samples_ms(completed).items():
-            values |= statistics_ms(name, found)
+        for name, samples_ms in latency.samples_ms(completed).items():
+            values |= statistics_ms(name, samples_ms)
     return values
 
 
@@ -151,8 +151,10 @@ def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
     if samples is None or not samples.size:
         return {}
     quantiles = np.percentile(samples, (50, 90, 95, 99))
-    found = dict(zip(("p50", "p90", "p95", "p99"), quantiles.tolist(), strict=True)) | {"mean": float(samples.mean())}
-    return {f"{name}_{statistic}_ms": found[statistic] for statistic in STATISTICS}
+    statistics = dict(zip(("p50", "p90", "p95", "p99"), quantiles.tolist(), strict=True)) | {
+        "mean": float(samples.mean())
+    }
+    return {f"{name}_{statistic}_ms": statistics[statistic] for statistic in STATISTICS}
 
 
 def whole_sum(counts: Floats) -> int | None:
@@ -169,8 +171,8 @@ def _ratio(part: float | None, whole: float | None) -> float | None:
     """None for a zero or unknown whole, and where the quotient overflows."""
     if part is None or not whole:
         return None
-    found = part / whole
-    return found if math.isfinite(found) else None
+    ratio = part / whole
+    return ratio if math.isfinite(ratio) else None
 
 
 def steady_window(requests: RequestTable, streams: int) -> Window | None:
@@ -255,10 +257,10 @@ def time_mean(points: Sequence[tuple[float, float]]) -> float | None:
 
 def throttled_share(samples: Sequence[TelemetrySample]) -> float | None:
     """Return the share of samples in which the GPUs' clocks were throttled."""
-    known = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
-    if not known:
+    recorded = [sample.gpu_throttle_reasons for sample in samples if sample.gpu_throttle_reasons is not None]
+    if not recorded:
         return None
-    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in known) / len(known)
+    return sum(bool(set(filter(None, reasons.split(","))) - _NO_THROTTLING) for reasons in recorded) / len(recorded)
 
 
 def _known(samples: Sequence[TelemetrySample], field: str) -> list[tuple[float, float]]:

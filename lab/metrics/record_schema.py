@@ -11,8 +11,6 @@ _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
     int: pa.int32(),
     float: pa.float64(),
-    bool: pa.bool_(),
-    tuple[str, ...]: pa.list_(pa.string()),
     tuple[int, ...]: pa.list_(pa.int32()),
     tuple[float, ...]: pa.list_(pa.float64()),
 }

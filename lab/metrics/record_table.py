@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from lab.metrics.record_columns import records_table
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -52,15 +53,15 @@ class Ragged:
         return self._at(self.bounds[1:] - 1)
 
     def _at(self, places: NDArray[np.int64]) -> Floats:
-        found = np.full(self.lengths.size, np.nan)
-        found[self.lengths > 0] = self.values[places[self.lengths > 0]]
-        return found
+        chosen = np.full(self.lengths.size, np.nan)
+        chosen[self.lengths > 0] = self.values[places[self.lengths > 0]]
+        return chosen
 
     @cached_property
     def follows(self) -> Mask:
         """Whether each value but the very first has the one before it in the same list."""
-        found: Mask = self.owners[1:] == self.owners[:-1]
-        return found
+        is_same_owner: Mask = self.owners[1:] == self.owners[:-1]
+        return is_same_owner
 
     @cached_property
     def gaps(self) -> NDArray[Any]:
@@ -75,8 +76,8 @@ class Ragged:
     def sums(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """The sum of whole numbers or truth values, one for each value, over each list."""
         reached = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-        found: NDArray[np.int64] = reached[self.bounds[1:]] - reached[self.bounds[:-1]]
-        return found
+        sums: NDArray[np.int64] = reached[self.bounds[1:]] - reached[self.bounds[:-1]]
+        return sums
 
 
 class RecordTable:
@@ -118,13 +119,13 @@ class RecordTable:
 
     def equals(self, name: str, text: str) -> Mask:
         """Whether a column of texts holds this one; false where it is null."""
-        found: Mask = pc.equal(self.texts(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
-        return found
+        is_equal: Mask = pc.equal(self.texts(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
+        return is_equal
 
     def known(self, name: str) -> Mask:
         """Where a column is not null."""
-        found: Mask = pc.is_valid(self.arrow[name]).to_numpy()
-        return found
+        is_known: Mask = pc.is_valid(self.arrow[name]).to_numpy()
+        return is_known
 
     def where(self, chosen: Mask) -> Self:
         """The chosen records, in the same order."""
@@ -132,11 +133,6 @@ class RecordTable:
 
     def take(self, places: NDArray[np.int64]) -> Self:
         return type(self)(self.arrow.take(places))
-
-
-def records_table(records: Sequence[Any], schema: pa.Schema) -> pa.Table:
-    """One row for each record, each column from the attribute of its name."""
-    return pa.Table.from_arrays([_array(records, field) for field in schema], schema=schema)
 
 
 def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
@@ -152,17 +148,3 @@ def _column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     column = table[field.name]
     return column if column.num_chunks == 1 else pa.chunked_array([column.combine_chunks()], type=field.type)
-
-
-def _array(records: Sequence[Any], field: pa.Field[Any]) -> Any:
-    values = [getattr(record, field.name) for record in records]
-    type_: Any = field.type
-    if not pa.types.is_list(type_) or pa.types.is_string(type_.value_type):
-        return pa.array(values, type=type_)
-    lengths = [0 if each is None else len(each) for each in values]
-    bounds = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    number = type_.value_type.to_pandas_dtype()
-    flat = np.fromiter(chain.from_iterable(filter(None, values)), dtype=number, count=int(bounds[-1]))
-    unknown = pa.array([each is None for each in values], type=pa.bool_()) if None in values else None
-    lists: Any = pa.ListArray
-    return lists.from_arrays(pa.array(bounds), pa.array(flat), mask=unknown)

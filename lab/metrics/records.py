@@ -40,7 +40,7 @@ def _info(comment: str, unit: str | None = None, *, since: int = 1) -> dict[str,
 
 def field_infos(record: type[DataclassInstance]) -> dict[str, FieldInfo]:
     """Every field of RequestRecord or TelemetrySample by name, in the order of the columns."""
-    return {each.name: each.metadata["info"] for each in fields(record)}
+    return {field.name: field.metadata["info"] for field in fields(record)}
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,8 @@ class Components:
         """The part of the requests follows the number of prompts; the rest of a run's variance does not."""
         if self.request is None or self.num_prompts is None:
             return self.run
-        seen = min(self.request / self.num_prompts, self.run)
-        return self.run - seen + seen * self.num_prompts / num_prompts
+        request_part = min(self.request / self.num_prompts, self.run)
+        return self.run - request_part + request_part * self.num_prompts / num_prompts
 
 
 def components(past: Sequence[PastRatio], request: float | None = None) -> Components | None:
@@ -69,8 +69,8 @@ def components(past: Sequence[PastRatio], request: float | None = None) -> Compo
     between = sum(np.var([np.mean(runs) for runs in launches], ddof=1) * (len(launches) - 1) for launches in repeated)
     total = float(between / starts_df)
     gains = tuple(float(np.mean([np.mean(runs) for runs in launches.values()])) for launches in cells.values())
-    known = [ratio.num_prompts for ratio in past if ratio.num_prompts]
-    prompts = len(known) / sum(1 / count for count in known) if known else None
+    prompt_counts = [ratio.num_prompts for ratio in past if ratio.num_prompts]
+    prompts = len(prompt_counts) / sum(1 / count for count in prompt_counts) if prompt_counts else None
     if runs_df < LEAST_DF:
         return Components(None, total, request, prompts, starts_df, gains)
     within = float(sum(((values - values.mean()) ** 2).sum() for values in starts) / runs_df)

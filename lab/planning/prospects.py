@@ -93,11 +93,11 @@ class Prospects:
 
 def size_of(study: Study) -> Size:
     """How often the study measures each cell."""
-    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
-    return Size(math.ceil(study.repeats / each), min(study.repeats, each))
+    runs_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    return Size(math.ceil(study.repeats / runs_per_start), min(study.repeats, runs_per_start))
 
 
-def prospects(study: Study, known: Components, seconds: Callable[[Size], float]) -> Prospects | None:
+def prospects(study: Study, components: Components, seconds: Callable[[Size], float]) -> Prospects | None:
     """What the study will probably decide; None without a candidate, or if the scatter at its size is unknown.
 
     `seconds` estimates the time of the study at a size. Sizes differ in time as they do in scatter, so the cheapest
@@ -110,31 +110,31 @@ def prospects(study: Study, known: Components, seconds: Callable[[Size], float])
     prompts = len(study.loads) / sum(1 / load.num_prompts for load in study.loads)
 
     def prospect(size: Size) -> Prospect | None:
-        variance = known.of_block(size.runs_per_start, prompts * size.prompts_factor)
+        variance = components.of_block(size.runs_per_start, prompts * size.prompts_factor)
         if variance is None:
             return None
-        share = decided_share(Table(cells, candidates, size.starts, variance, known.gains))
+        share = decided_share(Table(cells, candidates, size.starts, variance, components.gains))
         return Prospect(size, share * cells, seconds(size))
 
     mine = size_of(study)
     as_is, one_more = prospect(mine), prospect(Size(mine.starts + 1, mine.runs_per_start))
     if as_is is None or one_more is None:
         return None
-    tried = (found for size in _sizes(known) if (found := prospect(size)) is not None)
-    good = [found for found in tried if found.decided >= WANTED_SHARE * cells]
-    return Prospects(cells, as_is, one_more, min(good, key=lambda found: found.seconds, default=None), _basis(known))
+    tried = (plan for size in _sizes(components) if (plan := prospect(size)) is not None)
+    good = [plan for plan in tried if plan.decided >= WANTED_SHARE * cells]
+    return Prospects(cells, as_is, one_more, min(good, key=lambda plan: plan.seconds, default=None), _basis(components))
 
 
-def _sizes(known: Components) -> Iterator[Size]:
+def _sizes(components: Components) -> Iterator[Size]:
     """More runs or prompts only where their scatter is known apart from that of engine starts."""
-    for runs in range(1, 1 + (1 if known.start is None else _MOST_RUNS_PER_START)):
-        for factor in _PROMPT_FACTORS[: 1 if known.request is None else None]:
+    for runs in range(1, 1 + (1 if components.start is None else _MOST_RUNS_PER_START)):
+        for factor in _PROMPT_FACTORS[: 1 if components.request is None else None]:
             for starts in _STARTS:
                 yield Size(starts, runs, factor)
 
 
-def _basis(known: Components) -> str:
-    gains = np.exp(known.gains)
+def _basis(components: Components) -> str:
+    gains = np.exp(components.gains)
     return (
         f"if ratios and their scatter are like those of {gains.size} cells measured on this hardware before "
         f"(ratios of {gains.min():.2f} to {gains.max():.2f})"

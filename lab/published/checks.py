@@ -29,7 +29,7 @@ _LENGTH_TOLERANCE = 0.005
 
 def acceptance_lengths(figures: Figures) -> list[PublishedFinding]:
     """Acceptance length = 1 + k x acceptance rate, the bonus token counted."""
-    found = []
+    findings = []
     for group in _by_setting(figures):
         length, rate = (_figure_of(group, name) for name in ("acceptance_length", "acceptance_rate"))
         if length is None or rate is None or (k := rate.num_speculative_tokens) is None:
@@ -40,27 +40,27 @@ def acceptance_lengths(figures: Figures) -> list[PublishedFinding]:
                 f"acceptance length {length.printed} does not follow from an acceptance rate of {rate.printed} % with "
                 f"{k} speculative tokens, which gives {expected:.2f}"
             )
-            found.append(_finding("acceptance_lengths", sentence, length, rate))
-    return found
+            findings.append(_finding("acceptance_lengths", sentence, length, rate))
+    return findings
 
 
 def acceptance_positions(figures: Figures) -> list[PublishedFinding]:
     """Acceptance length = 1 + the sum over positions, and no position is accepted more often than the one before."""
-    found = []
+    findings = []
     for group in _by_setting(figures):
         positions = sorted((figure for figure in group if _POSITION.fullmatch(figure.metric)), key=_position)
         length = _figure_of(group, "acceptance_length")
         rises = [pair for pair in pairwise(positions) if pair[1].value > pair[0].value]
         for before, after in rises:
             sentence = f"{after.metric} ({after.printed} %) is above {before.metric} ({before.printed} %)"
-            found.append(_finding("acceptance_positions", f"{sentence}, which cannot be", before, after))
+            findings.append(_finding("acceptance_positions", f"{sentence}, which cannot be", before, after))
         if length is None or not positions:
             continue
         expected = 1 + sum(figure.value for figure in positions) / 100
         if abs(expected - length.value) > length.rounding + sum(figure.rounding for figure in positions) / 100:
             sentence = f"acceptance length {length.printed} is not 1 + the rates per position, {expected:.2f}"
-            found.append(_finding("acceptance_positions", sentence, length, *positions))
-    return found
+            findings.append(_finding("acceptance_positions", sentence, length, *positions))
+    return findings
 
 
 def _position(figure: PublishedFigure) -> int:
@@ -69,7 +69,7 @@ def _position(figure: PublishedFigure) -> int:
 
 def tau_examples(claims: Iterable[TauClaim]) -> list[PublishedFinding]:
     """Expected tokens of a round: tau = (1 - alpha^(gamma + 1)) / (1 - alpha)."""
-    found = []
+    findings = []
     for claim in claims:
         _, _, decimals = claim.stated.partition(".")
         expected = tau(claim.alpha, claim.gamma)
@@ -78,46 +78,46 @@ def tau_examples(claims: Iterable[TauClaim]) -> list[PublishedFinding]:
                 f"about {claim.stated} tokens a round for acceptance {claim.alpha:g} and {claim.gamma} drafted tokens "
                 f"does not follow from the formula beside it, which gives {expected:.2f}"
             )
-            found.append(PublishedFinding("tau_examples", claim.source, sentence))
-    return found
+            findings.append(PublishedFinding("tau_examples", claim.source, sentence))
+    return findings
 
 
 def costs(figures: Figures) -> list[PublishedFinding]:
     """Cost per million tokens = price per hour / 3600 / throughput x 10^6, for a throughput in the same setting."""
-    found = []
+    findings = []
     for group in _by_setting(figures):
         cost, rate = (_figure_of(group, name) for name in ("cost_per_million_output_tokens", "output_throughput"))
         if cost is None or rate is None or rate.scale != "absolute" or not rate.value:
             continue
         rates = (rate.value + rate.rounding, rate.value - rate.rounding)
-        low, high = (per_million_tokens(cost.price_usd_per_hour, each) for each in rates)
+        low, high = (per_million_tokens(cost.price_usd_per_hour, tok_per_s) for tok_per_s in rates)
         if low is None or high is None or low - cost.rounding <= cost.value <= high + cost.rounding:
             continue
         sentence = (
             f"{cost.printed} USD per million output tokens does not follow from {rate.printed} tok/s at "
             f"{cost.price_usd_per_hour} USD per hour, which gives {low:.2f} to {high:.2f}"
         )
-        found.append(_finding("costs", sentence, cost, rate))
-    return found
+        findings.append(_finding("costs", sentence, cost, rate))
+    return findings
 
 
 def cost_ratios(figures: Figures) -> list[PublishedFinding]:
     """At one price per hour, costs fall as throughput rises: their ratio is that of the throughputs."""
-    found = []
+    findings = []
     every = [figure for figure in figures if figure.metric == "cost_per_million_output_tokens"]
-    for one, other in combinations(every, 2):
-        baseline, candidate = (one, other) if one.method == "none" else (other, one)
+    for first, second in combinations(every, 2):
+        baseline, candidate = (first, second) if first.method == "none" else (second, first)
         same = baseline.setting[:3] == candidate.setting[:3] and baseline.dataset == candidate.dataset
         if baseline.method != "none" or candidate.method == "none" or not same or not candidate.value:
             continue
         if baseline.price_usd_per_hour != candidate.price_usd_per_hour or candidate.price_usd_per_hour is None:
             continue
-        found += [
+        findings += [
             _cost_finding(baseline, candidate, stated)
             for stated in figures
             if _is_its_throughput(stated, candidate) and not _fits(baseline, candidate, stated)
         ]
-    return found
+    return findings
 
 
 def _is_its_throughput(stated: PublishedFigure, candidate: PublishedFigure) -> bool:
@@ -155,16 +155,16 @@ def identical_tables(figures: Figures) -> list[PublishedFinding]:
     for figure in figures:
         if figure.scale == "absolute":
             tables[figure.source, figure.study][figure.hardware][figure.row, figure.metric] = figure
-    found = []
+    findings = []
     for machines in tables.values():
-        for (one, first), (other, second) in combinations(machines.items(), 2):
+        for (machine, first), (another, second) in combinations(machines.items(), 2):
             shared = first.keys() & second.keys()
             if len(shared) < _FEWEST_EQUAL or any(first[key].printed != second[key].printed for key in shared):
                 continue
             equal = [figure for key, figure in first.items() if key in shared]
-            sentence = f"all {len(equal)} figures of {one} and {other} are the same to the last digit"
-            found.append(_finding("identical_tables", f"{sentence}: one of the two was not measured", *equal))
-    return found
+            sentence = f"all {len(equal)} figures of {machine} and {another} are the same to the last digit"
+            findings.append(_finding("identical_tables", f"{sentence}: one of the two was not measured", *equal))
+    return findings
 
 
 def contradictions(figures: Figures) -> list[PublishedFinding]:
@@ -172,33 +172,34 @@ def contradictions(figures: Figures) -> list[PublishedFinding]:
     groups: dict[object, list[PublishedFigure]] = defaultdict(list)
     for figure in figures:
         groups[figure.setting, figure.metric, figure.scale].append(figure)
-    found = []
+    findings = []
     for group in groups.values():
         if len({figure.printed for figure in group}) > 1:
             values = " and ".join(figure.printed for figure in group)
             sentence = f"{group[0].metric} is {values} {group[0].unit} in the same setting"
             notes = "".join(f" ({figure.printed}: {figure.note})" for figure in group if figure.note)
-            found.append(_finding("contradictions", f"{sentence}{notes}", *group))
-    return found
+            findings.append(_finding("contradictions", f"{sentence}{notes}", *group))
+    return findings
 
 
 def total_throughputs(figures: Figures) -> list[PublishedFinding]:
     """Total / output throughput = (input + output tokens) / output tokens, for prompts of a fixed length."""
-    found = []
+    findings = []
     for group in _by_setting(figures):
         total, output = (_figure_of(group, name) for name in ("total_token_throughput", "output_throughput"))
         lengths = _LENGTHS.fullmatch(group[0].dataset)
         if total is None or output is None or lengths is None or not output.value:
             continue
-        asked, given = int(lengths[1]), int(lengths[2])
-        expected = output.value * (asked + given) / given
+        input_tokens, output_tokens = int(lengths[1]), int(lengths[2])
+        expected = output.value * (input_tokens + output_tokens) / output_tokens
         if abs(total.value / expected - 1) > _LENGTH_TOLERANCE:
             sentence = (
-                f"{total.printed} tok/s in all beside {output.printed} tok/s of output is no {asked} input and {given} "
-                f"output tokens a request, which gives {expected:.2f}: outputs were shorter, or one figure is wrong"
+                f"{total.printed} tok/s in all beside {output.printed} tok/s of output is no {input_tokens} input "
+                f"and {output_tokens} output tokens a request, which gives {expected:.2f}: outputs were shorter, or "
+                "one figure is wrong"
             )
-            found.append(_finding("total_throughputs", sentence, total, output))
-    return found
+            findings.append(_finding("total_throughputs", sentence, total, output))
+    return findings
 
 
 #: Every check of figures by its name.
@@ -218,8 +219,8 @@ CHECKS: dict[str, Callable[[Figures], list[PublishedFinding]]] = {
 
 def findings(figures: Figures, claims: Iterable[TauClaim] = ()) -> tuple[PublishedFinding, ...]:
     """Return the findings of all checks, in the order of the checks."""
-    found = [finding for check in CHECKS.values() for finding in check(figures)]
-    return (*found, *tau_examples(claims))
+    of_figures = [finding for check in CHECKS.values() for finding in check(figures)]
+    return (*of_figures, *tau_examples(claims))
 
 
 def _by_setting(figures: Figures) -> list[list[PublishedFigure]]:
@@ -233,8 +234,8 @@ def _by_setting(figures: Figures) -> list[list[PublishedFigure]]:
 
 def _figure_of(group: Figures, metric: str) -> PublishedFigure | None:
     """Return the figure of a metric; None if there is none, or there are several that differ."""
-    found = [figure for figure in group if figure.metric == metric]
-    return found[0] if len({figure.printed for figure in found}) == 1 else None
+    printed = [figure for figure in group if figure.metric == metric]
+    return printed[0] if len({figure.printed for figure in printed}) == 1 else None
 
 
 def _finding(check: str, sentence: str, *figures: PublishedFigure) -> PublishedFinding:

@@ -116,15 +116,15 @@ def _of_arm(figure: PublishedFigure, runs: Sequence[OurRun]) -> list[OurRun]:
     the source does not say how many tokens are drafted and our runs vary in it, none matches.
     """
     tokens = figure.num_speculative_tokens
-    found = [run for run in runs if run.method == figure.method]
-    found = [run for run in found if tokens is None or run.num_speculative_tokens == tokens]
+    same_method = [run for run in runs if run.method == figure.method]
+    same_method = [run for run in same_method if tokens is None or run.num_speculative_tokens == tokens]
     for name, wanted in (("engine", figure.engine), ("draft_model", figure.draft_model)):
-        same = [run for run in found if getattr(run, name) == wanted]
-        found = same or found
-    plain = [run for run in found if run.is_baseline]
+        same = [run for run in same_method if getattr(run, name) == wanted]
+        same_method = same or same_method
+    plain = [run for run in same_method if run.is_baseline]
     if figure.method == "none":
-        return plain or found
-    return found if tokens is not None or len({run.num_speculative_tokens for run in found}) <= 1 else []
+        return plain or same_method
+    return same_method if tokens is not None or len({run.num_speculative_tokens for run in same_method}) <= 1 else []
 
 
 def _same_prompts(figure: PublishedFigure, run: OurRun) -> bool:
@@ -165,7 +165,7 @@ def _relative(figure: PublishedFigure, runs: Sequence[OurRun], baselines: Sequen
         )
         for arm, place in dict.fromkeys((run.arm, run.place) for run in runs)
     ]
-    ratio = gmean([found for found in compare_cells(cells, "higher") if found.ratio is not None])
+    ratio = gmean([comparison for comparison in compare_cells(cells, "higher") if comparison.ratio is not None])
     if ratio is None:
         return None
     return ratio * 100 if figure.scale == _SHARE_OF_BASELINE else (ratio - 1) * 100
@@ -214,7 +214,9 @@ def _differences(figure: PublishedFigure, runs: Sequence[OurRun]) -> Iterable[st
         ),
     }
     for name, (theirs, ours) in pairs.items():
-        if theirs is not None and not all(one == theirs or str(one).endswith(f"/{theirs}") for one in ours):
+        if theirs is not None and not all(
+            own_value == theirs or str(own_value).endswith(f"/{theirs}") for own_value in ours
+        ):
             yield f"{name}: {theirs} there, {', '.join(sorted(map(str, ours)))} here"
 
 

@@ -23,20 +23,20 @@ class CapacitySearch:
         self._study, self._launches = study, plan(study)
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
-        seen = list(outcomes)
+        done = list(outcomes)
         for place, launch in enumerate(self._launches):
-            if (step := self._in_launch(launch, seen)) is not None:
+            if (step := self._in_launch(launch, done)) is not None:
                 return replace(step, later=(*step.later, *self._launches[place + 1 :]))
         return End("complete")
 
-    def _in_launch(self, launch: Launch, seen: Sequence[Outcome]) -> Step | None:
-        done = {outcome.run.place for outcome in seen}
+    def _in_launch(self, launch: Launch, outcomes: Sequence[Outcome]) -> Step | None:
+        done = {outcome.run.place for outcome in outcomes}
         ordinary = tuple(run for run in launch.runs if run.trial is None)
         searching = tuple(run for run in launch.runs if run.trial is not None)
         if any(run.place not in done for run in ordinary):
             return Step(replace(launch, runs=ordinary), _continued(launch, searching), later_is_certain=False)
         for place, search in enumerate(_searches(searching)):
-            tried = [outcome for outcome in seen if _belongs(outcome.run, search)]
+            tried = [outcome for outcome in outcomes if _belongs(outcome.run, search)]
             if (trial := self._next_trial(search, tried)) is not None:
                 own = sum(outcome.run.repeat == search.repeat for outcome in tried)
                 left = searching[place * MOST_TRIALS + own + 1 :]
@@ -46,11 +46,11 @@ class CapacitySearch:
     def _next_trial(self, search: PlannedRun, tried: Sequence[Outcome]) -> PlannedRun | None:
         """Return the trial that follows those of the same search; None once it has ended in this repeat."""
         own = [outcome for outcome in tried if outcome.run.repeat == search.repeat]
-        usable = [found for outcome in tried if (found := _observed(outcome, search.load)) is not None]
-        if len(own) - sum(found.repeat == search.repeat for found in usable) >= MOST_UNUSABLE:
+        usable = [trial for outcome in tried if (trial := _observed(outcome, search.load)) is not None]
+        if len(own) - sum(trial.repeat == search.repeat for trial in usable) >= MOST_UNUSABLE:
             return None
-        asked = next_trial(usable, search.load, search.repeat, self._study.repeats)
-        return trial_run(self._study, search, len(own), asked.load) if isinstance(asked, Ask) else None
+        decision = next_trial(usable, search.load, search.repeat, self._study.repeats)
+        return trial_run(self._study, search, len(own), decision.load) if isinstance(decision, Ask) else None
 
 
 def _continued(launch: Launch, runs: tuple[PlannedRun, ...]) -> tuple[Launch, ...]:
@@ -59,8 +59,8 @@ def _continued(launch: Launch, runs: tuple[PlannedRun, ...]) -> tuple[Launch, ..
 
 def _searches(trials: Sequence[PlannedRun]) -> list[PlannedRun]:
     """The searches of these trials, MOST_TRIALS of each, as runs of the load that asks for the search."""
-    found = [(run, run.trial) for run in trials[::MOST_TRIALS]]
-    return [replace(run, load=trial.search, trial=None) for run, trial in found if trial is not None]
+    first_trials = [(run, run.trial) for run in trials[::MOST_TRIALS]]
+    return [replace(run, load=trial.search, trial=None) for run, trial in first_trials if trial is not None]
 
 
 def _belongs(run: PlannedRun, search: PlannedRun) -> bool:
@@ -77,9 +77,9 @@ def _observed(outcome: Outcome, search: Load) -> Observation | None:
 
 def _standing(search: PlannedRun, tried: Sequence[Outcome]) -> str:
     """Say what is known so far of the capacity in this repeat."""
-    found = [found for outcome in tried if (found := _observed(outcome, search.load)) is not None]
-    own = sum(each.repeat == search.repeat for each in found)
+    trials = [trial for outcome in tried if (trial := _observed(outcome, search.load)) is not None]
+    own = sum(trial.repeat == search.repeat for trial in trials)
     if not own:
         return ""
-    known = capacity_of_repeat(found, search.load, search.repeat)
-    return f"{search.arm.name}, {search.workload.name}: capacity {known.words(search.load)} after {own} trials"
+    capacity = capacity_of_repeat(trials, search.load, search.repeat)
+    return f"{search.arm.name}, {search.workload.name}: capacity {capacity.words(search.load)} after {own} trials"

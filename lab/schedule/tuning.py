@@ -23,7 +23,7 @@ _FINAL_ARMS = 3
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunResult:
     """What a tuning needs to know of a run; the speed is None if the run failed or does not count."""
 
     speed: float | None
@@ -55,51 +55,51 @@ class Tuning:
         self._drafts = {draft.name: draft for draft in drafts(study.arms, study.tune)}
         self._loads = {load.max_concurrency: load for load in study.loads}
         self.space = Space(tuple(self._drafts), study.tune.drafted_tokens, tuple(sorted(self._loads)))
-        speculating = [each for each in self.space.settings if each != NONE]
+        speculating = [setting for setting in self.space.settings if setting != NONE]
         self._arms = {NONE: study.baseline} | {
-            each: self._drafts[each.draft].with_tokens(each.k) for each in speculating
+            setting: self._drafts[setting.draft].with_tokens(setting.k) for setting in speculating
         }
         grid = len(self.space.settings) * len(self.space.loads)
         self._most_runs = math.ceil(grid * _OF_A_GRID)
         self.settings = {self.arm(setting).name: setting for setting in self.space.settings}
 
     def next(self, outcomes: Sequence[Outcome]) -> Step | End:
-        found = {_key(outcome.run): seen(outcome) for outcome in outcomes}
-        progress = self.follow(lambda run: found.get(_key(run)))
+        results = {_key(outcome.run): result_of(outcome) for outcome in outcomes}
+        progress = self.follow(lambda run: results.get(_key(run)))
         if progress.waiting is None:
             return self._end(progress)
         return Step(progress.waiting, progress.later, progress.choice is not None, self._standing(progress))
 
-    def follow(self, find: Callable[[PlannedRun], Seen | None]) -> Progress:
+    def follow(self, find: Callable[[PlannedRun], RunResult | None]) -> Progress:
         """Repeat every decision from what was measured, up to the first launch that has a run without outcome."""
         progress = Progress()
         for launches in self._rounds(progress):
             for place, launch in enumerate(launches):
-                known = [(run, found) for run in launch.runs if (found := find(run)) is not None]
-                if len(known) < len(launch.runs):
+                results = [(run, result) for run in launch.runs if (result := find(run)) is not None]
+                if len(results) < len(launch.runs):
                     more = self._at_most(progress, launches[place:]) if progress.choice is None else ()
                     progress.waiting, progress.later = launch, (*launches[place + 1 :], *more)
                     return progress
                 progress.launches.append(launch)
-                progress.spent_s += known[0][1].engine_start_s + sum(each.took_s for _, each in known)
+                progress.spent_s += results[0][1].engine_start_s + sum(result.took_s for _, result in results)
                 if progress.choice is None:
-                    progress.race += [self._tuned(run, each) for run, each in known]
+                    progress.race += [self._tuned(run, result) for run, result in results]
         return progress
 
     def arm(self, setting: Setting) -> Arm:
         return self._arms[setting]
 
-    def deployed(self, found: Choice) -> Arm:
+    def deployed(self, choice: Choice) -> Arm:
         """Return the arm to deploy: the engine's own schedule, or one setting where one is best or has to do."""
-        if found.draft is None:
+        if choice.draft is None:
             return self._study.baseline
-        if len(found.ranges) == 1:
-            return self.arm(Setting(found.draft, found.ranges[0][2]))
-        return self._drafts[found.draft].scheduled(found.ranges) if self._tune.schedule else self.arm(found.single)
+        if len(choice.ranges) == 1:
+            return self.arm(Setting(choice.draft, choice.ranges[0][2]))
+        return self._drafts[choice.draft].scheduled(choice.ranges) if self._tune.schedule else self.arm(choice.single)
 
-    def final_arms(self, found: Choice) -> list[Arm]:
+    def final_arms(self, choice: Choice) -> list[Arm]:
         """What is measured at the end, beside no speculation, which comes first."""
-        arms = [self._study.baseline, self.arm(found.single), self.deployed(found)]
+        arms = [self._study.baseline, self.arm(choice.single), self.deployed(choice)]
         arms += [arm for arm in self._study.arms if arm.name in self._tune.beside]
         return list({arm.name: arm for arm in arms}.values())
 
@@ -112,12 +112,12 @@ class Tuning:
                 break
             of = [(self.arm(setting), loads) for setting, loads in following.loads.items()]
             yield self._launches(len(progress.launches), following.block, of)
-        known = standings(self.space, progress.race)
-        if not known:
+        standing_at = standings(self.space, progress.race)
+        if not standing_at:
             progress.race_end = "nothing to compare"
             return
-        progress.race_end = progress.race_end or self._why(progress, known)
-        progress.choice = choice(self.space, known)
+        progress.race_end = progress.race_end or self._why(progress, standing_at)
+        progress.choice = choice(self.space, standing_at)
         final = self.final_arms(progress.choice)
         first = len({run.block for run in progress.race})
         launches: list[Launch] = []
@@ -126,8 +126,8 @@ class Tuning:
             launches += self._launches(len(progress.launches) + len(launches), block, self._everywhere(ordered))
         yield launches
 
-    def _why(self, progress: Progress, known: Mapping[int, Standing]) -> str:
-        if not _open(known):
+    def _why(self, progress: Progress, standing_at: Mapping[int, Standing]) -> str:
+        if not _open(standing_at):
             return "decided"
         return "most repeats" if len({run.block for run in progress.race}) == self._tune.most_repeats else "most runs"
 
@@ -158,15 +158,17 @@ class Tuning:
         launch_s = progress.spent_s / len(progress.launches)
         return progress.spent_s + (len(following.loads) + final) * launch_s > 60 * self._tune.budget_minutes
 
-    def _tuned(self, run: PlannedRun, seen: Seen) -> TunedRun:
-        return TunedRun(self.settings[run.arm.name], run.load.max_concurrency, run.repeat, seen.speed, seen.accepted)
+    def _tuned(self, run: PlannedRun, result: RunResult) -> TunedRun:
+        return TunedRun(
+            self.settings[run.arm.name], run.load.max_concurrency, run.repeat, result.speed, result.accepted
+        )
 
     def _standing(self, progress: Progress) -> str:
         if progress.choice is not None:
             return "Every load has its setting; now they are measured beside no speculation"
-        known = standings(self.space, progress.race)
-        decided = len(known) - len(_open(known))
-        return f"{decided} of {len(self.space.loads)} loads have their setting" if known else ""
+        standing_at = standings(self.space, progress.race)
+        decided = len(standing_at) - len(_open(standing_at))
+        return f"{decided} of {len(self.space.loads)} loads have their setting" if standing_at else ""
 
     def _end(self, progress: Progress) -> End:
         sentences = {
@@ -180,18 +182,18 @@ class Tuning:
         return End(progress.race_end, sentences[progress.race_end] + (f". {assumed}" if assumed else ""))
 
 
-def _open(known: Mapping[int, Standing]) -> list[int]:
-    return [load for load, at in known.items() if at.contenders()]
+def _open(standing_at: Mapping[int, Standing]) -> list[int]:
+    return [load for load, at in standing_at.items() if at.contenders()]
 
 
 def _key(run: PlannedRun) -> str:
     return run.key("")
 
 
-def seen(outcome: Outcome) -> Seen:
+def result_of(outcome: Outcome) -> RunResult:
     """Return what counts of an outcome."""
     speed, accepted = outcome.metrics.get("output_tok_per_s"), outcome.metrics.get("acceptance_per_position")
-    return Seen(
+    return RunResult(
         speed=float(speed) if outcome.is_valid and isinstance(speed, int | float) else None,
         accepted=tuple(accepted) if isinstance(accepted, tuple) else (),
         took_s=outcome.took_s or 0.0,

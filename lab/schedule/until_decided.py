@@ -62,8 +62,8 @@ class Look:
     def waiting(self) -> list[Cell]:
         """The open cells that are still of interest, the nearest to a verdict first."""
         aside = self.dominated or {}
-        there = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
-        return sorted(there, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
+        waiting = [cell for cell in self.needs if cell not in self.failing and cell.arm not in aside]
+        return sorted(waiting, key=lambda cell: (self.needs[cell] is None, self.needs[cell] or 0, cell))
 
 
 class UntilDecided:
@@ -108,9 +108,9 @@ class UntilDecided:
     def _remembered(self, outcomes: Sequence[Outcome], done: int, block: int) -> tuple[list[Cell], str] | End:
         """`_chosen`, computed once for the same outcomes."""
         last = outcomes[done - 1]
-        if (known := self._known.get(done)) is None or known[0] is not last:
-            self._known[done] = known = (last, self._chosen(outcomes[:done], block))
-        return known[1]
+        if (remembered := self._known.get(done)) is None or remembered[0] is not last:
+            self._known[done] = remembered = (last, self._chosen(outcomes[:done], block))
+        return remembered[1]
 
     def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
         """The launches of one block: A B or B A, or all arms on one launch side by side."""
@@ -171,7 +171,7 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
     """Judge what was measured so far."""
     runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
     judged = runs.judged(study.baseline.name, arms)
-    candidates = {cell: each for cell, each in judged.items() if cell.arm not in runs.controls}
+    candidates = {cell: judgement for cell, judgement in judged.items() if cell.arm not in runs.controls}
     needs = {
         cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
         for cell, (comparison, verdict) in candidates.items()
@@ -180,7 +180,9 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
     return Look(
         words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
         needs=needs,
-        failing=frozenset(cell for cell, each in candidates.items() if not each[0].blocks and runs.tried_enough(cell)),
+        failing=frozenset(
+            cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
+        ),
         dominated=_dominated(runs, [arm for arm in arms if arm not in runs.controls], {cell.arm for cell in needs}),
     )
 
@@ -199,16 +201,16 @@ class _Runs:
 
     @classmethod
     def of(cls, study: Study, outcomes: Iterable[Outcome]) -> _Runs:
-        found: dict[Cell, list[RunSample]] = {}
+        samples: dict[Cell, list[RunSample]] = {}
         loads = {load.name: load for load in study.loads}
         for outcome in outcomes:
             arm, workload, load, _ = outcome.run.place
-            found.setdefault(Cell(workload, load, arm), []).append(
+            samples.setdefault(Cell(workload, load, arm), []).append(
                 _sample(outcome, closed_loop=loads[load].closed_loop)
             )
         base, named = study.baseline, {"name": "", "baseline": False}
         same = [arm.name for arm in study.arms if arm.model_copy(update=named) == base.model_copy(update=named)]
-        return cls(found, loads, frozenset(same) - {base.name})
+        return cls(samples, loads, frozenset(same) - {base.name})
 
     def tried_enough(self, cell: Cell) -> bool:
         """Whether the cell was measured on so many engine starts that its next runs will not be valid either."""
@@ -218,8 +220,8 @@ class _Runs:
         """Compare these arms with another one, wherever both were measured."""
         wanted = set(arms)
         cells = [cell for cell in self.by_cell if cell.arm in wanted and cell._replace(arm=baseline) in self.by_cell]
-        found = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
-        return dict(zip(cells, zip(found, verdicts(found), strict=True), strict=True))
+        comparisons = compare_cells([self._pair(cell, baseline) for cell in cells], "higher")
+        return dict(zip(cells, zip(comparisons, verdicts(comparisons), strict=True), strict=True))
 
     def _pair(self, cell: Cell, baseline: str) -> CellRuns:
         load = self.loads[cell.load]
@@ -248,16 +250,16 @@ def _sample(outcome: Outcome, *, closed_loop: bool) -> RunSample:
 
 def _dominated(runs: _Runs, arms: Sequence[str], open_arms: set[str]) -> dict[str, str]:
     """The arms with open cells that another candidate certainly beats in each of its cells, and by which one."""
-    found: dict[str, str] = {}
+    beaten_by: dict[str, str] = {}
     everybody = {cell.arm for cell in runs.by_cell}  # they moderate each other
     for other in arms:
-        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in found]
-        judged = runs.judged(other, everybody - {other}) if rivals and other not in found else {}
+        rivals = [arm for arm in arms if arm in open_arms and arm != other and arm not in beaten_by]
+        judged = runs.judged(other, everybody - {other}) if rivals and other not in beaten_by else {}
         for arm in rivals:
             cells = [cell for cell in runs.by_cell if cell.arm == arm]
             if judged and all(cell in judged and judged[cell][1].word == "slower" for cell in cells):
-                found[arm] = other
-    return found
+                beaten_by[arm] = other
+    return beaten_by
 
 
 def spent_s(outcomes: Iterable[Outcome]) -> float:
@@ -274,8 +276,8 @@ def spent_s(outcomes: Iterable[Outcome]) -> float:
 class _Prices:
     """What runs and engine starts will take, from what they took: medians."""
 
-    def __init__(self, study: Study, outcomes: Sequence[Outcome], each: int) -> None:
-        self._baseline, self.each = study.baseline.name, each
+    def __init__(self, study: Study, outcomes: Sequence[Outcome], repeats_per_start: int) -> None:
+        self._baseline, self.repeats_per_start = study.baseline.name, repeats_per_start
         runs: dict[Cell, list[float]] = {}
         starts: dict[str, list[float]] = {}
         for outcome in outcomes:
@@ -290,10 +292,10 @@ class _Prices:
         most: dict[Cell, int] = {}
         starts: dict[str, int] = {}
         for cell, number in blocks.items():
-            for one in (cell, cell._replace(arm=self._baseline)):
-                most[one] = max(most.get(one, 0), number)
-                starts[one.arm] = max(starts.get(one.arm, 0), number)
-        runs_s = sum(number * self.each * self._runs_s[cell] for cell, number in most.items())
+            for priced in (cell, cell._replace(arm=self._baseline)):
+                most[priced] = max(most.get(priced, 0), number)
+                starts[priced.arm] = max(starts.get(priced.arm, 0), number)
+        runs_s = sum(number * self.repeats_per_start * self._runs_s[cell] for cell, number in most.items())
         return runs_s + sum(number * self._starts_s[arm] for arm, number in starts.items())
 
 
@@ -319,7 +321,7 @@ def _hopeless(look: Look, prices: _Prices) -> str:
     if need is None:
         return f"More repeats alone would decide none of the others: they take more prompts (the first is {name})."
     minutes = math.ceil(prices.of({nearest: need}) / 60)
-    repeats = need * prices.each
+    repeats = need * prices.repeats_per_start
     return (
         f"The nearest of the others, {name}, would take about {repeats} more repeat{'s' * (repeats != 1)}, "
         f"{minutes} min."

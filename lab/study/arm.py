@@ -78,12 +78,12 @@ class Speculation(Frozen):
         """
         match self.options.get(SCHEDULE):
             case [*ranges]:
-                found = None
-                for each in ranges:
-                    match each:
+                scheduled = None
+                for range_ in ranges:
+                    match range_:
                         case [int(first), int(), int(tokens)] if first <= requests:
-                            found = tokens
-                return found
+                            scheduled = tokens
+                return scheduled
         return None
 
 

@@ -10,10 +10,10 @@ _WHOLE = re.compile(r"(?:(\d{1,4}) ?h)? ?(?:(\d{1,5}) ?min)? ?(?:(\d{1,6}) ?s)?"
 
 def parse_duration_s(text: str) -> int:
     """Return the seconds. Raises ValueError for anything but hours, minutes and seconds in this order, or for none."""
-    found = _WHOLE.fullmatch(text.strip())
+    match = _WHOLE.fullmatch(text.strip())
     seconds = 0
-    if found is not None:
-        seconds = sum(int(part or 0) * unit_s for part, unit_s in zip(found.groups(), _UNITS_S.values(), strict=True))
+    if match is not None:
+        seconds = sum(int(part or 0) * unit_s for part, unit_s in zip(match.groups(), _UNITS_S.values(), strict=True))
     if not seconds:
         raise ValueError(f"{text!r} is not a duration: write it like 45 min, 1 h 30 min or 90 s")
     return seconds

@@ -65,8 +65,8 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
     try:
         study = Study.model_validate(spelt_out)
     except ValidationError as error:
-        found = [(_path(_in_the_original(detail["loc"], origins)), _sentence(detail)) for detail in _causes(error)]
-        problems += [problem for problem in found if problem != ("loads", _EMPTY) or data.get("loads") == []]
+        errors = [(_path(_in_the_original(detail["loc"], origins)), _sentence(detail)) for detail in _causes(error)]
+        problems += [problem for problem in errors if problem != ("loads", _EMPTY) or data.get("loads") == []]
     if problems:
         raise StudyError(list(dict.fromkeys(problems)))
     return study
@@ -97,9 +97,9 @@ def _repeats_spelt_out(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list
 
 def _most_repeats(data: Mapping[str, Any]) -> int:
     """Return the most repeats of a study until decided, at most 100; its order and share of a launch may be wrong."""
-    each, order = data.get("repeats_per_launch", 1), data.get("order", "interleaved")
-    each = each if isinstance(each, int) and each > 0 else 1
-    return min(100, MOST_LOOKS * repeats_of_a_launch(order, each, 1))
+    per_launch, order = data.get("repeats_per_launch", 1), data.get("order", "interleaved")
+    per_launch = per_launch if isinstance(per_launch, int) and per_launch > 0 else 1
+    return min(100, MOST_LOOKS * repeats_of_a_launch(order, per_launch, 1))
 
 
 def _spelt_out(data: Mapping[str, Any]) -> tuple[dict[str, Any], list[int], list[Problem]]:
@@ -169,10 +169,10 @@ def _unknown_key(location: tuple[int | str, ...]) -> str:
     parents = [part for part in location[:-1] if isinstance(part, str)]
     parent = parents[-1] if parents else ""
     written = {"": ("budget",), "loads": PATTERN_KEYS}.get(parent, ())
-    known = sorted({*_MODELS[parent].model_fields, *written} - {"budget_s"})
-    close = difflib.get_close_matches(str(location[-1]), known, n=1)
+    keys = sorted({*_MODELS[parent].model_fields, *written} - {"budget_s"})
+    close = difflib.get_close_matches(str(location[-1]), keys, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
-    return f"is not known here: {hint}The keys here are {', '.join(known)}"
+    return f"is not known here: {hint}The keys here are {', '.join(keys)}"
 
 
 def _shortened(value: object) -> str:

@@ -66,8 +66,10 @@ def plan(study: Study) -> tuple[Launch, ...]:
     """
     if study.tune is not None:
         return _about_a_tuning(study, study.tune)
-    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
-    shares = [tuple(range(study.repeats))[first : first + each] for first in range(0, study.repeats, each)]
+    repeats_each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    shares = [
+        tuple(range(study.repeats))[first : first + repeats_each] for first in range(0, study.repeats, repeats_each)
+    ]
     if study.order == "side_by_side":
         return tuple(Launch(index, study.arms, _a_b_b_a(study, share)) for index, share in enumerate(shares))
     blocks = [

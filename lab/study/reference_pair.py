@@ -103,7 +103,7 @@ def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
     name = "no draft" if drafts is None else f"{_SPOKEN[drafts.method]} k={drafts.num_speculative_tokens}"
     name = f"{arm.engine}, {name}" if several_engines else name
     others = (f"{name} ({number})" for number in itertools.count(2))
-    return next(each for each in itertools.chain((name,), others) if each not in taken)
+    return next(free_name for free_name in itertools.chain((name,), others) if free_name not in taken)
 
 
 def _speculation(speculation: Speculation, engine: str, heads: tuple[str, ...]) -> Speculation:

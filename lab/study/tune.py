@@ -50,7 +50,7 @@ class Draft:
 
     def scheduled(self, ranges: Sequence[tuple[int, int, int]]) -> Arm:
         """Return the arm with the engine's own schedule: (first, last, drafted tokens) of requests at once."""
-        schedule: list[JsonValue] = [list(each) for each in ranges]
+        schedule: list[JsonValue] = [list(range_) for range_ in ranges]
         return self._arm(f"{self.name} scheduled", max(tokens for _, _, tokens in ranges), {SCHEDULE: schedule})
 
     def _arm(self, name: str, k: int, options: dict[str, JsonValue]) -> Arm:

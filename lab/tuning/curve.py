@@ -48,23 +48,23 @@ def lengths(ks: Sequence[int], accepted: Mapping[int, Sequence[float]]) -> dict[
     `accepted` are the acceptances by position of the values of k that were measured. A k that was not measured has
     those of the next greater one that was: a chain is accepted from its front, whatever is drafted behind.
     """
-    found = {}
+    lengths_of = {}
     for k in ks:
         longer = min((other for other, shares in accepted.items() if other >= k and len(shares) >= k), default=None)
         if longer is not None:
-            found[k] = 1.0 + math.fsum(accepted[longer][:k])
-    return found
+            lengths_of[k] = 1.0 + math.fsum(accepted[longer][:k])
+    return lengths_of
 
 
 def curve(ks: Sequence[int], rounds: Mapping[int, float], measured: Mapping[int, Gain]) -> Curve:
     """Return the speed-up of every k of one draft at one load. `rounds` are `lengths` and has every k."""
-    known = tuple(measured)
-    cost = np.array([_cost(math.exp(measured[k].value), rounds[k], k) for k in known])
-    noise = np.array([measured[k].variance for k in known]) * cost**2
-    every, ours = _terms(ks), _terms(known)
+    measured_ks = tuple(measured)
+    cost = np.array([_cost(math.exp(measured[k].value), rounds[k], k) for k in measured_ks])
+    noise = np.array([measured[k].variance for k in measured_ks]) * cost**2
+    every, ours = _terms(ks), _terms(measured_ks)
     bend = (_OFF_THE_LINE * float(cost.mean())) ** 2
     before = every @ np.diag(_USUAL_SD**2) @ every.T + bend * np.eye(len(ks))
-    at = [ks.index(k) for k in known]
+    at = [ks.index(k) for k in measured_ks]
     weight = np.linalg.solve(before[np.ix_(at, at)] + np.diag(noise), before[at]).T
     costs = np.maximum(every @ _USUAL_COST + weight @ (cost - ours @ _USUAL_COST), _LEAST_COST)
     left = before - weight @ before[at]

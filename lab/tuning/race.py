@@ -40,13 +40,15 @@ def next_round(space: Space, runs: Sequence[TunedRun], limits: Limits) -> Round 
     """Return what to start next, or None when every load is decided or a limit is reached."""
     if not runs:
         return Round(0, dict.fromkeys((NONE, *(Setting(draft, space.ks[-1]) for draft in space.drafts)), space.loads))
-    known = standings(space, runs)
+    standing_at = standings(space, runs)
     blocks = len({run.block for run in runs})
-    if blocks == 1 and (second := _second_ks(space, runs, known)):
+    if blocks == 1 and (second := _second_ks(space, runs, standing_at)):
         return Round(0, second)
     if blocks >= limits.blocks:
         return None
-    wanted = _affordable(_still_open(space, runs, known), None if limits.runs is None else limits.runs - len(runs))
+    wanted = _affordable(
+        _still_open(space, runs, standing_at), None if limits.runs is None else limits.runs - len(runs)
+    )
     loads: dict[Setting, list[int]] = {}
     for setting, load in sorted(wanted):
         loads.setdefault(setting, []).append(load)
@@ -54,7 +56,9 @@ def next_round(space: Space, runs: Sequence[TunedRun], limits: Limits) -> Round 
     return Round(blocks, {setting: tuple(loads[setting]) for setting in order}) if wanted else None
 
 
-def _second_ks(space: Space, runs: Sequence[TunedRun], known: Mapping[int, Standing]) -> dict[Setting, tuple[int, ...]]:
+def _second_ks(
+    space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
+) -> dict[Setting, tuple[int, ...]]:
     """The smallest k of every draft that can win somewhere, at all loads, unless it was measured.
 
     Where the engine does not say how often drafts are accepted, one k tells nothing of another: then every k.
@@ -62,33 +66,33 @@ def _second_ks(space: Space, runs: Sequence[TunedRun], known: Mapping[int, Stand
     done = {run.setting for run in runs}
     telling = {run.setting.draft for run in runs if run.accepted}
     silent = {run.setting.draft for run in runs if run.speed is not None} - telling
-    can_win = {each.draft for at in known.values() for each in (at.chosen(), *at.contenders())} & telling
+    can_win = {setting.draft for at in standing_at.values() for setting in (at.chosen(), *at.contenders())} & telling
     seconds = [Setting(draft, space.ks[0]) for draft in space.drafts if draft in can_win]
     seconds += [Setting(draft, k) for draft in space.drafts if draft in silent for k in space.ks]
-    return {each: space.loads for each in seconds if each not in done}
+    return {setting: space.loads for setting in seconds if setting not in done}
 
 
 def _still_open(
-    space: Space, runs: Sequence[TunedRun], known: Mapping[int, Standing]
+    space: Space, runs: Sequence[TunedRun], standing_at: Mapping[int, Standing]
 ) -> dict[tuple[Setting, int], float]:
     """The runs that could still change what is chosen at a load, among all settings and among those of the draft to
     deploy, with how much faster (as a log ratio) they may prove. What is chosen runs until its speed has an interval.
     """
     counts = Counter((run.setting, run.load) for run in runs if run.speed is not None)
-    draft = deployed_draft(space, known)
+    draft = deployed_draft(space, standing_at)
     wanted: dict[tuple[Setting, int], float] = {}
-    for load, at in known.items():
+    for load, at in standing_at.items():
         for among in (at.settings, settings_of(at, draft)):
             chosen, contenders = at.chosen(among), at.contenders(among)
-            worth = {each: at.upper(each, chosen) for each in contenders}
+            worth = {setting: at.upper(setting, chosen) for setting in contenders}
             if contenders or counts[chosen, load] < LEAST_BLOCKS:
                 worth |= {NONE: math.inf, chosen: math.inf}
-            wanted |= {(each, load): max(gain, wanted.get((each, load), 0.0)) for each, gain in worth.items()}
+            wanted |= {(setting, load): max(gain, wanted.get((setting, load), 0.0)) for setting, gain in worth.items()}
     return wanted
 
 
 def _affordable(wanted: Mapping[tuple[Setting, int], float], most: int | None) -> list[tuple[Setting, int]]:
     """Leave out what promises least until the rest can be paid; nothing if not even what is chosen can."""
-    promising = sorted(wanted, key=lambda each: wanted[each], reverse=True)
-    kept = promising if most is None else promising[: max(most, 0)]
-    return kept if all(each in kept for each in wanted if wanted[each] == math.inf) else []
+    promising = sorted(wanted, key=lambda pair: wanted[pair], reverse=True)
+    affordable = promising if most is None else promising[: max(most, 0)]
+    return affordable if all(pair in affordable for pair in wanted if wanted[pair] == math.inf) else []

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
-from lab.schedule.tuning import Progress, Seen, Tuning
+from lab.schedule.tuning import Progress, RunResult, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
 from lab.study.plan import PlannedRun
@@ -79,37 +79,37 @@ class Report:
     def cost_of_nothing(self) -> tuple[Measured, ...]:
         """The scheduled arm where it drafts nothing: what being ready to draft costs there."""
         name = "" if self.scheduled is None else self.scheduled.name
-        return tuple(each for each in self.final if each.arm == name and each.k == 0)
+        return tuple(measured for measured in self.final if measured.arm == name and measured.k == 0)
 
 
-def report(study: Study, find: Callable[[PlannedRun], Seen | None]) -> Report | None:
+def report(study: Study, find: Callable[[PlannedRun], RunResult | None]) -> Report | None:
     """Return the report of a study that is a tuning from the runs that `find` knows; None before the first results."""
     tuning = Tuning(study)
     progress = tuning.follow(find)
-    known = standings(tuning.space, progress.race)
-    if not known:
+    standing_at = standings(tuning.space, progress.race)
+    if not standing_at:
         return None
-    found = progress.choice or choice(tuning.space, known)
+    chosen = progress.choice or choice(tuning.space, standing_at)
     measured = _measured(tuning, progress, find)
-    deployed = tuning.deployed(found)
-    final = {arm.name for arm in tuning.final_arms(found)} - {study.baseline.name} if progress.choice else set()
+    deployed = tuning.deployed(chosen)
+    final = {arm.name for arm in tuning.final_arms(chosen)} - {study.baseline.name} if progress.choice else set()
     return Report(
-        best=tuple(_best(tuning, measured, found, load) for load in known),
-        single=tuning.arm(found.single),
+        best=tuple(_best(tuning, measured, chosen, load) for load in standing_at),
+        single=tuning.arm(chosen.single),
         deployed=deployed,
         scheduled=deployed if deployed.speculation is not None and SCHEDULE in deployed.speculation.options else None,
-        ranges=found.ranges,
-        final=tuple(each for each in measured.values() if each.arm in final),
-        tried=tuple(_tried(tuning, progress, known, measured)),
+        ranges=chosen.ranges,
+        final=tuple(cell for cell in measured.values() if cell.arm in final),
+        tried=tuple(_tried(tuning, progress, standing_at, measured)),
         ended=progress.race_end,
-        assumption=assumption(found.assumed),
+        assumption=assumption(chosen.assumed),
         runs=sum(len(launch.runs) for launch in progress.launches),
         grid_runs=len(tuning.space.settings) * len(tuning.space.loads),
     )
 
 
-def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], found: Choice, load: int) -> Measured:
-    setting = found.best[load]
+def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], chosen: Choice, load: int) -> Measured:
+    setting = chosen.best[load]
     name = tuning.arm(setting).name
     unmeasured = Measured(name, load, setting.k, None, None, None, "not enough data", "not measured")
     same = Measured(name, load, 0, 1.0, None, None, "no difference", "it is what the others are compared with")
@@ -117,7 +117,7 @@ def _best(tuning: Tuning, measured: Mapping[tuple[str, int], Measured], found: C
 
 
 def _measured(
-    tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], Seen | None]
+    tuning: Tuning, progress: Progress, find: Callable[[PlannedRun], RunResult | None]
 ) -> dict[tuple[str, int], Measured]:
     """Every arm against no speculation at each load, the runs of race and end together."""
     baseline, tokens = tuning.arm(NONE).name, {name: setting.k for name, setting in tuning.settings.items()}
@@ -125,16 +125,16 @@ def _measured(
     arms: dict[str, Arm] = {}
     for launch in progress.launches:
         for run in launch.runs:
-            seen = find(run)
-            speed = None if seen is None else seen.speed
+            result = find(run)
+            speed = None if result is None else result.speed
             sample = RunSample(run.key(""), run.arm.name, run.repeat, speed, launch=launch.index)
             samples.setdefault((run.arm.name, run.load.max_concurrency), []).append(sample)
             arms[run.arm.name] = run.arm
     keys = [key for key in samples if key[0] != baseline and (baseline, key[1]) in samples]
     compared = compare_cells([CellRuns(samples[baseline, load], samples[arm, load]) for arm, load in keys], "higher")
     return {
-        (arm, load): _one(arms[arm], load, tokens.get(arm), each, verdict)
-        for (arm, load), each, verdict in zip(keys, compared, verdicts(compared), strict=True)
+        (arm, load): _one(arms[arm], load, tokens.get(arm), comparison, verdict)
+        for (arm, load), comparison, verdict in zip(keys, compared, verdicts(compared), strict=True)
     }
 
 
@@ -151,24 +151,24 @@ def _one(arm: Arm, load: int, k: int | None, compared: Comparison, verdict: Verd
 def _tried(
     tuning: Tuning,
     progress: Progress,
-    known: Mapping[int, Standing],
+    standing_at: Mapping[int, Standing],
     measured: Mapping[tuple[str, int], Measured],
 ) -> Iterator[Tried]:
     runs = Counter((run.setting, run.load) for run in progress.race)
-    for load, at in known.items():
+    for load, at in standing_at.items():
         for setting in tuning.space.settings:
-            name, there = tuning.arm(setting).name, setting in at.settings
+            name, is_standing = tuning.arm(setting).name, setting in at.settings
             yield Tried(
                 arm=name,
                 draft=setting.draft,
                 load=load,
                 k=setting.k,
                 runs=runs[setting, load],
-                expected=math.exp(at.gain(setting)) if there else None,
-                at_least=math.exp(-at.upper(NONE, setting)) if there else None,
-                at_most=math.exp(at.upper(setting, NONE)) if there else None,
+                expected=math.exp(at.gain(setting)) if is_standing else None,
+                at_least=math.exp(-at.upper(NONE, setting)) if is_standing else None,
+                at_most=math.exp(at.upper(setting, NONE)) if is_standing else None,
                 measured=measured.get((name, load)),
-                is_chosen=there and setting == at.chosen(),
+                is_chosen=is_standing and setting == at.chosen(),
                 fate=_fate(setting, at, runs[setting, load]),
             )
 

@@ -26,13 +26,15 @@ class Choice:
     assumed: tuple[int, ...] = ()
 
 
-def choice(space: Space, known: Mapping[int, Standing]) -> Choice:
-    """Return what to use. `known` has a load at least."""
-    draft = deployed_draft(space, known)
-    tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in known.items()}
-    best = {load: at.chosen() for load, at in known.items()}
-    assumed = tuple(load for load, at in known.items() if {best[load], Setting(draft or "", tokens[load])} & at.assumed)
-    return Choice(best, best_single(known), draft, tokens, tuple(schedule(tokens)), assumed)
+def choice(space: Space, standing_at: Mapping[int, Standing]) -> Choice:
+    """Return what to use. `standing_at` has a load at least."""
+    draft = deployed_draft(space, standing_at)
+    tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in standing_at.items()}
+    best = {load: at.chosen() for load, at in standing_at.items()}
+    assumed = tuple(
+        load for load, at in standing_at.items() if {best[load], Setting(draft or "", tokens[load])} & at.assumed
+    )
+    return Choice(best, best_single(standing_at), draft, tokens, tuple(schedule(tokens)), assumed)
 
 
 def assumption(loads: tuple[int, ...]) -> str:
@@ -48,27 +50,30 @@ def assumption(loads: tuple[int, ...]) -> str:
 
 def settings_of(at: Standing, draft: str | None) -> list[Setting]:
     """Return no speculation and the settings of one draft."""
-    return [each for each in at.settings if each == NONE or each.draft == draft]
+    return [setting for setting in at.settings if setting == NONE or setting.draft == draft]
 
 
-def deployed_draft(space: Space, known: Mapping[int, Standing]) -> str | None:
+def deployed_draft(space: Space, standing_at: Mapping[int, Standing]) -> str | None:
     """Return the draft whose best k at each load (or no speculation) is fastest on average over loads.
 
     An engine loads one draft, and its schedule is of that draft. None if no speculation is best everywhere.
     """
     worth = {
-        draft: math.fsum(at.gain(at.chosen(settings_of(at, draft))) for at in known.values()) for draft in space.drafts
+        draft: math.fsum(at.gain(at.chosen(settings_of(at, draft))) for at in standing_at.values())
+        for draft in space.drafts
     }
     best = max(worth, key=lambda draft: worth[draft], default=None)
     return best if best is not None and worth[best] > 0 else None
 
 
-def best_single(known: Mapping[int, Standing]) -> Setting:
+def best_single(standing_at: Mapping[int, Standing]) -> Setting:
     """Return the setting that is fastest on average over loads, if one has to do for all."""
     everywhere = [
-        each for each in next(iter(known.values())).settings if all(each in at.settings for at in known.values())
+        setting
+        for setting in next(iter(standing_at.values())).settings
+        if all(setting in at.settings for at in standing_at.values())
     ]
-    return max(everywhere, key=lambda each: math.fsum(at.gain(each) for at in known.values()))
+    return max(everywhere, key=lambda setting: math.fsum(at.gain(setting) for at in standing_at.values()))
 
 
 def schedule(tokens: Mapping[int, int]) -> list[tuple[int, int, int]]:

@@ -43,25 +43,27 @@ class Standing:
 
     def upper(self, setting: Setting, other: Setting) -> float:
         """Return the log of how many times faster `setting` may at most be than `other`."""
-        one, two = self.settings.index(setting), self.settings.index(other)
-        variance = self.covariance[one, one] + self.covariance[two, two] - 2 * self.covariance[one, two]
-        return float(self.gains[one] - self.gains[two]) + self.deviations * math.sqrt(max(float(variance), 0.0))
+        row, column = self.settings.index(setting), self.settings.index(other)
+        variance = self.covariance[row, row] + self.covariance[column, column] - 2 * self.covariance[row, column]
+        return float(self.gains[row] - self.gains[column]) + self.deviations * math.sqrt(max(float(variance), 0.0))
 
     def chosen(self, among: Iterable[Setting] | None = None) -> Setting:
         """Return the setting to use: the fastest, or the one with the least k that surely is within 2 % of it."""
-        there = self._there(among)
-        fastest = max(there, key=self.gain)
-        tied = [each for each in there if each.k < fastest.k and self.upper(fastest, each) <= _MARGIN]
-        return min(tied, key=lambda each: (each.k, -self.gain(each)), default=fastest)
+        settings = self._there(among)
+        fastest = max(settings, key=self.gain)
+        tied = [setting for setting in settings if setting.k < fastest.k and self.upper(fastest, setting) <= _MARGIN]
+        return min(tied, key=lambda setting: (setting.k, -self.gain(setting)), default=fastest)
 
     def contenders(self, among: Iterable[Setting] | None = None) -> tuple[Setting, ...]:
         """Return the settings that could still be faster than the chosen one, and than any sure gain, by 2 %."""
-        there, chosen = self._there(among), self.chosen(among)
-        at_least = max(self._at_least(each) for each in there)
+        settings, chosen = self._there(among), self.chosen(among)
+        at_least = max(self._at_least(setting) for setting in settings)
         return tuple(
-            each
-            for each in there
-            if each != chosen and self.upper(each, chosen) > _MARGIN and self._at_most(each) > at_least + _MARGIN
+            setting
+            for setting in settings
+            if setting != chosen
+            and self.upper(setting, chosen) > _MARGIN
+            and self._at_most(setting) > at_least + _MARGIN
         )
 
     def _at_least(self, setting: Setting) -> float:
@@ -74,7 +76,7 @@ class Standing:
 
     def _there(self, among: Iterable[Setting] | None) -> list[Setting]:
         wanted = set(self.settings if among is None else among)
-        return [each for each in self.settings if each in wanted]
+        return [setting for setting in self.settings if setting in wanted]
 
 
 def standings(space: Space, runs: Sequence[TunedRun]) -> dict[int, Standing]:
@@ -114,9 +116,9 @@ def _measured(runs: Sequence[TunedRun]) -> dict[int, _Measured]:
     """Half of a ratio's variance is the setting's own. The other half is that of the baseline, which all settings of a
     block share.
     """
-    found: dict[int, _Measured] = {}
+    measured: dict[int, _Measured] = {}
     for (setting, load), comparison in comparisons(runs).items():
-        at = found.setdefault(load, _Measured({}, set(), math.inf, []))
+        at = measured.setdefault(load, _Measured({}, set(), math.inf, []))
         if comparison.effect is None:
             at.failed.add(setting)
             continue
@@ -126,7 +128,7 @@ def _measured(runs: Sequence[TunedRun]) -> dict[int, _Measured]:
         at.gains[setting] = Gain(comparison.effect.value, variance)
         at.baseline_variance = min(at.baseline_variance, variance)
         at.dfs.append(df)
-    return {load: at for load, at in found.items() if at.gains}
+    return {load: at for load, at in measured.items() if at.gains}
 
 
 def _accepted(space: Space, runs: Iterable[TunedRun]) -> dict[str, dict[int, tuple[float, ...]]]:
@@ -147,19 +149,23 @@ def _standing(space: Space, at: _Measured, accepted: Mapping[str, Mapping[int, S
     assumed: set[Setting] = set()
     for draft in space.drafts:
         rounds = lengths(space.ks, accepted[draft])
-        measured = {each.k: gain for each, gain in at.gains.items() if each.draft == draft and each.k in rounds}
+        measured = {
+            setting.k: gain for setting, gain in at.gains.items() if setting.draft == draft and setting.k in rounds
+        }
         ks = [k for k in rounds if Setting(draft, k) not in at.failed]
         if measured:
-            found = curve(ks, rounds, measured)
+            fitted = curve(ks, rounds, measured)
             settings += [Setting(draft, k) for k in ks]
-            gains += found.gains.tolist()
+            gains += fitted.gains.tolist()
             most += [math.log(rounds[k]) for k in ks]
-            blocks.append(found.covariance)
+            blocks.append(fitted.covariance)
             assumed |= {Setting(draft, k) for k in ks if len(measured) == 1 and k not in measured}
-        alone = {each: gain for each, gain in at.gains.items() if each.draft == draft and each.k not in rounds}
+        alone = {
+            setting: gain for setting, gain in at.gains.items() if setting.draft == draft and setting.k not in rounds
+        }
         settings += alone
         gains += [gain.value for gain in alone.values()]
-        most += [math.log(each.k + 1) for each in alone]
+        most += [math.log(setting.k + 1) for setting in alone]
         blocks += [np.array([[gain.variance]]) for gain in alone.values()]
     deviations = float(special.stdtrit(np.median(at.dfs), _SURE))
     covariance = linalg.block_diag(*blocks)

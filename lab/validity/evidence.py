@@ -77,7 +77,7 @@ def _utc(text: str) -> datetime | None:
 def _timed(log: str, start: datetime) -> Iterator[Line]:
     t_s: float | None = None
     for text in log.splitlines():
-        stamp = next((found for pattern in _STAMPS if (found := pattern.search(text))), None)
+        stamp = next((match for pattern in _STAMPS if (match := pattern.search(text))), None)
         moment_s = None if stamp is None else _moment_s(stamp.groupdict(), start)
         t_s = t_s if moment_s is None else moment_s
         yield t_s, text
@@ -188,8 +188,8 @@ class Evidence:
         """
         if self.log is None or self.engine_log is None:
             return None
-        if (found := exact_lines(self.log.content, self.log.begin_bytes, self.log.end_bytes)) is not None:
-            return found
+        if (lines := exact_lines(self.log.content, self.log.begin_bytes, self.log.end_bytes)) is not None:
+            return lines
         return None if self.window_s is None else window_lines(self.engine_log, self.run.started_at, self.window_s)
 
     def number(self, metric: str) -> float | None:

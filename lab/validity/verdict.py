@@ -93,7 +93,7 @@ def judge_study(runs: Sequence[StudyRun], unrecorded: frozenset[str] = frozenset
     Findings name the runs that they are about, and cover only what a single run cannot show. `unrecorded` names what
     is unknown for at least one of them.
     """
-    completed = [each for each in runs if each.run.status == "completed"]
+    completed = [study_run for study_run in runs if study_run.run.status == "completed"]
     return _verdict([answer for check in STUDY_CHECKS for answer in check.judge(completed, unrecorded)])
 
 

@@ -80,8 +80,8 @@ def rename(engine: sa.Engine, dashboard_id: str, name: str) -> None:
 
 def remove(engine: sa.Engine, dashboard_id: str) -> None:
     with changing(engine) as connection:
-        there = (dashboards.c.dashboard_id == dashboard_id, dashboards.c.removed_at.is_(None))
-        connection.execute(dashboards.update().where(*there).values(removed_at=datetime.now(UTC)))
+        is_shown = (dashboards.c.dashboard_id == dashboard_id, dashboards.c.removed_at.is_(None))
+        connection.execute(dashboards.update().where(*is_shown).values(removed_at=datetime.now(UTC)))
 
 
 def restore(engine: sa.Engine, dashboard_id: str) -> None:
@@ -139,8 +139,8 @@ def _insert(connection: sa.Connection, name: str) -> str:
 
 
 def _id_of(connection: sa.Connection, name: str) -> str | None:
-    there = (dashboards.c.name == name, dashboards.c.removed_at.is_(None))
-    dashboard_id: str | None = connection.scalar(sa.select(dashboards.c.dashboard_id).where(*there))
+    is_shown = (dashboards.c.name == name, dashboards.c.removed_at.is_(None))
+    dashboard_id: str | None = connection.scalar(sa.select(dashboards.c.dashboard_id).where(*is_shown))
     return dashboard_id
 
 

@@ -60,16 +60,16 @@ def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str)
     _refuse_long(caption)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
-        there = connection.execute(sa.select(pins).where(*_on(dashboard_id))).all()
-        same = [row.pin_id for row in there if _pin(row).shown == _as_stored(shown)]
+        on_dashboard = connection.execute(sa.select(pins).where(*_on(dashboard_id))).all()
+        same = [row.pin_id for row in on_dashboard if _pin(row).shown == _as_stored(shown)]
         if same:
             return str(same[0])
-        if len(there) >= MAX_PINS:
+        if len(on_dashboard) >= MAX_PINS:
             raise UserError(f"this dashboard is full: it has {MAX_PINS} pins")
         row = {
             "pin_id": new_id(),
             "dashboard_id": dashboard_id,
-            "place": max((row.place for row in there), default=-1) + 1,
+            "place": max((row.place for row in on_dashboard), default=-1) + 1,
             "page": shown.page,
             "parameters_json": shown.parameters_json,
             "figure": shown.figure,
@@ -115,10 +115,10 @@ def move(engine: sa.Engine, pin_id: str, before: str | None) -> None:
         if dashboard_id is None or pin_id == before:
             return
         query = sa.select(pins.c.pin_id).where(pins.c.dashboard_id == dashboard_id).order_by(pins.c.place)
-        order = [each for each in connection.scalars(query.order_by(pins.c.pinned_at)) if each != pin_id]
+        order = [other_id for other_id in connection.scalars(query.order_by(pins.c.pinned_at)) if other_id != pin_id]
         order.insert(order.index(before) if before in order else len(order), pin_id)
-        for place, each in enumerate(order):
-            connection.execute(pins.update().where(pins.c.pin_id == each).values(place=place))
+        for place, other_id in enumerate(order):
+            connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=place))
         touch(connection, dashboard_id)
 
 

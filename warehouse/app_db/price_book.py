@@ -46,8 +46,8 @@ def add(engine: sa.Engine, price: Price) -> int:
     with engine.begin() as connection:
         row = _row(price)
         same = [prices_table.c[name].is_not_distinct_from(value) for name, value in row.items()]
-        known = sa.select(prices_table.c.price_id).where(*same, prices_table.c.withdrawn_at.is_(None))
-        if (price_id := connection.scalar(known)) is not None:
+        recorded = sa.select(prices_table.c.price_id).where(*same, prices_table.c.withdrawn_at.is_(None))
+        if (price_id := connection.scalar(recorded)) is not None:
             return int(price_id)
         added = connection.execute(prices_table.insert().values(**row, added_at=datetime.now(UTC)))
         return int(added.inserted_primary_key[0]) if added.inserted_primary_key else 0

@@ -40,8 +40,10 @@ def export(bundles: Path, con: duckdb.DuckDBPyConnection, study: str, to: Path) 
         if to.is_dir() and any(to.iterdir()):
             raise UserError(f"{to} is a folder that is not empty: choose a new or an empty one")
         if to.suffix[1:].isalpha() and to.suffix not in FORMATS and not to.is_dir():
-            known = ", ".join(FORMATS)
-            raise UserError(f"{to} ends in {to.suffix}, and a file ends in {known}; a folder's name has no such ending")
+            endings = ", ".join(FORMATS)
+            raise UserError(
+                f"{to} ends in {to.suffix}, and a file ends in {endings}; a folder's name has no such ending"
+            )
         if (kind := FORMATS.get(to.suffix)) is None or to.is_dir():
             return _export_bundles(bundles, con, jobs, to)
         return _FILES[kind](con, jobs, to)
@@ -103,7 +105,7 @@ def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) 
 def _write_vllm(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
     """Write one object per line, as vLLM's --append-result does."""
     results = vllm_results(con, jobs)
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in results), encoding="utf-8")
+    path.write_text("".join(f"{json.dumps(result)}\n" for result in results), encoding="utf-8")
     return len(results)
 
 

@@ -89,8 +89,8 @@ def write_imported(root: Path, runs: Iterable[ImportedRun], sources: Mapping[str
 
     `sources` has the content of the files they were read from, by SHA-256.
     """
-    known = {folder.name for folder in find_bundles(root)}
-    new = {run.run_id: run for run in runs if run.run_id not in known}
+    stored = {folder.name for folder in find_bundles(root)}
+    new = {run.run_id: run for run in runs if run.run_id not in stored}
     records = {run_id: record_of(run) for run_id, run in new.items()}
     written: dict[str, Path] = {}
     fill = {

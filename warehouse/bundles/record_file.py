@@ -10,14 +10,32 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab.errors import BundleError
-from lab.metrics.record_table import records_table
+from lab.metrics.record_columns import records_table
 
 _R = TypeVar("_R")
 
 
 def write_records(path: Path, records: Sequence[Any], schema: pa.Schema) -> None:
     """Write one row per record, each column from the attribute of its name."""
-    pq.write_table(records_table(records, schema), path)
+    write_columns(path, records_table(records, schema))
+
+
+def write_columns(path: Path, table: pa.Table) -> None:
+    """Write the rows of a table, in half of the time and of the bytes that pyarrow's defaults take.
+
+    Values of a run are rarely equal, so dictionaries and statistics are useless. The high bytes of its times are much
+    alike, and compress where they lie together; DuckDB reads whole numbers in that encoding not at all.
+    """
+    times = {name: "BYTE_STREAM_SPLIT" for name in map(_name_of_floats, table.schema) if name is not None}
+    options: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "column_encoding": times}
+    pq.write_table(table, path, use_dictionary=False, write_statistics=False, **options)
+
+
+def _name_of_floats(field: pa.Field[Any]) -> str | None:
+    """Return Parquet's name of a column of fractions, or of lists of them; None for another column."""
+    if pa.types.is_list(field.type):
+        return f"{field.name}.list.element" if pa.types.is_floating(field.type.value_type) else None
+    return field.name if pa.types.is_floating(field.type) else None
 
 
 def read_columns(path: Path, schema: pa.Schema) -> pa.Table:

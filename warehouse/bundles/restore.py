@@ -51,8 +51,8 @@ def restore_bundles(root: Path, folder: Path) -> tuple[tuple[str, ...], tuple[st
     for name, path in files.items():
         job_id, run_id, inner = _split(folder, name)
         bundles.setdefault((job_id, run_id), {})[inner] = path
-    known = {bundle.name for bundle in find_bundles(root)}
-    new = {key: content for key, content in bundles.items() if key[1] not in known}
+    stored = {bundle.name for bundle in find_bundles(root)}
+    new = {key: content for key, content in bundles.items() if key[1] not in stored}
     for (job_id, run_id), content in new.items():
         _check(folder, job_id, run_id, content)
     write_atomically({root / job_id / run_id: _copier(content) for (job_id, run_id), content in new.items()})
@@ -92,8 +92,8 @@ def _digests(folder: Path) -> Mapping[str, object]:
         raise _error(folder, f"{MANIFEST} is not the manifest of an export")
     if manifest.get("version") != MANIFEST_VERSION:
         version = manifest.get("version")
-        known = f"this Drafthouse reads version {MANIFEST_VERSION}: use the one that wrote it, or a newer one"
-        raise _error(folder, f"the export has version {version!r}; {known}")
+        remedy = f"this Drafthouse reads version {MANIFEST_VERSION}: use the one that wrote it, or a newer one"
+        raise _error(folder, f"the export has version {version!r}; {remedy}")
     if not isinstance(manifest.get("files"), dict):
         raise _error(folder, f"{MANIFEST} lists no files")
     return dict(manifest["files"])
@@ -105,7 +105,7 @@ def _split(folder: Path, name: str) -> tuple[str, str, PurePosixPath]:
     ids, inner = parts[1:3], PurePosixPath(*parts[3:])
     plain = len(parts) == 4 and inner.name in _NAMES
     source = len(parts) == 5 and parts[3] == SOURCE_FOLDER
-    if not (plain or source) or not all(_ID.fullmatch(each) for each in (*ids, inner.name)):
+    if not (plain or source) or not all(_ID.fullmatch(id_) for id_ in (*ids, inner.name)):
         raise _error(folder, f"{printable(name)} is not a file of a bundle")
     return ids[0], ids[1], inner
 

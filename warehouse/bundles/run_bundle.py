@@ -81,9 +81,9 @@ def write_bundle(
     """
 
     def fill(writing: Path) -> None:
-        kept = None if log is None else read_engine_log(log, run.log_begin_bytes, run.log_end_bytes)
-        (writing / LOG_FILE).write_bytes(kept.content if kept else b"")
-        places = {"log_begin_bytes": kept.begin_bytes, "log_end_bytes": kept.end_bytes} if kept else {}
+        part = None if log is None else read_engine_log(log, run.log_begin_bytes, run.log_end_bytes)
+        (writing / LOG_FILE).write_bytes(part.content if part else b"")
+        places = {"log_begin_bytes": part.begin_bytes, "log_end_bytes": part.end_bytes} if part else {}
         record = run.model_copy(update=places).model_dump_json(indent=1)
         (writing / RUN_FILE).write_text(f"{record}\n", encoding="utf-8")
         write_records(writing / REQUESTS_FILE, requests, _REQUESTS_SCHEMAS[BUNDLE_FORMAT_VERSION])
@@ -149,9 +149,9 @@ def readable_version(folder: Path, content: bytes, readable: Sequence[int]) -> i
     version = _FormatVersion.model_validate_json(content).format_version
     if version not in readable:
         *earlier, newest = map(str, readable)
-        known = f"{', '.join(earlier)} and {newest}" if earlier else newest
+        versions = f"{', '.join(earlier)} and {newest}" if earlier else newest
         raise BundleError(
-            f"{folder} has bundle format {version}; this Drafthouse reads {known}: "
+            f"{folder} has bundle format {version}; this Drafthouse reads {versions}: "
             "use the Drafthouse that wrote it, or a newer one"
         )
     return version

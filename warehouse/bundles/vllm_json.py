@@ -90,12 +90,12 @@ def _arrays(requests: Sequence[Row]) -> dict[str, list[Any]]:
     done = [request if request["is_completed"] else None for request in requests]
     return {
         "input_lens": [request["prompt_tokens"] or 0 for request in requests],
-        "output_lens": [each["completion_tokens"] if each else 0 for each in done],
-        "ttfts": [each["ttft_ms"] / 1000 if each else 0.0 for each in done],
-        "itls": [np.diff(each["chunk_s"]).tolist() if each else [] for each in done],
-        "latencies": [_latency_s(each) if each else 0.0 for each in done],
+        "output_lens": [request["completion_tokens"] if request else 0 for request in done],
+        "ttfts": [request["ttft_ms"] / 1000 if request else 0.0 for request in done],
+        "itls": [np.diff(request["chunk_s"]).tolist() if request else [] for request in done],
+        "latencies": [_latency_s(request) if request else 0.0 for request in done],
         "start_times": [request["sent_s"] or 0.0 for request in requests],
-        "generated_texts": [each["output_text"] or "" if each else "" for each in done],
+        "generated_texts": [request["output_text"] or "" if request else "" for request in done],
         "errors": [
             request["error"] or ("" if request["is_completed"] else "the request never ended") for request in requests
         ],

@@ -59,9 +59,9 @@ def of_requests(requests: Sequence[ImportedRequest]) -> dict[str, Value]:
         values |= statistics_ms(name, [value for request in done if (value := read(request)) is not None])
     for name, gaps in _GAPS.items():
         parts = [gaps(request) for request in done]
-        known = [part for part in parts if part is not None]
-        if len(known) == len(parts):
-            values |= statistics_ms(name, [gap for part in known for gap in part])
+        recorded = [part for part in parts if part is not None]
+        if len(recorded) == len(parts):
+            values |= statistics_ms(name, [gap for part in recorded for gap in part])
     values |= acceptance(
         _sum([request.spec_drafts for request in done]),
         _sum([request.spec_draft_tokens for request in done]),
@@ -76,8 +76,8 @@ def statistics_ms(name: str, values_ms: Sequence[float]) -> dict[str, Value]:
         return {}
     samples = np.asarray(values_ms, dtype=np.float64)
     quantiles = np.percentile(samples, _QUANTILES).tolist()
-    found = {f"{name}_p{q}_ms": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
-    return {f"{name}_mean_ms": float(samples.mean()), **found}
+    percentiles = {f"{name}_p{q}_ms": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
+    return {f"{name}_mean_ms": float(samples.mean()), **percentiles}
 
 
 def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) -> dict[str, Value]:
@@ -108,15 +108,15 @@ def rates(metrics: Mapping[str, Value]) -> dict[str, Value]:
     return {name: value / duration_s for name, value in values.items() if value is not None}
 
 
-def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], what: str) -> tuple[str, ...]:
+def disagreements(printed: Mapping[str, Value], computed: Mapping[str, Value], source: str) -> tuple[str, ...]:
     """A sentence for each figure of the file that its own other figures contradict."""
     pairs = ((name, _number(printed.get(name)), _number(value)) for name, value in computed.items())
     return tuple(
-        f"{name}: the file says {printed_value:g}, but {what} give {found:g}"
-        for name, printed_value, found in pairs
+        f"{name}: the file says {printed_value:g}, but {source} give {computed_value:g}"
+        for name, printed_value, computed_value in pairs
         if printed_value is not None
-        and found is not None
-        and not math.isclose(printed_value, found, rel_tol=TOLERANCE, abs_tol=1e-3)
+        and computed_value is not None
+        and not math.isclose(printed_value, computed_value, rel_tol=TOLERANCE, abs_tol=1e-3)
     )
 
 
@@ -131,8 +131,8 @@ def positions(accepted_of_round: Mapping[int, int]) -> dict[str, Value]:
 
 
 def _sum(values: Sequence[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+    numbers = [value for value in values if value is not None]
+    return sum(numbers) if numbers and len(numbers) == len(values) else None
 
 
 def _number(value: Value) -> float | None:
@@ -197,8 +197,8 @@ def _refuse_impossible(document: Document, metrics: Mapping[str, Value]) -> None
 def _acceptance_doubts(metrics: Mapping[str, Value]) -> tuple[str, ...]:
     counts = (metrics.get(name) for name in ("num_drafts", "num_draft_tokens", "num_accepted_tokens"))
     drafts, drafted, accepted = (value if isinstance(value, int) else None for value in counts)
-    found = acceptance(drafts, drafted, accepted)
-    doubts = disagreements(metrics, found, "its counts of drafted and accepted tokens")
+    recomputed = acceptance(drafts, drafted, accepted)
+    doubts = disagreements(metrics, recomputed, "its counts of drafted and accepted tokens")
     per_position = metrics.get("acceptance_per_position")
     if isinstance(per_position, tuple):
         length: dict[str, Value] = {"acceptance_length": 1 + sum(per_position)}

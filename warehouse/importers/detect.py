@@ -104,4 +104,4 @@ FORMATS: dict[str, Format] = {
 
 def format_of(value: object) -> str | None:
     """The name of this JSON value's format, or None if no supported format matches."""
-    return next((name for name, one in FORMATS.items() if any(is_it(value) for is_it in one.detect)), None)
+    return next((name for name, format_ in FORMATS.items() if any(is_it(value) for is_it in format_.detect)), None)

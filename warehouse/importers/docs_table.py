@@ -15,7 +15,7 @@ _SAME_AS = {"vllm-bench-sweep": "vllm-bench-serve"}
 
 def markdown() -> str:
     """A section per format."""
-    return "\n\n".join("\n".join(_section(name, one)) for name, one in FORMATS.items())
+    return "\n\n".join("\n".join(_section(name, format_)) for name, format_ in FORMATS.items())
 
 
 def updated(document: str) -> str:
@@ -27,18 +27,18 @@ def updated(document: str) -> str:
     return f"{before}{BEGIN}\n\n{markdown()}\n\n{END}{after}"
 
 
-def _section(name: str, one: Format) -> Iterator[str]:
-    yield f"### {one.title}"
+def _section(name: str, format_: Format) -> Iterator[str]:
+    yield f"### {format_.title}"
     yield ""
-    yield f"`--tool {name}`, tested with files of {one.seen_versions}."
+    yield f"`--tool {name}`, tested with files of {format_.seen_versions}."
     yield ""
     if name in _SAME_AS:
         yield f"The fields are those of `{_SAME_AS[name]}`."
         return
     yield "| field | became | remark |"
     yield "|---|---|---|"
-    yield from map(_row, one.fields)
-    yield from (f"| `{field}` | {became} | |" for field, became in one.passthrough.items())
+    yield from map(_row, format_.fields)
+    yield from (f"| `{field}` | {became} | |" for field, became in format_.passthrough.items())
 
 
 def _row(field: Figure) -> str:

@@ -57,8 +57,8 @@ def statistics_of(
 ) -> tuple[Figure, ...]:
     """The figures of one latency: `path` has {} in place of the statistic's name."""
     return tuple(
-        Figure(path.format(one), None if latency is None else f"{latency}_{one}_ms", words, factor)
-        for one in statistics
+        Figure(path.format(statistic), None if latency is None else f"{latency}_{statistic}_ms", words, factor)
+        for statistic in statistics
     )
 
 
@@ -72,15 +72,15 @@ def take(part: Part, fields: tuple[Figure, ...]) -> Taken:
     """
     taken = Taken()
     figures: Any = part.parse(_model(fields), "its figures")
-    for one in fields:
-        found = reduce(lambda inner, key: getattr(inner, key, None), one.path.split("."), figures)
-        if not isinstance(found, (int, float)):
+    for figure in fields:
+        value = reduce(lambda inner, key: getattr(inner, key, None), figure.path.split("."), figures)
+        if not isinstance(value, (int, float)):
             continue
-        taken.printed[one.path] = found
-        if one.becomes is None:
-            taken.left_out.append(LeftOut(one.path, one.words))
+        taken.printed[figure.path] = value
+        if figure.becomes is None:
+            taken.left_out.append(LeftOut(figure.path, figure.words))
         else:
-            taken.metrics[one.becomes] = found if one.factor == 1.0 else found * one.factor
+            taken.metrics[figure.becomes] = value if figure.factor == 1.0 else value * figure.factor
     return taken
 
 
@@ -88,9 +88,9 @@ def take(part: Part, fields: tuple[Figure, ...]) -> Taken:
 def _model(fields: tuple[Figure, ...]) -> type[Record]:
     """A model with an attribute for each step of the declared paths."""
     branches: dict[str, list[Figure]] = {}
-    for one in fields:
-        step, _, rest = one.path.partition(".")
-        branches.setdefault(step, []).append(replace(one, path=rest))
+    for figure in fields:
+        step, _, rest = figure.path.partition(".")
+        branches.setdefault(step, []).append(replace(figure, path=rest))
     types: dict[str, Any] = {step: (_type(tuple(inner)), None) for step, inner in branches.items()}
     model: type[Record] = create_model("Figures", __base__=Record, **types)
     return model
@@ -100,7 +100,7 @@ def _type(fields: tuple[Figure, ...]) -> Any:
     """The type of one step; whatever does not fit is None if nothing under it became a column."""
     counted = fields[0].becomes in _COUNTED
     inner: Any = _model(fields) if fields[0].path else Count if counted else Number
-    if any(one.becomes for one in fields):
+    if any(figure.becomes for figure in fields):
         return inner | None
     return Annotated[inner | None, WrapValidator(_none_if_invalid)]
 

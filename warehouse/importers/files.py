@@ -91,11 +91,11 @@ def _walk(paths: Sequence[Path]) -> Iterator[tuple[Path, str, bool]]:
 def _content(path: Path, name: str) -> bytes:
     """The file's content. Reads at most one byte more than the limit, even if the file grows meanwhile."""
     try:
-        found = path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
             raise ForeignFileError(f"{printable(name)}: this is not a regular file: name a result file or a folder")
-        if found.st_size > LARGEST_FILE_BYTES:
-            raise ForeignFileError(too_large(name, found.st_size))
+        if status.st_size > LARGEST_FILE_BYTES:
+            raise ForeignFileError(too_large(name, status.st_size))
         with path.open("rb") as opened:
             return opened.read(LARGEST_FILE_BYTES + 1)
     except OSError as error:

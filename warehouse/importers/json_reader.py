@@ -53,12 +53,12 @@ def documents(file: ForeignFile) -> tuple[Document, ...]:
             f"{printable(file.name)}: about {commas} values are more than the limit of {MOST_VALUES} per file: "
             "split it, or save it without its requests"
         )
-    found = _decoded(file, text)
-    if not found:
+    decoded = _decoded(file, text)
+    if not decoded:
         raise ForeignFileError(f"{printable(file.name)}: the file is empty")
-    for document in found:
+    for document in decoded:
         _check(document)
-    return tuple(found)
+    return tuple(decoded)
 
 
 def shown_path(path: Sequence[Step]) -> str:
@@ -82,7 +82,7 @@ def _text(file: ForeignFile) -> str:
 
 def _decoded(file: ForeignFile, text: str) -> list[Document]:
     decoder = json.JSONDecoder(object_pairs_hook=_unique)
-    found: list[Document] = []
+    decoded: list[Document] = []
     position, line, counted = _skipped(text, 0), 1, 0
     while position < len(text):
         line += text.count("\n", counted, position)
@@ -98,9 +98,9 @@ def _decoded(file: ForeignFile, text: str) -> list[Document]:
             raise ForeignFileError(f"{printable(file.name)}: line {line}: {_TOO_DEEP}") from error
         except ValueError as error:  # Python's own limit on the digits of an integer
             raise ForeignFileError(f"{printable(file.name)}: line {line}: a number has too many digits") from error
-        found.append(Document(file, line, value))
+        decoded.append(Document(file, line, value))
         position = _skipped(text, end)
-    return found
+    return decoded
 
 
 _TOO_DEEP = f"it is nested more than {DEEPEST} levels deep, which is more than any supported format"

@@ -107,20 +107,20 @@ def run_id(tool: str, content: object) -> str:
     return hashlib.sha256(f"{tool}\n{text}".encode()).hexdigest()
 
 
-def all_columns(known: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+def all_columns(recorded: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
     """All of COLUMNS, None where unknown. Raises KeyError for any other name."""
-    return _filled(dict.fromkeys(COLUMNS), known)
+    return _filled(dict.fromkeys(COLUMNS), recorded)
 
 
-def all_metrics(known: Mapping[str, Value]) -> Mapping[str, Value]:
+def all_metrics(recorded: Mapping[str, Value]) -> Mapping[str, Value]:
     """All of METRICS, None where unknown. Raises KeyError for any other name."""
-    return _filled(dict.fromkeys(metric.name for metric in METRICS), known)
+    return _filled(dict.fromkeys(metric.name for metric in METRICS), recorded)
 
 
 _T = TypeVar("_T")
 
 
-def _filled(empty: Mapping[str, _T | None], known: Mapping[str, _T | None]) -> dict[str, _T | None]:
-    if unknown := set(known) - set(empty):
+def _filled(empty: Mapping[str, _T | None], recorded: Mapping[str, _T | None]) -> dict[str, _T | None]:
+    if unknown := set(recorded) - set(empty):
         raise KeyError(f"no such column: {sorted(unknown)}")
-    return {**empty, **known}
+    return {**empty, **recorded}

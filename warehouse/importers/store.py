@@ -18,7 +18,7 @@ from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 from warehouse.settings import Settings
 
 AUTO = "auto"
-_SUPPORTED = "; ".join(f"{one.title} ({one.seen_versions})" for one in FORMATS.values())
+_SUPPORTED = "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
 _MOST_KEYS = 6
 
 
@@ -65,16 +65,16 @@ def import_read(
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
         )
-    found = read_runs(files, tool, labels)
-    for run in found.runs:
+    read = read_runs(files, tool, labels)
+    for run in read.runs:
         _refuse_unstorable(run)
     try:
-        new = write_imported(settings.bundles, found.runs, {file.source.sha256: file.content for file in files})
+        new = write_imported(settings.bundles, read.runs, {file.source.sha256: file.content for file in files})
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
-    jobs = dict.fromkeys(places[run.run_id] for run in found.runs)  # the earlier jobs of runs that were stored already
-    return Import(tuple(jobs), found.runs, tuple(record.run.run_id for record in new), found.skipped)
+    jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
+    return Import(tuple(jobs), read.runs, tuple(record.run.run_id for record in new), read.skipped)
 
 
 def _refuse_unstorable(run: ImportedRun) -> None:
@@ -111,13 +111,13 @@ def read_runs(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[st
     skipped: list[str] = []
     for file in files:
         try:
-            found = _detected(file, tool)
+            detected = _detected(file, tool)
         except _NotAResultError as error:
             if file.was_named:
                 raise _named(error) from error
             skipped.append(str(error))
             continue
-        for name, document in found:
+        for name, document in detected:
             groups.setdefault((name, file.folder), []).append(document)
     runs = {run.run_id: run for (name, _), group in groups.items() for run in FORMATS[name].read(group)}
     if not runs:
@@ -138,14 +138,14 @@ def _detected(file: ForeignFile, tool: str) -> list[tuple[str, Document]]:
     """Every document of the file with its format. Raises ForeignFileError for a damaged result."""
     if not file.was_named and not _looks_like_json(file):
         raise _NotAResultError(f"{printable(file.name)}: this is not JSON")
-    found: list[tuple[str, Document]] = []
+    detected: list[tuple[str, Document]] = []
     for document in documents(file):
         name = format_of(document.value)
         if name is None or tool not in (AUTO, name):
             error = document.error((), _what_it_is(document.value, name))
-            raise error if found else _NotAResultError(str(error))
-        found.append((name, document))
-    return found
+            raise error if detected else _NotAResultError(str(error))
+        detected.append((name, document))
+    return detected
 
 
 def _looks_like_json(file: ForeignFile) -> bool:

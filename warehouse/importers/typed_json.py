@@ -76,14 +76,14 @@ class Record(BaseModel):
 T = TypeVar("T")
 
 
-def parse(kind: type[T], document: Document, value: object, what: str, at: Sequence[Step] = ()) -> T:
-    """Return the value at `at` as `kind`, which is part of `what`. Raises ForeignFileError naming the first error."""
+def parse(kind: type[T], document: Document, value: object, owner: str, at: Sequence[Step] = ()) -> T:
+    """Return the value at `at` as `kind`, which is part of `owner`. Raises ForeignFileError naming the first error."""
     try:
-        found: T = _adapter(cast("Any", kind)).validate_python(value)
+        parsed: T = _adapter(cast("Any", kind)).validate_python(value)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise document.error((*at, *first["loc"]), _sentence(first, what)) from None
-    return found
+        raise document.error((*at, *first["loc"]), _sentence(first, owner)) from None
+    return parsed
 
 
 @cache
@@ -91,12 +91,12 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
-def _sentence(error: ErrorDetails, what: str) -> str:
+def _sentence(error: ErrorDetails, owner: str) -> str:
     """Why the value is refused, in the words of JSON."""
     kind, value = error["type"], error["input"]
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if kind == "missing":
-        why = f"this is missing in {what}"
+        why = f"this is missing in {owner}"
     elif kind == "literal_error":
         shown = _kind(value) if isinstance(value, (dict, list)) else printable(str(value))
         why = f"found {shown}; supported are {error['ctx']['expected']}"
@@ -141,9 +141,9 @@ class Part:
     def error(self, key: Step, why: str) -> ForeignFileError:
         return self.document.error((*self.at, key), why)
 
-    def parse(self, model: type[R], what: str) -> R:
+    def parse(self, model: type[R], owner: str) -> R:
         """The object as `model`. Raises ForeignFileError."""
-        return parse(model, self.document, self.content, what, self.at)
+        return parse(model, self.document, self.content, owner, self.at)
 
     def labels(self, keys: Sequence[str]) -> dict[str, str]:
         """Those of the keys that hold something short, as text."""
@@ -158,16 +158,16 @@ def whole(document: Document) -> Part:
     return Part(document, parse(dict[str, object], document, document.value, "the file"))
 
 
-def each(document: Document, values: object, *at: Step) -> list[Part]:
+def parts(document: Document, values: object, *at: Step) -> list[Part]:
     """The objects of a list at `at`. Raises ForeignFileError for a list of anything else."""
     objects = parse(list[dict[str, object]], document, values, "the file", at)
     return [Part(document, content, (*at, place)) for place, content in enumerate(objects)]
 
 
-def known(values: Sequence[float | None] | None) -> list[float]:
+def all_known(values: Sequence[float | None] | None) -> list[float]:
     """The values, or an empty list if one of them is unknown."""
-    found = [value for value in values or () if value is not None]
-    return found if len(found) == len(values or ()) else []
+    recorded = [value for value in values or () if value is not None]
+    return recorded if len(recorded) == len(values or ()) else []
 
 
 def _is_short(value: object) -> bool:

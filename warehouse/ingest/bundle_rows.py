@@ -63,8 +63,8 @@ def record_rejection(connection: duckdb.DuckDBPyConnection, path: str, error: st
     """Record why the bundle at `path` (relative to the bundles) was rejected, or why the runs of the job at `path`
     could not be judged together; False if that is recorded already.
     """
-    known = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
-    if known == (error,):
+    recorded = connection.execute("SELECT error FROM rejected_bundles WHERE path = ?", [path]).fetchone()
+    if recorded == (error,):
         return False
     row = {"path": path, "error": error, "rejected_at": datetime.now(UTC)}
     with transaction(connection):
@@ -139,8 +139,8 @@ def _new_lists(connection: duckdb.DuckDBPyConnection, tables: Tables) -> Tables:
     if (lists := tables.get("prompt_lists")) is None:
         return tables
     keys = lists["prompts_id"].to_pylist()
-    known = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
-    return {**tables, "prompt_lists": lists.slice(0, 0) if known.fetchall() else lists}
+    stored = connection.execute("SELECT prompts_id FROM prompt_lists WHERE prompts_id IN (SELECT unnest(?))", [keys])
+    return {**tables, "prompt_lists": lists.slice(0, 0) if stored.fetchall() else lists}
 
 
 def _of_run(run_id: str, tables: Tables) -> dict[str, pa.Table]:

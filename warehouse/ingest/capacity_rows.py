@@ -9,25 +9,25 @@ from lab.capacity.result import Capacity, capacities, goodput_at, observation
 from lab.metrics.records import RunRecord
 from warehouse.queries.comparing.paired_runs import Row
 
-_Seen = tuple[RunRecord, Observation, float | None]
+_Trial = tuple[RunRecord, Observation, float | None]
 
 
 def capacity_rows(runs: Iterable[RunRecord], metrics: Iterable[Row], usable: Collection[str]) -> list[Row]:
     """Return the rows of `capacities`. `metrics` are those of the runs, `usable` the ids of the trials that count."""
     by_run = {row["run_id"]: row for row in metrics}
-    searches: dict[tuple[str, str, str], list[_Seen]] = {}
+    searches: dict[tuple[str, str, str], list[_Trial]] = {}
     for run in runs:
         if run.trial is None or run.run_id not in usable:
             continue
         figures = by_run[run.run_id]
-        if (seen := observation(run.trial.search, run.load, run.repeat, figures)) is not None:
+        if (trial := observation(run.trial.search, run.load, run.repeat, figures)) is not None:
             name = (run.arm.name, run.workload.name, run.trial.search.name)
-            searches.setdefault(name, []).append((run, seen, figures["goodput_tok_per_s"]))
-    return [row for found in searches.values() for row in _rows(found)]
+            searches.setdefault(name, []).append((run, trial, figures["goodput_tok_per_s"]))
+    return [row for trials in searches.values() for row in _rows(trials)]
 
 
-def _rows(seen: Sequence[_Seen]) -> list[Row]:
-    run = seen[0][0]
+def _rows(trials: Sequence[_Trial]) -> list[Row]:
+    run = trials[0][0]
     if run.trial is None:
         return []
     search, speculation = run.trial.search, run.arm.speculation
@@ -44,18 +44,20 @@ def _rows(seen: Sequence[_Seen]) -> list[Row]:
         "find": search.find,
         "slo_share": search.slo_share,
     }
-    found = capacities([each for _, each, _ in seen], search)
-    return [about | _figures(each, seen) for each in found]
+    of_search = capacities([trial for _, trial, _ in trials], search)
+    return [about | _figures(capacity, trials) for capacity in of_search]
 
 
-def _figures(found: Capacity, seen: Sequence[_Seen]) -> Row:
-    own = [(each.load, rate) for _, each, rate in seen if rate is not None and found.repeat in (None, each.repeat)]
+def _figures(capacity: Capacity, trials: Sequence[_Trial]) -> Row:
+    own = [
+        (trial.load, rate) for _, trial, rate in trials if rate is not None and capacity.repeat in (None, trial.repeat)
+    ]
     return {
-        "repeat": found.repeat,
-        "capacity": found.value,
-        "low": found.low,
-        "high": found.high,
-        "trials": found.trials,
-        "requests": found.requests,
-        "goodput_tok_per_s": None if found.value is None else goodput_at(found.value, own),
+        "repeat": capacity.repeat,
+        "capacity": capacity.value,
+        "low": capacity.low,
+        "high": capacity.high,
+        "trials": capacity.trials,
+        "requests": capacity.requests,
+        "goodput_tok_per_s": None if capacity.value is None else goodput_at(capacity.value, own),
     }

@@ -82,9 +82,9 @@ def _unrecorded(run: ImportedRun) -> Iterator[str]:
     if run.requests is None:
         yield from _OF_REQUESTS
         return
-    each = {"sent_s": "sent_s", "first_token_s": "ttft_ms", "end_s": "e2e_ms", "chunk_s": "chunk_gaps_ms"}
-    each |= {name: name for name in ("output_text", "completion_tokens")}
-    yield from (ours for ours, theirs in each.items() if _known_of_all(run, theirs) is None)
+    fields = {"sent_s": "sent_s", "first_token_s": "ttft_ms", "end_s": "e2e_ms", "chunk_s": "chunk_gaps_ms"}
+    fields |= {name: name for name in ("output_text", "completion_tokens")}
+    yield from (ours for ours, theirs in fields.items() if _known_of_all(run, theirs) is None)
 
 
 def _known_of_all(run: ImportedRun, name: str) -> bool | None:

@@ -51,10 +51,10 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
     """Return the row of `runs`; null if the file does not record the value."""
     run, record = bundle.run, bundle.record
     labelled = {name: run.labels[name] for name in LABELS if name in run.labels}
-    known = {name: value for name, value in run.columns.items() if value is not None}
-    found: dict[str, Any] = {**dict.fromkeys(_RUN_NAMES), **labelled, **known}
+    recorded = {name: value for name, value in run.columns.items() if value is not None}
+    row: dict[str, Any] = {**dict.fromkeys(_RUN_NAMES), **labelled, **recorded}
     reason = failure_reason(run)
-    found |= {
+    row |= {
         "run_id": run.run_id,
         "cell_key": run.run_id,
         "job_id": record.job_id,
@@ -62,7 +62,7 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "study_name": record.study_name,
         "arm": run.labels.get("arm") or _arm(run),
         "is_baseline": True if run.labels.get("baseline") == "true" else None,
-        "workload": _workload(found),
+        "workload": _workload(row),
         "pattern": _pattern(run.columns),
         "status": "completed" if reason is None else "failed",
         "error": reason,
@@ -75,7 +75,7 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
         "source_sha256": run.source.sha256,
         "labels_json": json.dumps(dict(run.labels), ensure_ascii=False, sort_keys=True),
     }
-    return rows(from_dicts(RUN_COLUMNS), [found])
+    return rows(from_dicts(RUN_COLUMNS), [row])
 
 
 def request_rows(run: ImportedRun) -> pa.Table:
@@ -85,7 +85,7 @@ def request_rows(run: ImportedRun) -> pa.Table:
 
 def figure_rows(run: ImportedRun) -> pa.Table:
     """Return the figures that the tool printed, and why some of them became no column."""
-    reasons = {one.field: one.why for one in run.left_out}
+    reasons = {field.field: field.why for field in run.left_out}
     names = dict.fromkeys((*run.printed, *reasons))
     figures = [{"field": name, "value": run.printed.get(name), "left_out": reasons.get(name)} for name in names]
     return rows(from_dicts(IMPORTED_FIGURE_COLUMNS), figures)
@@ -95,11 +95,11 @@ def histograms(requests: Sequence[ImportedRequest]) -> dict[str, dict[int, int]]
     """Return histograms like those of a measured run, of the latencies that every completed request has."""
     done = [request for request in requests if request.is_completed]
     single = {name.removesuffix("_ms"): [getattr(request, name) for request in done] for name in _SINGLE}
-    values = {name: [value for value in each if value is not None] for name, each in single.items()}
+    values = {name: [value for value in column if value is not None] for name, column in single.items()}
     for name, field in (("icl", "chunk_gaps_ms"), ("itl", "token_gaps_ms")):
         gaps = [getattr(request, field) for request in done]
-        values[name] = [] if None in gaps else [gap for each in gaps for gap in each]
-    return {name: histogram(np.asarray(each, dtype=np.float64)) for name, each in values.items() if each}
+        values[name] = [] if None in gaps else [gap for gaps_of_request in gaps for gap in gaps_of_request]
+    return {name: histogram(np.asarray(column, dtype=np.float64)) for name, column in values.items() if column}
 
 
 def _request(request: ImportedRequest, output_tokens: Scalar) -> Mapping[str, Any]:
@@ -126,8 +126,8 @@ def _arm(run: ImportedRun) -> str:
     return ", ".join(parts) or run.tool
 
 
-def _workload(found: Mapping[str, Any]) -> str | None:
-    parts = [found[name] for name in ("dataset", "category", "input_tokens", "requested_output_tokens")]
+def _workload(row: Mapping[str, Any]) -> str | None:
+    parts = [row[name] for name in ("dataset", "category", "input_tokens", "requested_output_tokens")]
     return "/".join(str(part) for part in parts if part is not None) or None
 
 

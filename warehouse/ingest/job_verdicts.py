@@ -75,21 +75,21 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
         run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
         for run, _ in present
     ]
-    verdict = judge_study([each for each in runs if each.run.trial is None], unrecorded)
+    verdict = judge_study([run for run in runs if run.run.trial is None], unrecorded)
     judged = {
         "job_id": job_id,
         "runs_judged": len(metrics),
-        "unjudged_checks": sorted({each.check for each in verdict.skipped}),
+        "unjudged_checks": sorted({check.check for check in verdict.skipped}),
     }
     fired = [vars(finding) | {"job_id": job_id, "check_name": finding.check} for finding in verdict.findings]
-    found = capacity_rows([run.run for run in runs], metrics, _usable_trials(connection, job_id))
+    capacities = capacity_rows([run.run for run in runs], metrics, _usable_trials(connection, job_id))
     with transaction(connection):
         connection.execute("DELETE FROM rejected_bundles WHERE path = ?", [job_id])
         for table in ("study_verdicts", "study_findings", "capacities"):
             connection.execute(f"DELETE FROM {table} WHERE job_id = ?", [job_id])  # noqa: S608 - names are ours
         insert(connection, {"study_verdicts": rows(from_dicts(STUDY_VERDICT_COLUMNS), [judged])})
         insert(connection, {"study_findings": rows(from_dicts(STUDY_FINDING_COLUMNS), fired)})
-        insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), found)})
+        insert(connection, {"capacities": rows(from_dicts(CAPACITY_COLUMNS), capacities)})
 
 
 def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:

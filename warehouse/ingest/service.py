@@ -120,9 +120,9 @@ def _named(operation: str) -> Iterator[None]:
 def _new_bundles(ingester: Ingester) -> Iterator[Path]:
     root = ingester.settings.bundles
     query = "select job_id || '/' || run_id from runs"
-    known = {path for (path,) in ingester.connection.execute(query).fetchall()}
-    known |= _waiting(ingester)
-    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in known)
+    ingested = {path for (path,) in ingester.connection.execute(query).fetchall()}
+    ingested |= _waiting(ingester)
+    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in ingested)
 
 
 def _waiting(ingester: Ingester) -> set[str]:
@@ -257,11 +257,11 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
     with quiet.announced(home, "ingester", "runs"):
         while not stop.is_set():
             with quiet.between_windows(home, stop) as may_ingest:
-                asked = quiet.asked_rounds(home)
+                requests = quiet.asked_rounds(home)
                 more = may_ingest and ingest_once(ingester)
             if may_ingest and not more:
-                for each in asked:
-                    each.unlink(missing_ok=True)
+                for request in requests:
+                    request.unlink(missing_ok=True)
                 quiet.wait_until_asked(home, stop, ingester.settings.ingest_every_s)
 
 

@@ -46,7 +46,7 @@ def figures() -> tuple[PublishedFigure, ...]:
 def sources() -> dict[str, Source]:
     """All sources of sources.toml by id."""
     text = files("warehouse.published").joinpath("sources.toml").read_text(encoding="utf-8")
-    return {found["id"]: _source(found) for found in tomllib.loads(text)["sources"]}
+    return {source["id"]: _source(source) for source in tomllib.loads(text)["sources"]}
 
 
 @cache
@@ -57,12 +57,12 @@ def doubts() -> tuple[PublishedFinding, ...]:
 
 def preset_of(source: str, study: str | None = None) -> str:
     """The preset that repeats the source's study, its main one by default. Raises UserError if there is none."""
-    if (found := sources().get(source)) is None:
+    if (entry := sources().get(source)) is None:
         raise UserError(f"{source!r} is not a published source: choose one of {', '.join(sources())}")
     studies = list(dict.fromkeys(figure.study for figure in figures() if figure.source == source))
     if study is not None and study not in studies:
         raise UserError(f"{source} has no experiment {study!r}: choose one of {', '.join(studies) or '(none)'}")
-    name = found.presets.get(study or "", found.preset)
+    name = entry.presets.get(study or "", entry.preset)
     if name is None:
         raise UserError(f"{source} has no measurements, so there is nothing to repeat")
     return name
@@ -98,15 +98,15 @@ def _figure(row: Mapping[str, str]) -> PublishedFigure:
     )
 
 
-def _source(found: Mapping[str, object]) -> Source:
-    given, others = found.get("tau_examples"), found.get("presets")
-    claims = tuple(TauClaim(str(found["id"]), **claim) for claim in given) if isinstance(given, list) else ()
+def _source(entry: Mapping[str, object]) -> Source:
+    given, others = entry.get("tau_examples"), entry.get("presets")
+    claims = tuple(TauClaim(str(entry["id"]), **claim) for claim in given) if isinstance(given, list) else ()
     return Source(
-        id=str(found["id"]),
-        date=str(found["date"]),
-        title=str(found["title"]),
-        method=str(found["method"]).strip(),
-        preset=str(found["preset"]) if "preset" in found else None,
+        id=str(entry["id"]),
+        date=str(entry["date"]),
+        title=str(entry["title"]),
+        method=str(entry["method"]).strip(),
+        preset=str(entry["preset"]) if "preset" in entry else None,
         presets={str(study): str(name) for study, name in others.items()} if isinstance(others, dict) else {},
         tau_examples=claims,
     )

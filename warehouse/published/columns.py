@@ -82,7 +82,7 @@ _OF_RUNS = (
     *("engine", "engine_version", "origin"),
 )
 _METRICS = {name for name, _ in COLUMNS.values()} | {"acceptance_per_position"}
-_BY_NAME = {each.name: each for each in RUN_COLUMNS}
+_BY_NAME = {column.name: column for column in RUN_COLUMNS}
 PUBLISHED_RUN_COLUMNS: tuple[Column, ...] = tuple(
     column(name, _BY_NAME[name].kind, _BY_NAME[name].comment) for name in _OF_RUNS
 )
@@ -107,7 +107,10 @@ def runs(figures: Sequence[PublishedFigure]) -> tuple[PublishedRun, ...]:
     for figure in figures:
         if _belongs(figure):
             again = sum(
-                one.metric == figure.metric for key, group in groups.items() for one in group if _is(key, figure)
+                published.metric == figure.metric
+                for key, group in groups.items()
+                for published in group
+                if _is(key, figure)
             )
             groups[(*figure.setting, again)].append(figure)
     return tuple(_run(key, group) for key, group in groups.items())
@@ -138,7 +141,7 @@ def _run(key: tuple[object, ...], group: Sequence[PublishedFigure]) -> Published
     return PublishedRun(
         run_id=hashlib.sha256(text.encode()).hexdigest(),
         first=group[0],
-        status="failed" if any(one.metric == "deployed" and not one.value for one in group) else "completed",
+        status="failed" if any(figure.metric == "deployed" and not figure.value for figure in group) else "completed",
         metrics=metrics,
         figures=tuple(group),
         notes=tuple(dict.fromkeys(figure.note for figure in group if figure.note)),

@@ -23,15 +23,16 @@ _OF_FIGURE = (
 
 def published_tables() -> dict[str, pa.Table]:
     """The whole content of each table, by the table's name."""
-    figures, found = book.figures(), runs(book.figures())
+    figures, published_runs = book.figures(), runs(book.figures())
     numbers = {id(figure): number for number, figure in enumerate(figures, 1)}
-    run_ids = {id(figure): run.run_id for run in found for figure in run.figures}
+    run_ids = {id(figure): run.run_id for run in published_runs for figure in run.figures}
     return {
         "published_sources": rows(SOURCE_COLUMNS, list(book.sources().values())),
         "published_results": rows(
-            from_dicts(FIGURE_COLUMNS), [_figure(each, numbers[id(each)], run_ids.get(id(each))) for each in figures]
+            from_dicts(FIGURE_COLUMNS),
+            [_figure(figure, numbers[id(figure)], run_ids.get(id(figure))) for figure in figures],
         ),
-        "published_runs": rows(from_dicts(PUBLISHED_COLUMNS), list(map(_run, found))),
+        "published_runs": rows(from_dicts(PUBLISHED_COLUMNS), list(map(_run, published_runs))),
         "published_doubts": rows(
             from_dicts(DOUBT_COLUMNS),
             [
@@ -39,8 +40,8 @@ def published_tables() -> dict[str, pa.Table]:
                     "check_name": doubt.check,
                     "source": doubt.source,
                     "sentence": doubt.sentence,
-                    "numbers": [numbers[id(each)] for each in doubt.figures],
-                    "run_ids": sorted({run_ids[id(each)] for each in doubt.figures if id(each) in run_ids}),
+                    "numbers": [numbers[id(figure)] for figure in doubt.figures],
+                    "run_ids": sorted({run_ids[id(figure)] for figure in doubt.figures if id(figure) in run_ids}),
                 }
                 for doubt in book.doubts()
             ],

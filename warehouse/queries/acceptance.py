@@ -69,9 +69,9 @@ def study_acceptance(con: duckdb.DuckDBPyConnection, study: str) -> list[ArmAcce
     numbered = [[row["run_id"] for row in rows] for rows in cells.values()]
     table = con.execute(_SUMS, _numbered(numbered)).to_arrow_table()
     category_counts = _by_category(table.filter(table["of_category"]))
-    found = _against(table.filter(table["of_prompt"]))
+    correlations = _against(table.filter(table["of_prompt"]))
     return [
-        _arm_acceptance(rows, category_counts.get(cell, {}), found.get(cell, {}))
+        _arm_acceptance(rows, category_counts.get(cell, {}), correlations.get(cell, {}))
         for cell, rows in enumerate(cells.values())
     ]
 
@@ -110,10 +110,10 @@ def _counts(row: Row) -> Counts:
 
 def _by_category(table: pa.Table) -> dict[int, dict[str | None, Counts]]:
     """By the number of the cell and the category, which is None if unknown."""
-    found: dict[int, dict[str | None, Counts]] = {}
+    counts_by_cell: dict[int, dict[str | None, Counts]] = {}
     for row in table.to_pylist():
-        found.setdefault(row["cell"], {})[row["category"]] = _counts(row)
-    return found
+        counts_by_cell.setdefault(row["cell"], {})[row["category"]] = _counts(row)
+    return counts_by_cell
 
 
 def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
@@ -129,8 +129,8 @@ def _against(table: pa.Table) -> dict[int, dict[str, RankCorrelation | None]]:
 
 def _correlation(lengths: Array, latency_ms: Array) -> RankCorrelation | None:
     """The rank correlation over the prompts whose latency is known."""
-    known = np.isfinite(latency_ms)
-    return against_latency(lengths[known].tolist(), latency_ms[known].tolist())
+    is_known = np.isfinite(latency_ms)
+    return against_latency(lengths[is_known].tolist(), latency_ms[is_known].tolist())
 
 
 def _numbered(cells: Sequence[Sequence[str]]) -> list[object]:
@@ -190,11 +190,13 @@ class History:
 
 def histories(con: duckdb.DuckDBPyConnection, study: str) -> list[History]:
     """The history of acceptance length for each speculating arm in each cell of the study."""
-    found: dict[str, list[Row]] = {}
+    rows_by_cell: dict[str, list[Row]] = {}
     for row in dicts(con, _HISTORIES, [jobs_of(con, study)]):
-        found.setdefault(row["cell"], []).append(row)
-    made = [_history(rows) for rows in found.values()]
-    return sorted(made, key=lambda each: (each.cell.workload, each.cell.concurrency, each.cell.pattern, each.arm))
+        rows_by_cell.setdefault(row["cell"], []).append(row)
+    made = [_history(rows) for rows in rows_by_cell.values()]
+    return sorted(
+        made, key=lambda history: (history.cell.workload, history.cell.concurrency, history.cell.pattern, history.arm)
+    )
 
 
 def _history(rows: list[Row]) -> History:

@@ -36,18 +36,18 @@ _FAILED = """
 """
 
 
-def measured_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Measured]:
+def measured_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[Measured]:
     """The speculating arms of a comparison by throughput, per cell, with the acceptance of the compared runs.
 
     Without controls: there is nothing to decide between identical arms.
     """
-    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens and not pair.comparison.control]
+    pairs = [pair for pair in comparison.pairs if pair.candidate.num_speculative_tokens and not pair.comparison.control]
     return [_measured(pair, pooled) for pair, pooled in zip(pairs, _pooled(con, pairs), strict=True)] if pairs else []
 
 
-def failed_arms(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[Failed]:
+def failed_arms(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[Failed]:
     """The speculating arms of its jobs that failed, per cell."""
-    rows = dicts(con, _FAILED, [list(found.jobs)])
+    rows = dicts(con, _FAILED, [list(comparison.jobs)])
     return [Failed(**row | {"run_ids": tuple(row["run_ids"])}) for row in rows]
 
 
@@ -60,8 +60,8 @@ def _pooled(con: duckdb.DuckDBPyConnection, pairs: Sequence[Pair]) -> list[tuple
         for run in arm.runs
     ]
     rows = dicts(con, _POOLED, [list(column) for column in zip(*runs, strict=True)])
-    found = {(row["place"], row["drafted"]): row for row in rows}
-    return [(found[place, True], found[place, False]) for place in range(len(pairs))]
+    row_of = {(row["place"], row["drafted"]): row for row in rows}
+    return [(row_of[place, True], row_of[place, False]) for place in range(len(pairs))]
 
 
 def _figures(row: Row) -> Figures:
@@ -101,9 +101,9 @@ _ACCEPTANCE = """
 """
 
 
-def speculated_runs(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[SpeculatedRun]:
+def speculated_runs(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[SpeculatedRun]:
     """The speculating runs of a comparison by throughput, each with its own speed-up, in the order of its pairs."""
-    pairs = [pair for pair in found.pairs if pair.candidate.num_speculative_tokens]
+    pairs = [pair for pair in comparison.pairs if pair.candidate.num_speculative_tokens]
     ids = [run.run_id for pair in pairs for run in pair.candidate.runs]
     accepted = {row["run_id"]: row for row in dicts(con, _ACCEPTANCE, [ids])}
     return [run for pair in pairs for run in _runs(pair, accepted)]

@@ -27,17 +27,17 @@ def acceptances(con: duckdb.DuckDBPyConnection, arms: RunIds) -> dict[str, dict[
 
     From the server's counters; arms without counters by position are left out.
     """
-    found: dict[str, list[Counts]] = {}
+    counts_by_arm: dict[str, list[Counts]] = {}
     for row in dicts(con, _COUNTERS, _numbered(arms)):
         rates = tuple(row["acceptance_per_position"])
         counts = Counts(row["num_drafts"], row["num_draft_tokens"], row["num_accepted_tokens"], rates)
-        found.setdefault(row["arm"], []).append(counts)
-    return {arm: _by_k(pooled(counts)) for arm, counts in found.items()}
+        counts_by_arm.setdefault(row["arm"], []).append(counts)
+    return {arm: _by_k(pooled(counts)) for arm, counts in counts_by_arm.items()}
 
 
 def _by_k(measured: Acceptance) -> dict[int, Acceptance]:
     ks = range(1, len(measured.per_position or ()) + 1)
-    return {k: found for k in ks if (found := with_fewer_tokens(measured, k)) is not None}
+    return {k: acceptance for k in ks if (acceptance := with_fewer_tokens(measured, k)) is not None}
 
 
 def texts(
@@ -48,8 +48,8 @@ def texts(
     Of several runs of an arm, the first one's, as in `paired_runs.outputs`.
     """
     wanted = list(prompt_ids)
-    found = frame(con, _TEXTS, [list(baseline), list(candidate), wanted])
-    return found.set_index("prompt_id").reindex(wanted).reset_index()
+    outputs = frame(con, _TEXTS, [list(baseline), list(candidate), wanted])
+    return outputs.set_index("prompt_id").reindex(wanted).reset_index()
 
 
 def _numbered(arms: RunIds) -> list[object]:

@@ -78,13 +78,15 @@ def study_costs(
     """
     jobs = jobs_of(con, study)
     priced = prices(con, price_usd_per_hour, utilisation)
-    found = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
-    if not found and searched(con, jobs):
+    costs = _with_peaks([_cost(row, priced.of(row)) for row in dicts(con, _RUNS, [jobs])])
+    if not costs and searched(con, jobs):
         return []
     compared = compare_study(con, study)
-    base = {each.cell: each for each in found if each.arm == compared.baseline}
+    base = {arm_cost.cell: arm_cost for arm_cost in costs if arm_cost.arm == compared.baseline}
     ratios = {(pair.cell, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
-    return [_with_saving(each, base.get(each.cell), ratios.get((each.cell, each.arm))) for each in found]
+    return [
+        _with_saving(arm_cost, base.get(arm_cost.cell), ratios.get((arm_cost.cell, arm_cost.arm))) for arm_cost in costs
+    ]
 
 
 def _cost(row: Row, price: Price) -> ArmCost:
@@ -111,19 +113,19 @@ def _cost(row: Row, price: Price) -> ArmCost:
 def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
     """Mark the cheapest load of each arm and workload: of equals the first, and never one of unknown cost."""
     peaks: dict[tuple[str, str], ArmCost] = {}
-    for each in sorted(costs, key=lambda each: each.per_million_output_tokens or math.inf):
-        if each.per_million_output_tokens is not None:
-            peaks.setdefault((each.arm, each.cell.workload), each)
-    return [replace(each, at_peak=any(each is peak for peak in peaks.values())) for each in costs]
+    for arm_cost in sorted(costs, key=lambda arm_cost: arm_cost.per_million_output_tokens or math.inf):
+        if arm_cost.per_million_output_tokens is not None:
+            peaks.setdefault((arm_cost.arm, arm_cost.cell.workload), arm_cost)
+    return [replace(arm_cost, at_peak=any(arm_cost is peak for peak in peaks.values())) for arm_cost in costs]
 
 
-def _with_saving(each: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:
+def _with_saving(arm_cost: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:
     """Add the saving against the baseline, unless the two prices are in different currencies."""
-    if base is None or ratio is None or base.currency != each.currency:
-        return each
-    prices = each.price_per_hour / base.price_per_hour
+    if base is None or ratio is None or base.currency != arm_cost.currency:
+        return arm_cost
+    prices = arm_cost.price_per_hour / base.price_per_hour
     low, high = (None if bound is None else cost.saving(bound, prices) for bound in (ratio.low, ratio.high))
-    return replace(each, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)
+    return replace(arm_cost, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)
 
 
 #: An arm meets the SLO if at least this share of its requests did.
@@ -135,14 +137,14 @@ _SLO = "SELECT any_value(slo_json) FROM runs WHERE job_id IN (SELECT unnest(?)) 
 
 def slo_of(con: duckdb.DuckDBPyConnection, study: str) -> Slo | None:
     """The study's SLO, or None if it has no bounds. Raises QueryError for an unknown study."""
-    ((found,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
-    slo = Slo() if found is None else Slo.model_construct(**json.loads(found))
+    ((text,),) = con.execute(_SLO, [jobs_of(con, study)]).fetchall()
+    slo = Slo() if text is None else Slo.model_construct(**json.loads(text))
     return None if slo == Slo() else slo
 
 
-def meets_slo(each: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
+def meets_slo(arm_cost: ArmCost, least_share: float = SLO_SHARE) -> bool | None:
     """Whether at least this share of its requests met every bound; None if unknown."""
-    return None if each.within_slo is None else each.within_slo >= least_share - _TINY
+    return None if arm_cost.within_slo is None else arm_cost.within_slo >= least_share - _TINY
 
 
 def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[str, ArmCost | None]:
@@ -150,10 +152,10 @@ def cheapest(costs: Sequence[ArmCost], least_share: float = SLO_SHARE) -> dict[s
 
     None if none does, and for every workload if costs are in several currencies.
     """
-    found: dict[str, ArmCost | None] = {each.cell.workload: None for each in costs}
-    if len({each.currency for each in costs}) > 1:
-        return found
-    for each in sorted(costs, key=lambda each: each.per_million_output_tokens or 0.0, reverse=True):
-        if each.per_million_output_tokens is not None and meets_slo(each, least_share):
-            found[each.cell.workload] = each
-    return found
+    cheapest_of: dict[str, ArmCost | None] = {arm_cost.cell.workload: None for arm_cost in costs}
+    if len({arm_cost.currency for arm_cost in costs}) > 1:
+        return cheapest_of
+    for arm_cost in sorted(costs, key=lambda arm_cost: arm_cost.per_million_output_tokens or 0.0, reverse=True):
+        if arm_cost.per_million_output_tokens is not None and meets_slo(arm_cost, least_share):
+            cheapest_of[arm_cost.cell.workload] = arm_cost
+    return cheapest_of

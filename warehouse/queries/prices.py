@@ -92,10 +92,10 @@ def arm_costs(
 
     Raises QueryError for hardware without a recorded price, and for prices in several currencies.
     """
-    known = prices(con, price_usd_per_hour)
+    book = prices(con, price_usd_per_hour)
     arms = paired_runs.arm_runs(con, jobs, COSTS[metric].rate)
     counting = {run.run_id for arm in arms for run in arm.runs}
-    by_run = {row["run_id"]: known.of(row) for row in dicts(con, _RUNS, [list(jobs)]) if row["run_id"] in counting}
+    by_run = {row["run_id"]: book.of(row) for row in dicts(con, _RUNS, [list(jobs)]) if row["run_id"] in counting}
     currencies = sorted({price.currency for price in by_run.values()})
     if len(currencies) > 1:
         raise QueryError(

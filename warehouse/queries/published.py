@@ -63,8 +63,8 @@ def repeating_job(con: duckdb.DuckDBPyConnection, study_name: str) -> str | None
         SELECT job_id FROM runs WHERE study_name = ? AND origin = 'measured' AND status = 'completed'
         ORDER BY started_at DESC LIMIT 1
     """
-    found = con.execute(query, [study_name]).fetchone()
-    return None if found is None else str(found[0])
+    row = con.execute(query, [study_name]).fetchone()
+    return None if row is None else str(row[0])
 
 
 def our_runs(con: duckdb.DuckDBPyConnection, job_id: str) -> list[OurRun]:

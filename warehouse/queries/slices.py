@@ -110,9 +110,9 @@ def where(filters: Filters) -> tuple[str, list[Any]]:
     return " AND ".join(clauses), parameters
 
 
-def _known(name: str, known: Collection[str]) -> str:
-    if name not in known:
-        raise QueryError(f"{name!r} is not a filter: use one of {', '.join(known)}")
+def _known(name: str, names: Collection[str]) -> str:
+    if name not in names:
+        raise QueryError(f"{name!r} is not a filter: use one of {', '.join(names)}")
     return name
 
 
@@ -157,7 +157,7 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
     wanted = dict.fromkeys([*(name for name in numbers if name not in costs), *map(_rate, costs)])
     condition, parameters = where(filters)
     measured = ", ".join(f'{DERIVED.get(name, f"results.{name}")} AS "{name}"' for name in wanted)
-    found = frame(
+    table = frame(
         con,
         f"""
         SELECT run_id, job_id, study_name, study_id, is_baseline, is_valid, repeat, started_at, {_SOURCE} AS source,
@@ -166,20 +166,20 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
         """,
         parameters,
     )
-    return _with_costs(con, found, costs).drop(columns="study_id")
+    return _with_costs(con, table, costs).drop(columns="study_id")
 
 
 def count(con: duckdb.DuckDBPyConnection, filters: Filters) -> int:
     """The number of matching runs."""
     condition, parameters = where(filters)
-    found = con.execute(f"SELECT count(*) FROM {_relation(filters)} WHERE {condition}", parameters).fetchone()
-    return int(found[0]) if found else 0
+    row = con.execute(f"SELECT count(*) FROM {_relation(filters)} WHERE {condition}", parameters).fetchone()
+    return int(row[0]) if row else 0
 
 
 def filters_excluding_everything(con: duckdb.DuckDBPyConnection, filters: Filters) -> list[tuple[str, int]]:
     """If nothing matches: each filter without which runs would match, and how many."""
-    found = [(name, count(con, filters.without(name))) for name in filters.active]
-    return [(name, runs) for name, runs in found if runs]
+    counts = [(name, count(con, filters.without(name))) for name in filters.active]
+    return [(name, runs) for name, runs in counts if runs]
 
 
 def pooled(con: duckdb.DuckDBPyConnection, filters: Filters, latency: str, by: Sequence[str]) -> pd.DataFrame:
@@ -236,17 +236,17 @@ def _rate(cost: str) -> str:
     return COSTS[cost].rate
 
 
-def _with_costs(con: duckdb.DuckDBPyConnection, found: pd.DataFrame, costs: Sequence[str]) -> pd.DataFrame:
+def _with_costs(con: duckdb.DuckDBPyConnection, runs: pd.DataFrame, costs: Sequence[str]) -> pd.DataFrame:
     """Add the costs; null if no price of the hardware is recorded for the day."""
     if not costs:
-        return found
-    keys = list(zip(found["hardware"], found["study_id"], found["day"], strict=True))
+        return runs
+    keys = list(zip(runs["hardware"], runs["study_id"], runs["day"], strict=True))
     book = prices(con)
-    known = {key: _price(book, *key) for key in dict.fromkeys(keys)}
-    priced = [known[key] for key in keys]
+    price_of = {key: _price(book, *key) for key in dict.fromkeys(keys)}
+    priced = [price_of[key] for key in keys]
     currencies = [None if price is None else price.currency for price in priced]
-    added = {name: _costs(name, priced, found[_rate(name)]) for name in costs}
-    return found.assign(currency=pd.Series(currencies, index=found.index, dtype=object), **added)
+    added = {name: _costs(name, priced, runs[_rate(name)]) for name in costs}
+    return runs.assign(currency=pd.Series(currencies, index=runs.index, dtype=object), **added)
 
 
 def _price(book: Prices, hardware: str, study_id: str, day: str) -> Price | None:
@@ -260,5 +260,7 @@ def _price(book: Prices, hardware: str, study_id: str, day: str) -> Price | None
 def _costs(name: str, priced: Sequence[Price | None], rates: pd.Series) -> pd.Series:
     formula = COSTS[name].formula
     pairs = zip(priced, rates, strict=True)
-    found = [None if price is None or pd.isna(rate) else formula(price.per_hour, float(rate)) for price, rate in pairs]
-    return pd.Series(found, index=rates.index, dtype=float)
+    amounts = [
+        None if price is None or pd.isna(rate) else formula(price.per_hour, float(rate)) for price, rate in pairs
+    ]
+    return pd.Series(amounts, index=rates.index, dtype=float)

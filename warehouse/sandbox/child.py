@@ -129,8 +129,8 @@ def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Ta
         raise duckdb.InvalidInputException(
             f"one row is larger than {max_bytes / 2**20:g} MiB, the limit of an answer: select less of it"
         )
-    found = pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows)
-    return found.rename_columns(_named_apart(found.column_names)).replace_schema_metadata({b"cut": cut})
+    table = pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows)
+    return table.rename_columns(_named_apart(table.column_names)).replace_schema_metadata({b"cut": cut})
 
 
 def _rows_within(batch: pa.RecordBatch, room: int) -> int:

@@ -78,9 +78,9 @@ def table(metadata: sa.MetaData, name: str, comment: str, columns: Sequence[Colu
 def rows(columns: Sequence[Column], records: Sequence[Any]) -> pa.Table:
     """Return the records as rows for DuckDB. Raises ValueError if a column that is not nullable has a null."""
     arrays = [pa.array([c.value(record) for record in records], type=c.types[1]) for c in columns]
-    for one, array in zip(columns, arrays, strict=True):
-        if array.null_count and not one.nullable:
-            raise ValueError(f"column {one.name} is not nullable, but a record has no value for it")
+    for column, array in zip(columns, arrays, strict=True):
+        if array.null_count and not column.nullable:
+            raise ValueError(f"column {column.name} is not nullable, but a record has no value for it")
     return pa.table(arrays, names=[c.name for c in columns])
 
 

@@ -36,14 +36,14 @@ _COLUMNS = """
 
 def relations(connection: duckdb.DuckDBPyConnection) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     """Return every relation, views first: name, comment, and the name, type and comment of each column."""
-    found = connection.execute(_RELATIONS).fetchall()
+    described = connection.execute(_RELATIONS).fetchall()
     return [
         (
             name,
             comment,
             [(column, kind, text) for column, kind, _, text in connection.execute(_COLUMNS, [name]).fetchall()],
         )
-        for name, comment, _ in found
+        for name, comment, _ in described
     ]
 
 

@@ -72,7 +72,7 @@ def _comment(info: FieldInfo) -> str:
 
 
 REQUEST_COLUMNS: tuple[Column, ...] = (
-    *(each if each.name == "index" else each.or_null() for each in _recorded(RequestRecord)),
+    *(of_record if of_record.name == "index" else of_record.or_null() for of_record in _recorded(RequestRecord)),
     _IS_COMPLETED,
     *(column(name, "double?", comment) for name, (comment, _) in _COMPUTED.items()),
 )
@@ -125,13 +125,13 @@ def read_prompt_latencies(con: duckdb.DuckDBPyConnection, run_ids: Sequence[str]
     ids: list[Any] = table["run_id"].to_pylist()
     keys = table["prompts_id"].to_pylist()
     prompts = {key: tuple(listed) for key, listed in con.execute(_PROMPTS, [list(set(keys))]).fetchall()}
-    found = zip(ids, keys, table["numbers"], strict=True)
-    return {run_id: _known(prompts[key], numbers) for run_id, key, numbers in found}
+    lists = zip(ids, keys, table["numbers"], strict=True)
+    return {run_id: _known(prompts[key], numbers) for run_id, key, numbers in lists}
 
 
 def _known(prompts: tuple[str, ...], numbers: Any) -> Requests:
     values = numbers.values.to_numpy(zero_copy_only=False)  # NaN for null
-    known = ~np.isnan(values)
-    if known.all():
+    are_known = ~np.isnan(values)
+    if are_known.all():
         return Requests(prompts, values)
-    return Requests(tuple(p for p, is_known in zip(prompts, known, strict=True) if is_known), values[known])
+    return Requests(tuple(p for p, is_known in zip(prompts, are_known, strict=True) if is_known), values[are_known])

@@ -31,8 +31,8 @@ def _json(read: Callable[[RunRecord], Any]) -> Callable[[RunRecord], str | None]
 def _busiest(percents: Iterable[float | None]) -> float | None:
     """Return the highest share, or None if there is none or one of them is unknown."""
     every = list(percents)
-    known = [percent for percent in every if percent is not None]
-    return max(known) if known and len(known) == len(every) else None
+    reported = [percent for percent in every if percent is not None]
+    return max(reported) if reported and len(reported) == len(every) else None
 
 
 def _started_at(run: RunRecord) -> datetime:

@@ -41,13 +41,13 @@ def _metric_column(metric: Metric) -> Column:
 METRIC_COLUMNS: tuple[Column, ...] = tuple(map(_metric_column, METRICS))
 PUBLISHED_COLUMNS: tuple[Column, ...] = (
     *PUBLISHED_RUN_COLUMNS,
-    *(each for each in METRIC_COLUMNS if each.name in PUBLISHED_METRICS),
+    *(column for column in METRIC_COLUMNS if column.name in PUBLISHED_METRICS),
 )
 
 
 def _replica(source: sa.Table) -> tuple[Column, ...]:
     """Return the columns that the warehouse replicates from a table of the app database: those with a `doc`."""
-    return tuple(_replicated(each, each.doc) for each in source.columns if each.doc is not None)
+    return tuple(_replicated(column, column.doc) for column in source.columns if column.doc is not None)
 
 
 def _replicated(source: sa.Column[Any], comment: str) -> Column:

@@ -41,7 +41,7 @@ class View:
 
 
 def _of(alias: str, columns: Iterable[Column]) -> tuple[tuple[str, Column], ...]:
-    return tuple((f'{alias}."{each.name}"', each) for each in columns)
+    return tuple((f'{alias}."{column.name}"', column) for column in columns)
 
 
 #: Runs from before workloads had names get one from what they measured.
@@ -70,7 +70,7 @@ RESULTS = View(
     "results",
     "One row per run, whatever its origin: what was run, on what, and its numbers; null means unknown, never zero",
     (
-        *_of("r", (each for each in RUN_COLUMNS if each.name not in _NOT_IN_RESULTS)),
+        *_of("r", (column for column in RUN_COLUMNS if column.name not in _NOT_IN_RESULTS)),
         *_COMPUTED,
         *_of("v", VERDICT_COLUMNS),
         *_of("m", METRIC_COLUMNS),
@@ -83,7 +83,7 @@ VALID_LATEST_RUNS = View(
     "valid_latest_runs",
     "One row per cell, whatever its origin: the last of its attempts that completed and that no check found invalid. "
     "Trials of a search for a capacity are left out. The columns are those of results",
-    _of("results", (each for _, each in RESULTS.columns)),
+    _of("results", (column for _, column in RESULTS.columns)),
     "FROM results WHERE status = 'completed' AND is_valid IS NOT false AND search IS NULL\n"
     "QUALIFY row_number() OVER (PARTITION BY job_id, cell_key ORDER BY attempt DESC, started_at DESC) = 1",
 )
@@ -127,8 +127,8 @@ def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:
     """The kind and the name of everything that has a comment, and that."""
     for table in WAREHOUSE.sorted_tables:
         yield ("TABLE", (table.name,)), table.comment or ""
-        for each in table.columns:
-            yield ("COLUMN", (table.name, each.name)), each.comment or ""
+        for table_column in table.columns:
+            yield ("COLUMN", (table.name, table_column.name)), table_column.comment or ""
     yield ("TABLE", ("alembic_version",)), _REVISION
     yield ("COLUMN", ("alembic_version", "version_num")), "revision of the warehouse's tables"
     for view in VIEWS:

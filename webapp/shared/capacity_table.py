@@ -9,6 +9,7 @@ import duckdb
 import pandas as pd
 import streamlit as st
 
+from lab.capacity.result import UNITS
 from lab.comparison.verdict import READING_WORDS
 from warehouse.queries.comparing import carried_loads as queries
 from warehouse.queries.comparing.carried_loads import CarriedLoad
@@ -61,18 +62,26 @@ def _card(each: CarriedLoad) -> Card:
 
 def _capacity(each: CarriedLoad) -> str:
     if each.arm.found is not None:
-        return number(each.arm.found.value)
-    return f"> {number(each.arm.least)}" if each.arm.least is not None else f"< {number(each.arm.greatest)}"
+        return _load(each, each.arm.found.value)
+    return f"> {_load(each, each.arm.least)}" if each.arm.least is not None else f"< {_load(each, each.arm.greatest)}"
 
 
 def _interval(each: CarriedLoad) -> str:
     found = each.arm.found
-    return "beyond the bounds of the search" if found is None else f"{number(found.low)} to {number(found.high)}"
+    return (
+        "beyond the bounds of the search" if found is None else f"{_load(each, found.low)} to {_load(each, found.high)}"
+    )
+
+
+def _load(each: CarriedLoad, load: float | None) -> str:
+    """Requests at once are counted; rates are measured."""
+    return f"{load:,.0f}" if load is not None and each.arm.unit == UNITS["concurrency"] else number(load)
 
 
 def table(found: Sequence[CarriedLoad]) -> pd.DataFrame:
-    """One row for each arm and search."""
-    return pd.DataFrame([_row(each) for each in found])
+    """One row for each arm and search; without a price no column of costs."""
+    rows = pd.DataFrame([_row(each) for each in found])
+    return rows if rows["cost"].notna().any() else rows.drop(columns="cost")
 
 
 def _row(each: CarriedLoad) -> dict[str, object]:
@@ -80,17 +89,16 @@ def _row(each: CarriedLoad) -> dict[str, object]:
     ratio = None if pair is None else pair.comparison.ratio
     return {
         "arm": arm.arm,
+        "verdict": "" if pair is None else SIGNS[pair.verdict.word],
         "workload": arm.cell.workload,
         "pattern": arm.cell.pattern,
         "capacity": _capacity(each),
         "interval": _interval(each),
         "unit": arm.unit,
-        "verdict": "" if pair is None else SIGNS[pair.verdict.word],
         "ratio": math.nan if ratio is None else ratio.value,
         "low": None if ratio is None else ratio.low,
         "high": None if ratio is None else ratio.high,
         "cost": arm.cost,
-        "currency": arm.currency,
         "trials": arm.trials,
         "basis": "" if pair is None else pair.comparison.basis,
     }
@@ -99,7 +107,7 @@ def _row(each: CarriedLoad) -> dict[str, object]:
 def _config(found: Sequence[CarriedLoad]) -> dict[str, object]:
     of_numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
     currencies = "/".join(sorted({each.arm.currency for each in found if each.arm.currency}))
-    return columns("arm", "workload", "pattern", "ratio", "low", "high", "currency") | {
+    return columns("arm", "workload", "pattern", "ratio", "low", "high") | {
         "capacity": text("Capacity", help="Greatest load at which the required share of requests meets the SLO"),
         "interval": text("95 % interval"),
         "unit": text("Unit"),

@@ -44,7 +44,7 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
     "started_at": partial(_date, "Started (UTC)"),
     "status": partial(_text, "Status", width="small"),
     "target": partial(_text, "Target"),
-    "verdict": partial(_text, "Verdict", width="small"),
+    "verdict": partial(_text, "Verdict", width=125),
     "workload": partial(_text, "Workload"),
 }
 

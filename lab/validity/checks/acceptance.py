@@ -31,18 +31,18 @@ def is_synthetic(run: RunRecord) -> bool:
     return _FORCED.search(settings) is not None
 
 
-def _synthetic(seen: Evidence) -> Answer:
-    if not is_synthetic(seen.run):
+def _synthetic(evidence: Evidence) -> Answer:
+    if not is_synthetic(evidence.run):
         return None
-    length = seen.number("acceptance_length")
+    length = evidence.number("acceptance_length")
     shown = "" if length is None else f" of {length:.3g} tokens a round"
     return Fired(f"The acceptance{shown} was forced by a setting of the engine; no draft reached it.")
 
 
-def _adds_up(seen: Evidence) -> Answer:
-    if seen.run.arm.speculation is None:
+def _adds_up(evidence: Evidence) -> Answer:
+    if evidence.run.arm.speculation is None:
         return None
-    length, positions = seen.number("acceptance_length"), seen.metrics.get("acceptance_per_position")
+    length, positions = evidence.number("acceptance_length"), evidence.metrics.get("acceptance_per_position")
     if length is None or not isinstance(positions, tuple):
         return Missing("the server's acceptance per position")
     summed = 1 + sum(positions)
@@ -52,18 +52,18 @@ def _adds_up(seen: Evidence) -> Answer:
         )
     if positions[0] > 1 or any(later > earlier for earlier, later in pairwise(positions)):
         return Fired(f"The acceptance rates {', '.join(f'{rate:.3g}' for rate in positions)} do not fall by position.")
-    rate = seen.number("acceptance_rate")
+    rate = evidence.number("acceptance_rate")
     if rate is not None and rate > 1:
         return Fired(f"More tokens were accepted than drafted ({percent(rate)}).")
     return None
 
 
-def _requests_agree(seen: Evidence) -> Answer:
-    if seen.run.arm.speculation is None:
+def _requests_agree(evidence: Evidence) -> Answer:
+    if evidence.run.arm.speculation is None:
         return None
-    accepted = seen.grown("num_accepted_tokens")
-    counts = seen.completed.numbers("spec_accepted_tokens")
-    if accepted is None or np.isnan(counts).any() or seen.some_failed:
+    accepted = evidence.grown("num_accepted_tokens")
+    counts = evidence.completed.numbers("spec_accepted_tokens")
+    if accepted is None or np.isnan(counts).any() or evidence.some_failed:
         return Missing("accepted tokens of every request and of the server's counters")
     if abs(accepted - counts.sum()) <= max(REQUESTS_APART * accepted, counts.size):
         return None
@@ -72,13 +72,13 @@ def _requests_agree(seen: Evidence) -> Answer:
     )
 
 
-def _few_rounds(seen: Evidence) -> Answer:
-    if seen.run.arm.speculation is None:
+def _few_rounds(evidence: Evidence) -> Answer:
+    if evidence.run.arm.speculation is None:
         return None
-    rounds = seen.number("num_drafts")
+    rounds = evidence.number("num_drafts")
     if rounds is None:
         return Missing("the server's count of rounds")
-    if rounds == 0 and seen.run.arm.speculation.scheduled_tokens(seen.run.load.max_concurrency) == 0:
+    if rounds == 0 and evidence.run.arm.speculation.scheduled_tokens(evidence.run.load.max_concurrency) == 0:
         return Fired("Not one token was drafted, as the arm's schedule says for this many requests at once.", "note")
     if rounds == 0:
         return Fired("Not one token was drafted in the window, though the arm speculates.", "warning")

@@ -18,35 +18,35 @@ SERVED_SHARE = 0.95
 SHOWN_CHARACTERS = 300
 
 
-def _run_failed(seen: Evidence) -> Answer:
-    if seen.run.status == "completed":
+def _run_failed(evidence: Evidence) -> Answer:
+    if evidence.run.status == "completed":
         return None
-    why = " ".join((seen.run.error or "no reason was recorded").split())
+    why = " ".join((evidence.run.error or "no reason was recorded").split())
     return Fired(f"The run failed: {why[:SHOWN_CHARACTERS]}{'...' if len(why) > SHOWN_CHARACTERS else ''}")
 
 
-def _requests_failed(seen: Evidence) -> Answer:
-    if seen.run.trial is not None:
+def _requests_failed(evidence: Evidence) -> Answer:
+    if evidence.run.trial is not None:
         return None
-    if "error" in seen.unrecorded:
-        return _counted_failed(seen)
-    failed = seen.sent.where(~seen.sent.is_completed)
-    if not len(seen.completed):
+    if "error" in evidence.unrecorded:
+        return _counted_failed(evidence)
+    failed = evidence.sent.where(~evidence.sent.is_completed)
+    if not len(evidence.completed):
         return Fired("Not one request was answered.")
     if not len(failed):
         return None
-    share = len(failed) / len(seen.sent)
+    share = len(failed) / len(evidence.sent)
     errors: list[str | None] = failed.texts("error").unique().to_pylist()
     reasons = list(dict.fromkeys((error or "it never ended").split("\n")[0][:200] for error in errors))
     return Fired(
-        f"{of_requests(len(failed), len(seen.sent))} failed ({percent(share)}), because: {listed(reasons, 2)}",
+        f"{of_requests(len(failed), len(evidence.sent))} failed ({percent(share)}), because: {listed(reasons, 2)}",
         "invalid" if share > FAILED_SHARE else "warning",
     )
 
 
-def _counted_failed(seen: Evidence) -> Answer:
+def _counted_failed(evidence: Evidence) -> Answer:
     """Failed requests of a file that only counts them."""
-    failed, done = seen.number("requests_failed") or 0, seen.number("requests_completed") or 0
+    failed, done = evidence.number("requests_failed") or 0, evidence.number("requests_completed") or 0
     if not failed:
         return None
     share = failed / (failed + done)
@@ -56,34 +56,40 @@ def _counted_failed(seen: Evidence) -> Answer:
     )
 
 
-def _requests_not_sent(seen: Evidence) -> Answer:
-    unsent = len(seen.requests) - len(seen.sent)
-    if not unsent or not len(seen.completed):
+def _requests_not_sent(evidence: Evidence) -> Answer:
+    unsent = len(evidence.requests) - len(evidence.sent)
+    if not unsent or not len(evidence.completed):
         return None
     return Fired(
-        f"{of_requests(unsent, len(seen.requests))} never left the client: no stream was free for them in time.",
-        "warning" if unsent / len(seen.requests) > UNSENT_SHARE else "note",
+        f"{of_requests(unsent, len(evidence.requests))} never left the client: no stream was free for them in time.",
+        "warning" if unsent / len(evidence.requests) > UNSENT_SHARE else "note",
     )
 
 
-def _output_length(seen: Evidence) -> Answer:
+def _output_length(evidence: Evidence) -> Answer:
     """A request must have as many tokens as requested if it may not end early, or if it ended by length.
 
     More tokens than requested are wrong in any case.
     """
-    each, each_asked = (seen.completed.numbers(name) for name in ("completion_tokens", "requested_output_tokens"))
-    bound = seen.completed.equals("finish_reason", "length") | (each > each_asked) | seen.run.workload.ignore_eos
-    if np.isnan(each[bound]).any():
+    served_tokens, requested_tokens = (
+        evidence.completed.numbers(name) for name in ("completion_tokens", "requested_output_tokens")
+    )
+    bound = (
+        evidence.completed.equals("finish_reason", "length")
+        | (served_tokens > requested_tokens)
+        | evidence.run.workload.ignore_eos
+    )
+    if np.isnan(served_tokens[bound]).any():
         return Missing("the server's count of generated tokens")
-    served, asked = int(each[bound].sum()), int(each_asked[bound].sum())
-    longer, off = int((each > each_asked).sum()), int((each != each_asked)[bound].sum())
+    served, requested = int(served_tokens[bound].sum()), int(requested_tokens[bound].sum())
+    longer, off = int((served_tokens > requested_tokens).sum()), int((served_tokens != requested_tokens)[bound].sum())
     if not off:
         return None
-    what = "more tokens than they asked for" if longer else "fewer tokens than they asked for"
+    deviation = "more tokens than they asked for" if longer else "fewer tokens than they asked for"
     return Fired(
-        f"{of_requests(longer or off, int(bound.sum()))} got {what}: {served} tokens were served of "
-        f"{asked} requested ({percent(served / max(1, asked))}).",
-        "invalid" if longer or served < SERVED_SHARE * asked else "warning",
+        f"{of_requests(longer or off, int(bound.sum()))} got {deviation}: {served} tokens were served of "
+        f"{requested} requested ({percent(served / max(1, requested))}).",
+        "invalid" if longer or served < SERVED_SHARE * requested else "warning",
     )
 
 

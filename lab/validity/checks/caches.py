@@ -20,13 +20,13 @@ TEMPLATE_TOKENS = 256
 FASTER_THAN_LIKE = 20
 
 
-def _prefix_cache(seen: Evidence) -> Answer:
-    if seen.run.workload.dataset == "prefix_repetition" or seen.grown("prefix_cache_queries") == 0:
+def _prefix_cache(evidence: Evidence) -> Answer:
+    if evidence.run.workload.dataset == "prefix_repetition" or evidence.grown("prefix_cache_queries") == 0:
         return None
-    rate = seen.number("prefix_cache_hit_rate")
+    rate = evidence.number("prefix_cache_hit_rate")
     if rate is None:
         return Missing("the prefix cache's hits and queries")
-    own = _shared_share(seen) if rate > HITS_WARNING else 0.0
+    own = _shared_share(evidence) if rate > HITS_WARNING else 0.0
     if rate <= own + HITS_WARNING:
         return None
     return Fired(
@@ -36,51 +36,51 @@ def _prefix_cache(seen: Evidence) -> Answer:
     )
 
 
-def _shared_share(seen: Evidence) -> float:
+def _shared_share(evidence: Evidence) -> float:
     """The share of prompt text that another prompt of the run begins with too, plus that of a chat template.
 
     Counted in characters over the sorted prompts: the longest prefix shared with any prompt is shared with a neighbour.
     """
-    texts: list[Any] = seen.requests.texts("prompt").to_pylist()
+    texts: list[Any] = evidence.requests.texts("prompt").to_pylist()
     prompts: list[str] = sorted(texts)
     shared = sum(_common(earlier, later) for earlier, later in pairwise(prompts))
     own = shared / sum(map(len, prompts)) if shared else 0.0
-    lengths = seen.completed.numbers("prompt_tokens")
+    lengths = evidence.completed.numbers("prompt_tokens")
     lengths = lengths[lengths > 0]
-    if seen.run.endpoint == "completions" or not lengths.size:
+    if evidence.run.endpoint == "completions" or not lengths.size:
         return own
     return own + min(TEMPLATE_TOKENS, float(lengths.min())) * lengths.size / float(lengths.sum())
 
 
-def _common(one: str, other: str) -> int:
+def _common(text: str, other: str) -> int:
     """Length of the common prefix, by bisection, because prompts may be long and many."""
-    least, most = 0, min(len(one), len(other))
+    least, most = 0, min(len(text), len(other))
     while least < most:
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if one[:middle] == other[:middle] else (least, middle - 1)
+        least, most = (middle, most) if text[:middle] == other[:middle] else (least, middle - 1)
     return least
 
 
-def _cached_answers(seen: Evidence) -> Answer:
-    quick = seen.completed.where(_are_quick(seen))
+def _cached_answers(evidence: Evidence) -> Answer:
+    quick = evidence.completed.where(_are_quick(evidence))
     if not len(quick):
         return None
     took_ms = e2e_ms(quick)
     fastest = int(took_ms.argmin())
     return Fired(
-        f"{of_requests(len(quick), len(seen.completed))} were answered faster than any model can: "
+        f"{of_requests(len(quick), len(evidence.completed))} were answered faster than any model can: "
         f"{quick.numbers('completion_tokens')[fastest]:.0f} tokens in {ms(took_ms[fastest])} for the prompt "
         f"{quick.texts('prompt_id')[fastest].as_py()}. The server answers from a cache."
     )
 
 
-def _are_quick(seen: Evidence) -> Mask:
+def _are_quick(evidence: Evidence) -> Mask:
     """Which answers came at once, and faster than possible or than others needed for as many tokens."""
-    took_ms, tokens = e2e_ms(seen.completed), seen.completed.numbers("completion_tokens")
+    took_ms, tokens = e2e_ms(evidence.completed), evidence.completed.numbers("completion_tokens")
     faster: Mask = 1000 * tokens > AT_ONCE_TOK_PER_S * took_ms
-    if (usual_ms := seen.number("tpot_p90_ms")) is not None:
-        faster |= FASTER_THAN_LIKE * took_ms * (1 + seen.drafted_a_round) < usual_ms * tokens
-    return faster & are_long(seen) & came_at_once(seen.completed)
+    if (usual_ms := evidence.number("tpot_p90_ms")) is not None:
+        faster |= FASTER_THAN_LIKE * took_ms * (1 + evidence.drafted_a_round) < usual_ms * tokens
+    return faster & are_long(evidence) & came_at_once(evidence.completed)
 
 
 CHECKS = (

@@ -33,77 +33,83 @@ class _Agreed:
 
 
 def _outputs(runs: Sequence[StudyRun]) -> Answers:
-    greedy = [each for each in runs if each.run.sampling.temperature == 0]
+    greedy = [study_run for study_run in runs if study_run.run.sampling.temperature == 0]
     by_arm: dict[str, list[tuple[StudyRun, StudyRun]]] = defaultdict(list)
     for baseline, candidate in pairs(greedy):
         by_arm[candidate.run.arm.name].append((baseline, candidate))
     if not by_arm:
         return []
     own = _agreed(_repeats_of_the_baseline(greedy))
-    found = {arm: _agreed(both) for arm, both in by_arm.items()}
-    if not any(agreed.compared for agreed in found.values()):
+    agreement_of = {arm: _agreed(both) for arm, both in by_arm.items()}
+    if not any(agreed.compared for agreed in agreement_of.values()):
         return [Missing("the outputs of an arm and of the baseline for the same prompts")]
     return [
-        _differs(arm, agreed, own, [each for both in by_arm[arm] for each in both])
-        for arm, agreed in found.items()
+        _differs(arm, agreed, own, [study_run for both in by_arm[arm] for study_run in both])
+        for arm, agreed in agreement_of.items()
         if agreed.same < agreed.compared
     ]
 
 
 def _repeats_of_the_baseline(runs: Sequence[StudyRun]) -> Iterable[tuple[StudyRun, StudyRun]]:
     cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
-    for each in runs:
-        if each.run.is_baseline:
-            cells[each.run.study_id, each.run.workload.name, each.run.load.name].append(each)
-    return [pair for cell in cells.values() for pair in pairwise(sorted(cell, key=lambda each: each.run.repeat))]
+    for study_run in runs:
+        if study_run.run.is_baseline:
+            cells[study_run.run.study_id, study_run.run.workload.name, study_run.run.load.name].append(study_run)
+    return [
+        pair for cell in cells.values() for pair in pairwise(sorted(cell, key=lambda study_run: study_run.run.repeat))
+    ]
 
 
 def _agreed(both: Iterable[tuple[StudyRun, StudyRun]]) -> _Agreed:
-    compared = [_equal(one.outputs or {}, other.outputs or {}) for one, other in both]
+    compared = [_equal(baseline.outputs or {}, candidate.outputs or {}) for baseline, candidate in both]
     return _Agreed(sum(map(sum, compared)), sum(map(len, compared)))
 
 
-def _equal(one: Mapping[str, object], other: Mapping[str, object]) -> list[bool]:
-    return [output == other[prompt] for prompt, output in one.items() if prompt in other]
+def _equal(ours: Mapping[str, object], theirs: Mapping[str, object]) -> list[bool]:
+    return [output == theirs[prompt] for prompt, output in ours.items() if prompt in theirs]
 
 
 def _differs(arm: str, agreed: _Agreed, own: _Agreed, runs: Sequence[StudyRun]) -> Fired:
-    found, itself = agreed.interval, own.interval
-    interval = (
+    interval, of_baseline = agreed.interval, own.interval
+    agreement = (
         ""
-        if found is None or found.low is None or found.high is None
-        else (f" ({percent(found.value)}; 95 % interval {percent(found.low)} to {percent(found.high)})")
+        if interval is None or interval.low is None or interval.high is None
+        else (f" ({percent(interval.value)}; 95 % interval {percent(interval.low)} to {percent(interval.high)})")
     )
-    beside = "" if itself is None else f"; the baseline's own repeats agree for {percent(itself.value)}"
+    beside = "" if of_baseline is None else f"; the baseline's own repeats agree for {percent(of_baseline.value)}"
     sentence = (
         f"Arm {arm!r} gave the same output as the baseline for {agreed.same} of {agreed.compared} "
-        f"prompts{interval}{beside}."
+        f"prompts{agreement}{beside}."
     )
-    return Fired(sentence, "warning" if _certainly_low(found, itself) else "note", ids_of([each.run for each in runs]))
+    return Fired(
+        sentence,
+        "warning" if _certainly_low(interval, of_baseline) else "note",
+        ids_of([study_run.run for study_run in runs]),
+    )
 
 
-def _certainly_low(found: Interval | None, itself: Interval | None) -> bool:
+def _certainly_low(interval: Interval | None, of_baseline: Interval | None) -> bool:
     """Whether agreement is low beyond chance, and lower than among the baseline's own repeats."""
-    if found is None or found.high is None or found.high >= SAME_SHARE:
+    if interval is None or interval.high is None or interval.high >= SAME_SHARE:
         return False
-    return itself is None or itself.low is None or found.high < itself.low
+    return of_baseline is None or of_baseline.low is None or interval.high < of_baseline.low
 
 
 def _undated_price(runs: Sequence[StudyRun]) -> Answers:
     by_price: dict[float, list[StudyRun]] = defaultdict(list)
-    for each in runs:
-        if each.price_usd_per_hour is not None:
-            by_price[each.price_usd_per_hour].append(each)
+    for study_run in runs:
+        if study_run.price_usd_per_hour is not None:
+            by_price[study_run.price_usd_per_hour].append(study_run)
     return [_undated(price, priced) for price, priced in by_price.items()]
 
 
 def _undated(price: float, runs: Sequence[StudyRun]) -> Fired:
-    machines = list(dict.fromkeys(each.run.circumstances.hardware for each in runs))
+    machines = list(dict.fromkeys(study_run.run.circumstances.hardware for study_run in runs))
     same = "" if len(machines) == 1 else f", and is the same for {len(machines)} kinds of hardware ({listed(machines)})"
     return Fired(
         f"Costs follow from the study's own price, {price:g} USD an hour, which has no date and no source{same}.",
         "note" if len(machines) == 1 else "warning",
-        ids_of([each.run for each in runs]),
+        ids_of([study_run.run for study_run in runs]),
     )
 
 

@@ -22,24 +22,24 @@ WAIT_OF_TTFT = 0.1
 STRANGE_SAMPLES = 2
 
 
-def _lag(seen: Evidence) -> Answer:
-    if seen.run.client is None:
+def _lag(evidence: Evidence) -> Answer:
+    if evidence.run.client is None:
         return Missing("the client's own lag")
-    p99_ms, ttft_ms = seen.run.client.loop_lag_p99_ms, seen.number("ttft_p50_ms")
+    p99_ms, ttft_ms = evidence.run.client.loop_lag_p99_ms, evidence.number("ttft_p50_ms")
     if p99_ms <= LAG_WARNING_MS:
         return None
     grave = p99_ms > LAG_INVALID_MS and (ttft_ms is None or p99_ms > LAG_OF_TTFT * ttft_ms)
-    late_seconds = sum(sample.loop_lag_ms > LAG_INVALID_MS for sample in seen.samples)
+    late_seconds = sum(sample.loop_lag_ms > LAG_INVALID_MS for sample in evidence.samples)
     beside = "" if ttft_ms is None else f", where the median TTFT is {ms(ttft_ms)}"
     return Fired(
-        f"The client's event loop was up to {ms(p99_ms)} late (p99; worst {ms(seen.run.client.loop_lag_max_ms)})"
+        f"The client's event loop was up to {ms(p99_ms)} late (p99; worst {ms(evidence.run.client.loop_lag_max_ms)})"
         f"{beside}: every latency may include that much of the client's own.",
-        "invalid" if grave and (late_seconds >= LAG_SECONDS or not seen.samples) else "warning",
+        "invalid" if grave and (late_seconds >= LAG_SECONDS or not evidence.samples) else "warning",
     )
 
 
-def _late(seen: Evidence) -> Answer:
-    late_ms = seen.run.client.late_send_max_ms if seen.run.client else None
+def _late(evidence: Evidence) -> Answer:
+    late_ms = evidence.run.client.late_send_max_ms if evidence.run.client else None
     if late_ms is None:
         return Missing("how late requests were sent")
     if late_ms <= LATE_WARNING_MS:
@@ -50,10 +50,10 @@ def _late(seen: Evidence) -> Answer:
     )
 
 
-def _busy(seen: Evidence) -> Answer:
-    if seen.run.client is None or not seen.window_s:
+def _busy(evidence: Evidence) -> Answer:
+    if evidence.run.client is None or not evidence.window_s:
         return Missing("the client's own processor time")
-    share = seen.run.client.cpu_s / seen.window_s
+    share = evidence.run.client.cpu_s / evidence.window_s
     if share <= BUSY_WARNING:
         return None
     return Fired(
@@ -62,12 +62,12 @@ def _busy(seen: Evidence) -> Answer:
     )
 
 
-def _waiting(seen: Evidence) -> Answer:
-    if seen.run.load.closed_loop:
+def _waiting(evidence: Evidence) -> Answer:
+    if evidence.run.load.closed_loop:
         return None
-    waits_ms = send_delay_ms(seen.completed)
+    waits_ms = send_delay_ms(evidence.completed)
     waits_ms = waits_ms[~np.isnan(waits_ms)]
-    ttft_ms = seen.number("ttft_mean_ms")
+    ttft_ms = evidence.number("ttft_mean_ms")
     if not waits_ms.size or ttft_ms is None:
         return Missing("the times of sending and of the first token")
     mean_ms = float(waits_ms.mean())
@@ -79,21 +79,21 @@ def _waiting(seen: Evidence) -> Answer:
     )
 
 
-def _shared(seen: Evidence) -> Answer:
-    streams = seen.run.load.max_concurrency
-    known = [
+def _shared(evidence: Evidence) -> Answer:
+    streams = evidence.run.load.max_concurrency
+    in_flight = [
         sample.engine_running + (sample.engine_waiting or 0)
-        for sample in seen.samples
+        for sample in evidence.samples
         if sample.engine_running is not None
     ]
-    if not known:
+    if not in_flight:
         return Missing("how many requests the engine worked on")
-    strange = [requests for requests in known if requests > streams]
+    strange = [requests for requests in in_flight if requests > streams]
     if len(strange) < STRANGE_SAMPLES:
         return None
     return Fired(
-        f"The engine had up to {max(strange)} requests at once in {len(strange)} of {len(known)} seconds, while this "
-        f"run sends {streams} at most: somebody else used the server."
+        f"The engine had up to {max(strange)} requests at once in {len(strange)} of {len(in_flight)} seconds, while "
+        f"this run sends {streams} at most: somebody else used the server."
     )
 
 

@@ -27,51 +27,54 @@ _SHOWN_CHARS = 40
 
 def conditions(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
     """Hardware, target, sampling, endpoint and prompts."""
-    there, here = baseline.circumstances, other.circumstances
-    theirs = {
-        "hardware": (there.hardware, here.hardware),
-        "GPUs": (_kinds(there.gpus), _kinds(here.gpus)),
-        "target": (there.target_digest or there.target_revision, here.target_digest or here.target_revision),
+    expected, actual = baseline.circumstances, other.circumstances
+    pairs = {
+        "hardware": (expected.hardware, actual.hardware),
+        "GPUs": (_kinds(expected.gpus), _kinds(actual.gpus)),
+        "target": (expected.target_digest or expected.target_revision, actual.target_digest or actual.target_revision),
         "sampling": (str(baseline.sampling), str(other.sampling)),
         "endpoint": (baseline.endpoint, other.endpoint),
         "seed": (baseline.prompts_seed, other.prompts_seed),
         "prompts": (_workload(baseline), _workload(other)),
     }
-    yield from _differing(theirs)
+    yield from _differing(pairs)
 
 
 def engines(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
     """Engine, version and driver."""
-    there, here = baseline.circumstances, other.circumstances
+    expected, actual = baseline.circumstances, other.circumstances
     yield from _differing(
         {
-            "engine": (there.engine, here.engine),
-            "version": (there.engine_version, here.engine_version),
-            "driver": (there.driver_version, here.driver_version),
+            "engine": (expected.engine, actual.engine),
+            "version": (expected.engine_version, actual.engine_version),
+            "driver": (expected.driver_version, actual.driver_version),
         }
     )
 
 
 def changed_settings(baseline: RunRecord, other: RunRecord) -> Iterator[str]:
     """Effective configuration and environment, of one engine."""
-    there, here = baseline.circumstances, other.circumstances
-    if there.engine != here.engine:
+    expected, actual = baseline.circumstances, other.circumstances
+    if expected.engine != actual.engine:
         return
-    for ours, theirs in ((there.effective_config, here.effective_config), (there.environment, here.environment)):
+    for ours, theirs in (
+        (expected.effective_config, actual.effective_config),
+        (expected.environment, actual.environment),
+    ):
         if ours and theirs:
             yield from _settings(ours, theirs)
 
 
 def _settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
     for name in sorted({*ours, *theirs}):
-        one, other = ours.get(name, "not set"), theirs.get(name, "not set")
-        if one == other or NOT_COMPARED.search(name):
+        our_value, their_value = ours.get(name, "not set"), theirs.get(name, "not set")
+        if our_value == their_value or NOT_COMPARED.search(name):
             continue
-        inner = _parts(one), _parts(other)
+        inner = _parts(our_value), _parts(their_value)
         if all(inner):
             yield from (f"{name}.{part}" for part in _settings(*inner))
         else:
-            yield f"{name} {_short(one)} -> {_short(other)}"
+            yield f"{name} {_short(our_value)} -> {_short(their_value)}"
 
 
 def _parts(value: str) -> Mapping[str, str]:
@@ -80,9 +83,9 @@ def _parts(value: str) -> Mapping[str, str]:
 
 
 def _differing(pairs: Mapping[str, tuple[object, object]]) -> Iterator[str]:
-    for name, (one, other) in pairs.items():
-        if one != other and one not in (None, ()) and other not in (None, ()):
-            yield f"{name} {_short(str(one))} -> {_short(str(other))}"
+    for name, (ours, theirs) in pairs.items():
+        if ours != theirs and ours not in (None, ()) and theirs not in (None, ()):
+            yield f"{name} {_short(str(ours))} -> {_short(str(theirs))}"
 
 
 def _kinds(gpus: tuple[str, ...]) -> tuple[str, ...]:
@@ -114,30 +117,33 @@ def _other_settings(runs: Sequence[StudyRun]) -> Answers:
 
 
 def _fired(
-    runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], what: str
+    runs: Sequence[StudyRun], differences: Callable[[RunRecord, RunRecord], Iterator[str]], difference: str
 ) -> Answers:
     """One finding per set of differences, however many pairs of runs share it."""
-    found: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
+    runs_of: dict[tuple[str, ...], list[RunRecord]] = defaultdict(list)
     for pair in pairs(runs):
-        baseline, candidate = (each.run for each in pair)
+        baseline, candidate = (study_run.run for study_run in pair)
         if named := tuple(differences(baseline, candidate)):
-            found[named] += [baseline, candidate]
+            runs_of[named] += [baseline, candidate]
     return [
-        Fired(f"Arms {listed(arms_of(pair))} {what} than the baseline: {listed(list(named), 5)}.", run_ids=ids_of(pair))
-        for named, pair in found.items()
+        Fired(
+            f"Arms {listed(arms_of(pair))} {difference} than the baseline: {listed(list(named), 5)}.",
+            run_ids=ids_of(pair),
+        )
+        for named, pair in runs_of.items()
     ]
 
 
 def pairs(runs: Sequence[StudyRun]) -> Iterator[tuple[StudyRun, StudyRun]]:
     """Pair each candidate's run with the baseline's run of the same cell and, if there is one, the same repeat."""
     cells: dict[tuple[str, ...], list[StudyRun]] = defaultdict(list)
-    for each in runs:
-        cells[(each.run.study_id, each.run.workload.name, each.run.load.name)].append(each)
+    for study_run in runs:
+        cells[(study_run.run.study_id, study_run.run.workload.name, study_run.run.load.name)].append(study_run)
     for cell in cells.values():
-        baselines = [each for each in cell if each.run.is_baseline]
-        for each in cell:
-            if baselines and not each.run.is_baseline:
-                yield min(baselines, key=lambda other: abs(other.run.repeat - each.run.repeat)), each
+        baselines = [study_run for study_run in cell if study_run.run.is_baseline]
+        for study_run in cell:
+            if baselines and not study_run.run.is_baseline:
+                yield min(baselines, key=lambda other: abs(other.run.repeat - study_run.run.repeat)), study_run
 
 
 def arms_of(runs: Sequence[RunRecord]) -> list[str]:

@@ -23,32 +23,33 @@ AT_ONCE_REQUESTS = 0.1
 STREAMS_SLACK = 0.01
 
 
-def _server_tokens(seen: Evidence) -> Answer:
-    return _apart(seen, "generation_tokens", "completion_tokens", "generated tokens")
+def _server_tokens(evidence: Evidence) -> Answer:
+    return _apart(evidence, "generation_tokens", "completion_tokens", "generated tokens")
 
 
-def _server_prompt_tokens(seen: Evidence) -> Answer:
-    return _apart(seen, "prompt_tokens", "prompt_tokens", "prompt tokens")
+def _server_prompt_tokens(evidence: Evidence) -> Answer:
+    return _apart(evidence, "prompt_tokens", "prompt_tokens", "prompt tokens")
 
 
-def _apart(seen: Evidence, counter: str, metric: str, what: str) -> Answer:
-    counted, used = seen.grown(counter), seen.number(metric)
+def _apart(evidence: Evidence, counter: str, metric: str, tokens: str) -> Answer:
+    counted, used = evidence.grown(counter), evidence.number(metric)
     if counted is None:
-        return Missing(f"the server's own counter of {what}")
+        return Missing(f"the server's own counter of {tokens}")
     if used is None:
-        return Missing(f"the {what} of every request")
-    if seen.some_failed:
-        return Missing(f"the {what} of the requests that failed")
-    if abs(counted - used) <= max(COUNTERS_APART * used, len(seen.completed)):
+        return Missing(f"the {tokens} of every request")
+    if evidence.some_failed:
+        return Missing(f"the {tokens} of the requests that failed")
+    if abs(counted - used) <= max(COUNTERS_APART * used, len(evidence.completed)):
         return None
     why = "somebody else used the server, or usage omits tokens" if counted > used else "usage counts too many"
     return Fired(
-        f"The server counted {counted:.0f} {what} in the window, the usage of its answers adds up to {used:.0f}: {why}."
+        f"The server counted {counted:.0f} {tokens} in the window, the usage of its answers adds up to {used:.0f}: "
+        f"{why}."
     )
 
 
-def _token_ids(seen: Evidence) -> Answer:
-    ids, tokens = seen.completed.lists("output_token_ids"), seen.completed.numbers("completion_tokens")
+def _token_ids(evidence: Evidence) -> Answer:
+    ids, tokens = evidence.completed.lists("output_token_ids"), evidence.completed.numbers("completion_tokens")
     apart = np.flatnonzero(ids.known & (ids.lengths != tokens))
     if not apart.size:
         return None
@@ -59,10 +60,10 @@ def _token_ids(seen: Evidence) -> Answer:
     )
 
 
-def _several_tokens(seen: Evidence) -> Answer:
-    chunks, tokens = seen.completed.lists("chunk_s").values.size, seen.number("completion_tokens")
+def _several_tokens(evidence: Evidence) -> Answer:
+    chunks, tokens = evidence.completed.lists("chunk_s").values.size, evidence.number("completion_tokens")
     if tokens is None:
-        return Missing("the tokens of every request") if len(seen.completed) else None
+        return Missing("the tokens of every request") if len(evidence.completed) else None
     if not chunks or tokens / chunks < TOKENS_A_CHUNK:
         return None
     return Fired(
@@ -71,21 +72,21 @@ def _several_tokens(seen: Evidence) -> Answer:
     )
 
 
-def _at_once(seen: Evidence) -> Answer:
-    long = are_long(seen)
-    whole = np.flatnonzero(long & came_at_once(seen.completed))
+def _at_once(evidence: Evidence) -> Answer:
+    long = are_long(evidence)
+    whole = np.flatnonzero(long & came_at_once(evidence.completed))
     if whole.size <= AT_ONCE_REQUESTS * long.sum():
         return None
-    tokens = seen.completed.numbers("completion_tokens")[whole[0]]
+    tokens = evidence.completed.numbers("completion_tokens")[whole[0]]
     return Fired(
         f"{of_requests(whole.size, int(long.sum()))} got a long answer all at once, {tokens:.0f} tokens in the first "
         "of them: the server does not stream, so TTFT is the whole time and TPOT is meaningless."
     )
 
 
-def are_long(seen: Evidence) -> Mask:
+def are_long(evidence: Evidence) -> Mask:
     """Which completed answers are longer than what a few rounds of speculation can give."""
-    long: Mask = seen.completed.numbers("completion_tokens") > ROUNDS_AT_ONCE * (1 + seen.drafted_a_round)
+    long: Mask = evidence.completed.numbers("completion_tokens") > ROUNDS_AT_ONCE * (1 + evidence.drafted_a_round)
     return long
 
 
@@ -96,8 +97,8 @@ def came_at_once(requests: RequestTable) -> Mask:
     return at_once
 
 
-def _counter_reset(seen: Evidence) -> Answer:
-    before, after = seen.run.counters_before, seen.run.counters_after
+def _counter_reset(evidence: Evidence) -> Answer:
+    before, after = evidence.run.counters_before, evidence.run.counters_after
     if before is None or after is None or {before, after} == {ServerCounters()}:
         return Missing("the server's counters before and after the window")
     fell = [name for name, value in before if _fell(value, getattr(after, name))]
@@ -112,14 +113,14 @@ def _fell(before: object, after: object) -> bool:
     return isinstance(before, float) and isinstance(after, float) and after < before
 
 
-def _contradiction(seen: Evidence) -> Answer:
-    window_s, streams = seen.window_s, seen.run.load.max_concurrency
-    backwards = int(_run_backwards(seen.sent).sum())
+def _contradiction(evidence: Evidence) -> Answer:
+    window_s, streams = evidence.window_s, evidence.run.load.max_concurrency
+    backwards = int(_run_backwards(evidence.sent).sum())
     if backwards:
-        return Fired(f"The times of {of_requests(backwards, len(seen.sent))} run backwards.")
+        return Fired(f"The times of {of_requests(backwards, len(evidence.sent))} run backwards.")
     if window_s is None:
         return Missing("how long the window lasted")
-    busy_s = float(np.nansum(e2e_ms(seen.sent) / 1000))
+    busy_s = float(np.nansum(e2e_ms(evidence.sent) / 1000))
     if busy_s <= streams * window_s * (1 + STREAMS_SLACK):
         return None
     return Fired(

@@ -9,10 +9,10 @@ from lab.validity.words import listed
 _SHOWN = 3
 
 
-def _contradicts_itself(seen: Evidence) -> Answer:
-    if not seen.doubts:
+def _contradicts_itself(evidence: Evidence) -> Answer:
+    if not evidence.doubts:
         return None
-    return Fired(f"The file contradicts itself: {listed(list(seen.doubts), _SHOWN)}.")
+    return Fired(f"The file contradicts itself: {listed(list(evidence.doubts), _SHOWN)}.")
 
 
 CHECKS = (

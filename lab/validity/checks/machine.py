@@ -28,26 +28,26 @@ BESIDE_WARNING = 0.05
 SHARED_SAMPLES = 2
 
 
-def _gpu_expected(seen: Evidence) -> bool:
+def _gpu_expected(evidence: Evidence) -> bool:
     """Whether there may be a GPU: a server that Drafthouse did not start says nothing about its machine."""
-    seen_one = any(sample.gpu_utilisation_percent is not None for sample in seen.samples)
-    return seen_one or bool(seen.run.circumstances.gpus) or not seen.run.circumstances.command
+    seen_one = any(sample.gpu_utilisation_percent is not None for sample in evidence.samples)
+    return seen_one or bool(evidence.run.circumstances.gpus) or not evidence.run.circumstances.command
 
 
-def _throttled(seen: Evidence) -> Answer:
-    if not _gpu_expected(seen):
+def _throttled(evidence: Evidence) -> Answer:
+    if not _gpu_expected(evidence):
         return None
-    known = [_reasons(sample) for sample in seen.samples if sample.gpu_throttle_reasons is not None]
-    if not known:
+    reasons_of_samples = [_reasons(sample) for sample in evidence.samples if sample.gpu_throttle_reasons is not None]
+    if not reasons_of_samples:
         return Missing("the throttle reasons of the GPUs")
-    hot = [reasons & TROUBLE for reasons in known if reasons & TROUBLE]
-    if len(hot) > THROTTLED_WARNING * len(known):
-        share, names = len(hot) / len(known), sorted(frozenset().union(*hot))
+    hot = [reasons & TROUBLE for reasons in reasons_of_samples if reasons & TROUBLE]
+    if len(hot) > THROTTLED_WARNING * len(reasons_of_samples):
+        share, names = len(hot) / len(reasons_of_samples), sorted(frozenset().union(*hot))
         return Fired(
             f"The GPU was slowed down in {percent(share)} of the seconds: {listed(names)}.",
             "invalid" if share > THROTTLED_INVALID else "warning",
         )
-    capped = sum(bool(reasons & POWER_LIMITS) for reasons in known) / len(known)
+    capped = sum(bool(reasons & POWER_LIMITS) for reasons in reasons_of_samples) / len(reasons_of_samples)
     if capped > POWER_CAPPED:
         return Fired(f"The GPU was at its power limit in {percent(capped)} of the seconds.", "note")
     return None
@@ -57,12 +57,12 @@ def _reasons(sample: TelemetrySample) -> frozenset[str]:
     return frozenset(filter(None, (sample.gpu_throttle_reasons or "").split(",")))
 
 
-def _clock_fell(seen: Evidence) -> Answer:
-    if not _gpu_expected(seen):
+def _clock_fell(evidence: Evidence) -> Answer:
+    if not _gpu_expected(evidence):
         return None
     clocks = [
         sample.gpu_sm_clock_mhz
-        for sample in seen.samples
+        for sample in evidence.samples
         if sample.gpu_sm_clock_mhz is not None and (sample.gpu_utilisation_percent or 0.0) >= AT_WORK_PERCENT
     ]
     third = len(clocks) // 3
@@ -74,15 +74,15 @@ def _clock_fell(seen: Evidence) -> Answer:
     return Fired(f"The GPU's clock fell from {first:.0f} to {last:.0f} MHz within the window.")
 
 
-def _shared_gpu(seen: Evidence) -> Answer:
-    if not _gpu_expected(seen):
+def _shared_gpu(evidence: Evidence) -> Answer:
+    if not _gpu_expected(evidence):
         return None
     idle = [
         later.gpu_utilisation_percent
-        for earlier, later in pairwise(seen.samples)
+        for earlier, later in pairwise(evidence.samples)
         if _nothing_to_do(earlier) and _nothing_to_do(later) and later.gpu_utilisation_percent is not None
     ]
-    others = [each.gpu_other_processes for each in seen.samples if each.gpu_other_processes is not None]
+    others = [sample.gpu_other_processes for sample in evidence.samples if sample.gpu_other_processes is not None]
     if not idle and not others:
         return Missing("the other processes on the GPU")
     busy = [percents for percents in idle if percents >= AT_WORK_PERCENT]
@@ -95,13 +95,13 @@ def _shared_gpu(seen: Evidence) -> Answer:
 
 
 def _other_processes(others: Sequence[int]) -> Answer:
-    there = [count for count in others if count]
-    if len(there) < SHARED_SAMPLES:
+    foreign = [count for count in others if count]
+    if len(foreign) < SHARED_SAMPLES:
         return None
-    most = max(there)
+    most = max(foreign)
     return Fired(
         f"Up to {most} {'process' if most == 1 else 'processes'} other than the engine's had the GPU open, in "
-        f"{len(there)} of {len(others)} seconds.",
+        f"{len(foreign)} of {len(others)} seconds.",
         "warning",
     )
 
@@ -111,42 +111,42 @@ def _nothing_to_do(sample: TelemetrySample) -> bool:
     return sample.requests_in_flight == 0 and sample.chunks_received == 0 and not sample.engine_running
 
 
-def _idle_engines(seen: Evidence) -> Answer:
-    engines = seen.run.idle_engines
-    gpu_expected = bool(engines) and _gpu_expected(seen)
+def _idle_engines(evidence: Evidence) -> Answer:
+    engines = evidence.run.idle_engines
+    gpu_expected = bool(engines) and _gpu_expected(evidence)
     unknown = [e.arm for e in engines if e.cpu_percent is None or (gpu_expected and e.gpu_percent is None)]
     shares = [
-        (share, engine.arm, what)
+        (share, engine.arm, device)
         for engine in engines
-        for share, what in ((engine.cpu_percent, "a processor"), (engine.gpu_percent, "a GPU"))
+        for share, device in ((engine.cpu_percent, "a processor"), (engine.gpu_percent, "a GPU"))
         if share is not None
     ]
-    most, arm, what = max(shares, default=(0.0, "", ""))
+    most, arm, device = max(shares, default=(0.0, "", ""))
     if most > IDLE_WARNING_PERCENT:
         return Fired(
-            f"The engine of {arm!r}, which should have been idle, took {most:.3g} % of {what} during the window.",
+            f"The engine of {arm!r}, which should have been idle, took {most:.3g} % of {device} during the window.",
             "invalid" if most > IDLE_INVALID_PERCENT else "warning",
         )
     return Missing(f"what the idle engines of {listed(unknown)} took") if unknown else None
 
 
-def _beside(seen: Evidence) -> Answer:
-    if seen.run.beside is None or not seen.window_s:
+def _beside(evidence: Evidence) -> Answer:
+    if evidence.run.beside is None or not evidence.window_s:
         return Missing("what else of Drafthouse ran on the machine")
-    jobs = [work for work in seen.run.beside if work.kind == "job"]
+    jobs = [work for work in evidence.run.beside if work.kind == "job"]
     if jobs:
         return Fired(
             f"Another worker of this machine was busy with {listed([work.what for work in jobs])} for "
-            f"{max(work.seconds for work in jobs):.3g} of the {seen.window_s:.3g} s of the window.",
-            "invalid" if _computes_on_processors(seen) else "warning",
+            f"{max(work.seconds for work in jobs):.3g} of the {evidence.window_s:.3g} s of the window.",
+            "invalid" if _computes_on_processors(evidence) else "warning",
         )
-    if not seen.run.beside:
+    if not evidence.run.beside:
         return None
-    took_s = sum(work.seconds for work in seen.run.beside)
-    what = listed([f"{_WORK[work.kind].format(work.what)} ({work.seconds:.2g} s)" for work in seen.run.beside])
+    took_s = sum(work.seconds for work in evidence.run.beside)
+    works = listed([f"{_WORK[work.kind].format(work.what)} ({work.seconds:.2g} s)" for work in evidence.run.beside])
     return Fired(
-        f"Drafthouse itself worked on the machine in {percent(took_s / seen.window_s)} of the window: {what}.",
-        "warning" if took_s > BESIDE_WARNING * seen.window_s else "note",
+        f"Drafthouse itself worked on the machine in {percent(took_s / evidence.window_s)} of the window: {works}.",
+        "warning" if took_s > BESIDE_WARNING * evidence.window_s else "note",
     )
 
 
@@ -154,9 +154,9 @@ def _beside(seen: Evidence) -> Answer:
 _WORK = {"ingest": "the ingestion of {}", "question": "the page's question {!r}", "command": "{!r}"}
 
 
-def _computes_on_processors(seen: Evidence) -> bool:
+def _computes_on_processors(evidence: Evidence) -> bool:
     """Whether an engine that Drafthouse started has no GPU: then another engine takes its processors."""
-    return bool(seen.run.circumstances.command) and not seen.run.circumstances.gpus
+    return bool(evidence.run.circumstances.command) and not evidence.run.circumstances.gpus
 
 
 CHECKS = (

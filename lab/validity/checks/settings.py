@@ -29,11 +29,11 @@ _NO_GRAPHS = re.compile(r"'cudagraph_mode': <CUDAGraphMode\.NONE")
 _MAX_SEQS = re.compile(r"'max_num_seqs': (\d+)")
 
 
-def _sampling(seen: Evidence) -> Answer:
-    if seen.engine_log is None:
+def _sampling(evidence: Evidence) -> Answer:
+    if evidence.engine_log is None:
         return Missing("the engine's log, which says whether the model's own sampling parameters apply")
-    match = _DEFAULTS.search(seen.engine_log)
-    ignored = SENT | (ONLY_WITH_TEMPERATURE if seen.run.sampling.temperature == 0 else frozenset())
+    match = _DEFAULTS.search(evidence.engine_log)
+    ignored = SENT | (ONLY_WITH_TEMPERATURE if evidence.run.sampling.temperature == 0 else frozenset())
     applied = {name: value for name, value in _read(match).items() if name not in ignored}
     if not applied:
         return None
@@ -44,63 +44,63 @@ def _sampling(seen: Evidence) -> Answer:
 def _read(match: re.Match[str] | None) -> Mapping[str, object]:
     """Return the parameters in the line; empty if it has none that can be parsed."""
     try:
-        found = ast.literal_eval(match["found"]) if match else {}
+        defaults = ast.literal_eval(match["found"]) if match else {}
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return {}
-    return found if isinstance(found, dict) and all(isinstance(name, str) for name in found) else {}
+    return defaults if isinstance(defaults, dict) and all(isinstance(name, str) for name in defaults) else {}
 
 
-def _capture_sizes(seen: Evidence) -> Answer:
-    config = seen.run.circumstances.effective_config
+def _capture_sizes(evidence: Evidence) -> Answer:
+    config = evidence.run.circumstances.effective_config
     graphs, captured_requests = config.get("compilation_config"), config.get("cuda_graph_max_bs", "")
     if graphs is not None:
         if _NO_GRAPHS.search(graphs) or (captured := _CAPTURED_TOKENS.search(graphs)) is None:
             return None
-        limit, needed, unit = int(captured[1]), _streams(seen) * (1 + seen.drafted_a_round), "tokens a step"
+        limit, needed, unit = int(captured[1]), _streams(evidence) * (1 + evidence.drafted_a_round), "tokens a step"
     elif captured_requests.isdigit():
         if config.get("disable_cuda_graph") == "True":
             return None
-        limit, needed, unit = int(captured_requests), _streams(seen), "requests a step"
+        limit, needed, unit = int(captured_requests), _streams(evidence), "requests a step"
     else:
         return Missing("the sizes that the engine captured graphs for")
     if needed <= limit:
         return None
     return Fired(
-        f"Graphs were captured for up to {limit} {unit}, and {_streams(seen)} streams of 1 + {seen.drafted_a_round} "
-        f"tokens need {needed}: larger steps ran without a graph."
+        f"Graphs were captured for up to {limit} {unit}, and {_streams(evidence)} streams of 1 + "
+        f"{evidence.drafted_a_round} tokens need {needed}: larger steps ran without a graph."
     )
 
 
-def _streams(seen: Evidence) -> int:
+def _streams(evidence: Evidence) -> int:
     """The most requests of a step: the load's concurrency, or the engine's limit if that is lower."""
-    match = _MAX_SEQS.search(seen.run.circumstances.effective_config.get("non_default_args", ""))
-    streams = seen.run.load.max_concurrency
+    match = _MAX_SEQS.search(evidence.run.circumstances.effective_config.get("non_default_args", ""))
+    streams = evidence.run.load.max_concurrency
     return min(streams, int(match[1])) if match else streams
 
 
-def _config_unknown(seen: Evidence) -> Answer:
-    if seen.run.circumstances.effective_config:
+def _config_unknown(evidence: Evidence) -> Answer:
+    if evidence.run.circumstances.effective_config:
         return None
     return Fired("The engine's effective configuration is unknown, so what speculation changed besides cannot be seen.")
 
 
-def _changed_by_speculation(seen: Evidence) -> Answer:
-    if seen.run.arm.speculation is None:
+def _changed_by_speculation(evidence: Evidence) -> Answer:
+    if evidence.run.arm.speculation is None:
         return None
-    if seen.engine_log is None:
+    if evidence.engine_log is None:
         return Missing("the engine's log")
-    found = list(dict.fromkeys(match.group().strip() for match in _CHANGED.finditer(seen.engine_log)))
-    return Fired(f"Speculation changed other settings too: {listed(found)}.") if found else None
+    changes = list(dict.fromkeys(match.group().strip() for match in _CHANGED.finditer(evidence.engine_log)))
+    return Fired(f"Speculation changed other settings too: {listed(changes)}.") if changes else None
 
 
-def _preemptions(seen: Evidence) -> Answer:
-    preempted = seen.grown("num_preemptions")
+def _preemptions(evidence: Evidence) -> Answer:
+    preempted = evidence.grown("num_preemptions")
     if preempted is None:
         return Missing("the server's count of preempted requests")
-    if preempted <= PREEMPTED_SHARE * len(seen.sent):
+    if preempted <= PREEMPTED_SHARE * len(evidence.sent):
         return None
     return Fired(
-        f"The engine preempted requests {preempted:.0f} times because the KV cache was full, with {len(seen.sent)} "
+        f"The engine preempted requests {preempted:.0f} times because the KV cache was full, with {len(evidence.sent)} "
         "requests: their work was done twice."
     )
 

@@ -20,10 +20,10 @@ BEYOND = 5
 PERCENTILES = (50, 90, 95, 99)
 
 
-def _drift(seen: Evidence) -> Answer:
-    if seen.run.load.arrivals in ("ramp", "trace"):
+def _drift(evidence: Evidence) -> Answer:
+    if evidence.run.load.arrivals in ("ramp", "trace"):
         return None
-    early, late = _halves(seen)
+    early, late = _halves(evidence)
     if min(early.size, late.size) < DRIFT_REQUESTS:
         return Missing(f"{2 * DRIFT_REQUESTS} requests between the first and the last of every stream")
     slow, fast = sorted((float(np.median(early)), float(np.median(late))))
@@ -41,30 +41,31 @@ def _p_of_alike(early: Floats, late: Floats) -> float:
     return float(stats.mannwhitneyu(early, late).pvalue)
 
 
-def _halves(seen: Evidence) -> tuple[Floats, Floats]:
+def _halves(evidence: Evidence) -> tuple[Floats, Floats]:
     """Tokens per second of each request in order of sending, without the first and last of every stream."""
-    streams, took_ms = seen.run.load.max_concurrency, e2e_ms(seen.sent)
-    tokens = seen.sent.numbers("completion_tokens")
-    told = ~seen.sent.known("error") & (took_ms != 0)
-    speeds = np.divide(1000 * tokens, took_ms, out=np.full(took_ms.size, np.nan), where=told)[streams:-streams]
+    streams, took_ms = evidence.run.load.max_concurrency, e2e_ms(evidence.sent)
+    tokens = evidence.sent.numbers("completion_tokens")
+    has_time = ~evidence.sent.known("error") & (took_ms != 0)
+    speeds = np.divide(1000 * tokens, took_ms, out=np.full(took_ms.size, np.nan), where=has_time)[streams:-streams]
     inner = speeds[~np.isnan(speeds)]
     return inner[: inner.size // 2], inner[(inner.size + 1) // 2 :]
 
 
-def _tail(seen: Evidence) -> Answer:
-    if not seen.run.load.closed_loop or seen.run.load.max_concurrency == 1 or not seen.window_s:
+def _tail(evidence: Evidence) -> Answer:
+    if not evidence.run.load.closed_loop or evidence.run.load.max_concurrency == 1 or not evidence.window_s:
         return None
-    few_s = _few_in_flight_s(seen.sent, HALF * seen.run.load.max_concurrency, seen.window_s)
-    if few_s <= TAIL_SHARE * seen.window_s:
+    few_s = _few_in_flight_s(evidence.sent, HALF * evidence.run.load.max_concurrency, evidence.window_s)
+    if few_s <= TAIL_SHARE * evidence.window_s:
         return None
     return Fired(
-        f"For {percent(few_s / seen.window_s)} of the window fewer than half of the {seen.run.load.max_concurrency} "
-        f"streams had a request, while tokens per second count all of it{_without(seen)}."
+        f"For {percent(few_s / evidence.window_s)} of the window fewer than half of the "
+        f"{evidence.run.load.max_concurrency} streams had a request, while tokens per second count all of "
+        f"it{_without(evidence)}."
     )
 
 
-def _without(seen: Evidence) -> str:
-    steady = seen.number("steady_output_tok_per_s")
+def _without(evidence: Evidence) -> str:
+    steady = evidence.number("steady_output_tok_per_s")
     return "" if steady is None else f"; without that they are {steady:.4g} tok/s"
 
 
@@ -79,8 +80,8 @@ def _few_in_flight_s(sent: RequestTable, fewer_than: float, window_s: float) -> 
     return float(passed_s[in_flight < fewer_than].sum())
 
 
-def _percentiles(seen: Evidence) -> Answer:
-    requests = len(seen.completed)
+def _percentiles(evidence: Evidence) -> Answer:
+    requests = len(evidence.completed)
     weak = [q for q in PERCENTILES if requests * (100 - q) < 100 * BEYOND]
     if not weak or not requests:
         return None

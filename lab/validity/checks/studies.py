@@ -94,9 +94,9 @@ def _repeated(runs: Sequence[StudyRun]) -> Iterator[tuple[list[RunRecord], list[
     for run, *_ in runs:
         cells[(run.study_id, run.workload.name, run.load.name)][run.arm.name].append(run)
     for arms in cells.values():
-        for one, other in combinations(arms.values(), 2):
-            baseline, candidate = (one, other) if one[0].is_baseline else (other, one)
-            if baseline[0].is_baseline and not candidate[0].is_baseline and min(len(one), len(other)) >= REPEATS:
+        for first, second in combinations(arms.values(), 2):
+            baseline, candidate = (first, second) if first[0].is_baseline else (second, first)
+            if baseline[0].is_baseline and not candidate[0].is_baseline and min(len(first), len(second)) >= REPEATS:
                 yield baseline, candidate
 
 

@@ -28,21 +28,21 @@ _LEFT_OUT = re.compile(re.escape(LEFT_OUT_LINE).replace(r"\{\}", r"\d+"))
 _LOG_MARKS = re.compile(r"^(?:\(\S+ pid=\d+\) ?)?(?:[A-Z]+ \d\d-\d\d \S+ \[[^\]]*\] ?)?")
 
 
-def _compilation(seen: Evidence) -> Answer:
-    if seen.engine_log is None or seen.window_s is None:
+def _compilation(evidence: Evidence) -> Answer:
+    if evidence.engine_log is None or evidence.window_s is None:
         return Missing("the engine's log")
-    if seen.window_log is None:
+    if evidence.window_log is None:
         return Missing("the time of the lines in the engine's log")
-    found = [_LOG_MARKS.sub("", line) for line in seen.window_log if _COMPILING.search(line)]
-    if not found:
-        is_cut = any(_LEFT_OUT.fullmatch(line) for line in seen.window_log)
+    compiling = [_LOG_MARKS.sub("", line) for line in evidence.window_log if _COMPILING.search(line)]
+    if not compiling:
+        is_cut = any(_LEFT_OUT.fullmatch(line) for line in evidence.window_log)
         return Missing("the part of the engine's log that was left out") if is_cut else None
-    pause_s = _longest_pause_s(seen.sent)
+    pause_s = _longest_pause_s(evidence.sent)
     return Fired(
-        f"The engine compiled within the measured window ({len(found)} {'line' if len(found) == 1 else 'lines'} of its "
-        f"log, the first: {found[0][:160]}); the longest pause of a request was {pause_s:.2g} of {seen.window_s:.3g} "
-        "s.",
-        "invalid" if pause_s >= PAUSE_SHARE * seen.window_s else "warning",
+        f"The engine compiled within the measured window ({len(compiling)} "
+        f"{'line' if len(compiling) == 1 else 'lines'} of its log, the first: {compiling[0][:160]}); the longest pause "
+        f"of a request was {pause_s:.2g} of {evidence.window_s:.3g} s.",
+        "invalid" if pause_s >= PAUSE_SHARE * evidence.window_s else "warning",
     )
 
 
@@ -52,10 +52,10 @@ def _longest_pause_s(sent: RequestTable) -> float:
     return float(np.concatenate((chunks.gaps, waits_s[~np.isnan(waits_s)])).max(initial=0.0))
 
 
-def _first_requests(seen: Evidence) -> Answer:
+def _first_requests(evidence: Evidence) -> Answer:
     """A closed loop sends its first requests together, and each may wait for the prompts of all of them."""
-    together = seen.run.load.max_concurrency if seen.run.load.closed_loop else 1
-    known_ms = ttft_ms(seen.sent)
+    together = evidence.run.load.max_concurrency if evidence.run.load.closed_loop else 1
+    known_ms = ttft_ms(evidence.sent)
     known_ms = known_ms[~np.isnan(known_ms)]
     first, later = known_ms[:together], known_ms[together:]
     if later.size < LATER_REQUESTS:
@@ -65,7 +65,7 @@ def _first_requests(seen: Evidence) -> Answer:
     excess_ms = first_ms - likely_ms
     if first_ms < FIRST_RATIO_WARNING * likely_ms or excess_ms < FIRST_EXCESS_MS:
         return None
-    lost = excess_ms / 1000 / seen.window_s if seen.window_s else 0.0
+    lost = excess_ms / 1000 / evidence.window_s if evidence.window_s else 0.0
     whose = "The first request" if together == 1 else f"The quickest of the first {together} requests"
     return Fired(
         f"{whose} waited {ms(first_ms)} for its first token, where the later ones suggest {ms(likely_ms)} "
@@ -74,8 +74,8 @@ def _first_requests(seen: Evidence) -> Answer:
     )
 
 
-def _warm_up(seen: Evidence) -> Answer:
-    answered, streams = seen.run.warmup_requests, seen.run.load.max_concurrency
+def _warm_up(evidence: Evidence) -> Answer:
+    answered, streams = evidence.run.warmup_requests, evidence.run.load.max_concurrency
     if answered >= streams:
         return None
     return Fired(

@@ -31,37 +31,41 @@ CUT_PROMPTS, CUT_TEXT_RATIO = 3, 1.5
 CUT_FROM_TOKENS = 64
 
 
-def _synthetic(seen: Evidence) -> Answer:
-    made = seen.run.workload.dataset in SYNTHETIC_DATASETS
-    if not made and not seen.requests.equals("category", SYNTHETIC_CATEGORY).any():
+def _synthetic(evidence: Evidence) -> Answer:
+    made = evidence.run.workload.dataset in SYNTHETIC_DATASETS
+    if not made and not evidence.requests.equals("category", SYNTHETIC_CATEGORY).any():
         return None
-    return Fired(f"Synthetic prompts: {seen.run.workload.dataset} is random tokens, so acceptance is not that of text.")
+    return Fired(
+        f"Synthetic prompts: {evidence.run.workload.dataset} is random tokens, so acceptance is not that of text."
+    )
 
 
-def _no_category(seen: Evidence) -> Answer:
-    without = seen.requests.texts("category").null_count
-    if not without or seen.run.arm.speculation is None:
+def _no_category(evidence: Evidence) -> Answer:
+    without = evidence.requests.texts("category").null_count
+    if not without or evidence.run.arm.speculation is None:
         return None
-    return Fired(f"{of_requests(without, len(seen.requests))} have no category, so acceptance by category is unknown.")
+    return Fired(
+        f"{of_requests(without, len(evidence.requests))} have no category, so acceptance by category is unknown."
+    )
 
 
-def _degenerate(seen: Evidence) -> Answer:
-    some = np.arange(0, len(seen.completed), 1 + len(seen.completed) // MOST_OUTPUTS)
-    judged = degenerate(seen.completed.texts("output_text").take(pa.array(some)))
+def _degenerate(evidence: Evidence) -> Answer:
+    some = np.arange(0, len(evidence.completed), 1 + len(evidence.completed) // MOST_OUTPUTS)
+    judged = degenerate(evidence.completed.texts("output_text").take(pa.array(some)))
     if not judged.size:
         return Missing("outputs long enough to tell whether they loop") if some.size else None
     share = float(judged.mean())
     if share <= DEGENERATE_WARNING:
         return None
-    flattered = "" if seen.run.arm.speculation is None else ", which inflates acceptance and speed"
+    flattered = "" if evidence.run.arm.speculation is None else ", which inflates acceptance and speed"
     return Fired(
         f"{judged.sum()} of {judged.size} outputs ({percent(share)}) repeat themselves in a loop{flattered}.",
         "invalid" if share > DEGENERATE_INVALID else "warning",
     )
 
 
-def _truncated(seen: Evidence) -> Answer:
-    read, sent = seen.completed.numbers("prompt_tokens"), _sent_tokens(seen)
+def _truncated(evidence: Evidence) -> Answer:
+    read, sent = evidence.completed.numbers("prompt_tokens"), _sent_tokens(evidence)
     if np.isnan(read).any():
         return Missing("the server's count of prompt tokens")
     short = np.flatnonzero(read < sent)
@@ -73,14 +77,14 @@ def _truncated(seen: Evidence) -> Answer:
             f"{sent[worst]:.0f}.",
             "invalid" if shares.min() < PROMPT_SHARE else "warning",
         )
-    return _cut_at_a_limit(seen.completed.where(np.isnan(sent)))
+    return _cut_at_a_limit(evidence.completed.where(np.isnan(sent)))
 
 
-def _sent_tokens(seen: Evidence) -> Floats:
+def _sent_tokens(evidence: Evidence) -> Floats:
     """Prompt tokens as sent. Bundles before format 3 have them only for prompts made to a length."""
-    sent = seen.completed.numbers("sent_prompt_tokens")
-    made = (seen.run.workload.input_tokens or 0) + (seen.run.workload.prefix_tokens or 0)
-    return np.where(np.isnan(sent), made, sent) if made and seen.run.endpoint == "completions" else sent
+    sent = evidence.completed.numbers("sent_prompt_tokens")
+    made = (evidence.run.workload.input_tokens or 0) + (evidence.run.workload.prefix_tokens or 0)
+    return np.where(np.isnan(sent), made, sent) if made and evidence.run.endpoint == "completions" else sent
 
 
 def _cut_at_a_limit(requests: RequestTable) -> Answer:

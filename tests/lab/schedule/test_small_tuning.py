@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab.schedule import End, Outcome, Step
-from lab.schedule.tuning import Progress, Seen, Tuning, seen
+from lab.schedule.tuning import Progress, RunResult, Tuning, result_of
 from lab.study import Study
 from lab.study.arm import SCHEDULE
 from lab.study.plan import Launch, PlannedRun
@@ -180,7 +180,7 @@ def test_a_launch_is_repeated_if_one_of_its_runs_has_no_outcome() -> None:
     assert isinstance(first, Step)
     outcomes = [measured(run, 0, speed) for run in first.launch.runs]
     assert schedule.next(outcomes[:1]) == first
-    progress = schedule.follow(lambda run: Seen(1.0) if run.arm.name == "no draft" else None)
+    progress = schedule.follow(lambda run: RunResult(1.0) if run.arm.name == "no draft" else None)
     assert [launch.index for launch in progress.launches] == [0]
     assert progress.waiting is not None
     assert progress.waiting.index == 1
@@ -189,7 +189,7 @@ def test_a_launch_is_repeated_if_one_of_its_runs_has_no_outcome() -> None:
 def test_progress_counts_each_engine_start_once() -> None:
     schedule = Tuning(tuning())
     progress: Progress = schedule.follow(
-        lambda run: Seen(1.0, took_s=10.0, engine_start_s=20.0) if run.arm.name == "no draft" else None
+        lambda run: RunResult(1.0, took_s=10.0, engine_start_s=20.0) if run.arm.name == "no draft" else None
     )
     assert progress.spent_s == 20 + 2 * 10
 
@@ -221,10 +221,10 @@ def test_what_counts_of_an_outcome_is_known_or_none() -> None:
         engine_start_s=2.0,
         took_s=3.0,
     )
-    assert seen(whole) == Seen(7.0, (0.5,), took_s=3.0, engine_start_s=2.0)
+    assert result_of(whole) == RunResult(7.0, (0.5,), took_s=3.0, engine_start_s=2.0)
     invalid = Outcome(run, 0, is_valid=False, metrics={"output_tok_per_s": 7.0, "acceptance_per_position": 0.5})
-    assert seen(invalid) == Seen(None, (), took_s=0.0, engine_start_s=0.0)
-    assert seen(Outcome(run, 0, is_valid=True)) == Seen(None)
+    assert result_of(invalid) == RunResult(None, (), took_s=0.0, engine_start_s=0.0)
+    assert result_of(Outcome(run, 0, is_valid=True)) == RunResult(None)
 
 
 def tuning_run() -> PlannedRun:

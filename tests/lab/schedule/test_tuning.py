@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab.schedule import End, Outcome, Step, schedule_of
-from lab.schedule.tuning import Tuning, seen
+from lab.schedule.tuning import Tuning, result_of
 from lab.study import Study
 from lab.study.arm import SCHEDULE
 from lab.study.plan import PlannedRun, plan
@@ -68,7 +68,7 @@ class Machine:
         raise AssertionError("it does not end")
 
     def report(self) -> Report:
-        known = {outcome.run.key(""): seen(outcome) for outcome in self.outcomes}
+        known = {outcome.run.key(""): result_of(outcome) for outcome in self.outcomes}
         found = report(self.asked, lambda run: known.get(run.key("")))
         assert found is not None
         return found

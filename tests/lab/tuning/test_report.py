@@ -7,7 +7,7 @@ from dataclasses import astuple
 import pytest
 
 from lab.schedule import Outcome, Step
-from lab.schedule.tuning import Tuning, seen
+from lab.schedule.tuning import Tuning, result_of
 from lab.study import Study
 from lab.tuning.report import Measured, Report, Tried, report
 from tests.lab.schedule.test_small_tuning import Speed, clear, measured, tuning
@@ -21,7 +21,7 @@ def told(study: Study, speed: Speed, most_runs: int) -> Report:
     schedule, outcomes = Tuning(study), list[Outcome]()
     while len(outcomes) < most_runs and isinstance(step := schedule.next(outcomes), Step):
         outcomes += [measured(run, step.launch.index, speed) for run in step.launch.runs]
-    known = {each.run.key(""): seen(each) for each in outcomes}
+    known = {each.run.key(""): result_of(each) for each in outcomes}
     found = report(study, lambda run: known.get(run.key("")))
     assert found is not None
     return found

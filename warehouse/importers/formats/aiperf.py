@@ -60,9 +60,9 @@ FIELDS: tuple[Figure, ...] = (
     Figure("effective_concurrency.avg", None, "average requests in flight, not the limit"),
     *(Figure(f"{name}.avg", f"{ours}_mean_ms", words) for name, (ours, words) in _LATENCIES.items()),
     *(
-        one
+        figure
         for name, (ours, words) in _LATENCIES.items()
-        for one in statistics_of(f"{name}.{{}}", ours, words, statistics=_QUANTILES)
+        for figure in statistics_of(f"{name}.{{}}", ours, words, statistics=_QUANTILES)
     ),
     *(Figure(f"{name}.std", None, STD) for name in _LATENCIES),
 )
@@ -168,9 +168,9 @@ def read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _run(part: Part, lines: dict[str, RequestLines]) -> ImportedRun:
     """The run of a summary; the lines that fit it are removed from `lines`."""
-    found = part.parse(_Version, "a summary of AIPerf").schema_version
-    if found not in SUPPORTED:
-        raise part.error("schema_version", f"found {found}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
+    version = part.parse(_Version, "a summary of AIPerf").schema_version
+    if version not in SUPPORTED:
+        raise part.error("schema_version", f"found {version}; supported are {SUPPORTED[0]} to {SUPPORTED[-1]}")
     summary, taken = part.parse(_Summary, "a summary of AIPerf"), take(part, FIELDS)
     _complete(part, summary, taken)
     fitting = next((name for name, group in lines.items() if _fits(taken, group)), None)
@@ -224,12 +224,14 @@ def _drafted_per_round(summary: _Summary) -> int | None:
 
 def _fits(taken: Taken, group: RequestLines) -> bool:
     """Whether these are the summary's own requests: as many, with the same mean time to the first token."""
-    found: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
+    recomputed: Mapping[str, Value] = build.of_requests(aiperf_requests.requests(group))
     same = ("requests_completed", "ttft_mean_ms", "e2e_mean_ms")
-    both = [(taken.metrics.get(name), found.get(name)) for name in same]
+    both = [(taken.metrics.get(name), recomputed.get(name)) for name in same]
     return all(
-        isinstance(one, (int, float)) and isinstance(other, (int, float)) and abs(one - other) <= 1e-6 * one
-        for one, other in both
+        isinstance(printed, (int, float))
+        and isinstance(computed, (int, float))
+        and abs(printed - computed) <= 1e-6 * printed
+        for printed, computed in both
     )
 
 

@@ -13,7 +13,7 @@ from warehouse.importers.fields import Taken
 from warehouse.importers.formats.guidellm import started_at
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar, SourceFile
-from warehouse.importers.typed_json import Count, Flag, Name, Number, Numbers, Record, known, whole
+from warehouse.importers.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, whole
 
 _TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
 _NS_PER_S = 1e9
@@ -51,7 +51,7 @@ class _Durations(Record):
         """None if one of them is unknown."""
         if self.value is None or None in self.value:
             return None
-        return tuple(value * _TO_MS[self.unit] for value in known(self.value))
+        return tuple(value * _TO_MS[self.unit] for value in all_known(self.value))
 
 
 class _Figures(Record):
@@ -105,33 +105,35 @@ def request_lines(documents: Sequence[Document]) -> RequestLines:
     return RequestLines(documents[0], [document.value for document in documents], ordered)
 
 
-def run(found: RequestLines) -> ImportedRun:
+def run(lines_of_run: RequestLines) -> ImportedRun:
     """The run of a file without its summary: its requests, and what follows from them."""
-    taken, completed = Taken(), requests(found)
-    if any(one.is_completed for one in completed):
-        end_ns = max(line.metadata.request_end_ns for line in found.lines)
-        taken.metrics["duration_s"] = max(end_ns - _first_ns(found), 0) / _NS_PER_S
-    return build_run("aiperf", found.document, found.content, taken, columns=columns(found), requests=completed)
+    taken, completed = Taken(), requests(lines_of_run)
+    if any(request.is_completed for request in completed):
+        end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
+        taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
+    return build_run(
+        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=completed
+    )
 
 
-def requests(found: RequestLines) -> list[ImportedRequest]:
+def requests(lines_of_run: RequestLines) -> list[ImportedRequest]:
     return [
-        _request(index, line, (line.metadata.request_start_ns - _first_ns(found)) / _NS_PER_S)
-        for index, line in enumerate(found.lines)
+        _request(index, line, (line.metadata.request_start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
+        for index, line in enumerate(lines_of_run.lines)
     ]
 
 
-def columns(found: RequestLines) -> dict[str, Scalar]:
+def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:
     """What the lines say of the run as a whole."""
-    if not found.lines:
+    if not lines_of_run.lines:
         return {}
-    start: dict[str, Scalar] = {"started_at": started_at(_first_ns(found) / _NS_PER_S)}
-    counts = {spec.num_spec_tokens for line in found.lines if (spec := line.spec_decode_acceptance)}
+    start: dict[str, Scalar] = {"started_at": started_at(_first_ns(lines_of_run) / _NS_PER_S)}
+    counts = {spec.num_spec_tokens for line in lines_of_run.lines if (spec := line.spec_decode_acceptance)}
     return start | ({"num_speculative_tokens": counts.pop()} if len(counts) == 1 else {})
 
 
-def _first_ns(found: RequestLines) -> int:
-    return found.lines[0].metadata.request_start_ns
+def _first_ns(lines_of_run: RequestLines) -> int:
+    return lines_of_run.lines[0].metadata.request_start_ns
 
 
 def _request(index: int, line: _Line, sent_s: float) -> ImportedRequest:

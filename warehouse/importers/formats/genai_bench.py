@@ -35,9 +35,9 @@ def _figures(factor: float) -> tuple[Figure, ...]:
         Figure(f"{aggregated}mean_total_tokens_throughput_tokens_per_s", "total_tok_per_s"),
         Figure(f"{aggregated}mean_input_throughput_tokens_per_s", None, "no column; prompt_tokens / duration_s"),
         *(
-            one
+            figure
             for name, ours in _LATENCIES.items()
-            for one in statistics_of(f"{stats}{name}.{{}}", ours, "in the file's time unit", factor)
+            for figure in statistics_of(f"{stats}{name}.{{}}", ours, "in the file's time unit", factor)
         ),
         *(Figure(f"{stats}{name}.stddev", None, STD) for name in _LATENCIES),
         *(Figure(f"{stats}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75)),
@@ -131,7 +131,7 @@ def _run(part: Part, beside: Part | None) -> ImportedRun:
     metadata = beside.parse(_Metadata, "genai-bench's metadata") if beside else _Metadata()
     factor, total = _ms_in_unit(part, run.time_unit or metadata.metrics_time_unit), run.aggregated_metrics.num_requests
     taken = take(part, _figures(factor))
-    requests = [_request(index, one, factor) for index, one in enumerate(run.individual_request_metrics)]
+    requests = [_request(index, request, factor) for index, request in enumerate(run.individual_request_metrics)]
     if len(requests) != total:
         taken.left_out.append(LeftOut("requests", f"the file has {len(requests)} of its requests"))
     aggregated = Part(part.document, parse(dict[str, object], part.document, part.content["aggregated_metrics"], ""))
@@ -174,15 +174,15 @@ def _described(metadata: _Metadata) -> dict[str, Scalar]:
     }
 
 
-def _request(index: int, one: _Request, factor: float) -> ImportedRequest:
-    if one.error_code not in _SUCCESS:
-        return ImportedRequest(index, one.error_message or f"error {one.error_code}")
-    tokens = one.num_output_tokens
+def _request(index: int, request: _Request, factor: float) -> ImportedRequest:
+    if request.error_code not in _SUCCESS:
+        return ImportedRequest(index, request.error_message or f"error {request.error_code}")
+    tokens = request.num_output_tokens
     return ImportedRequest(
         index,
-        ttft_ms=None if one.ttft is None else one.ttft * factor,
-        tpot_ms=None if one.tpot is None or tokens is None or tokens < 2 else one.tpot * factor,
-        e2e_ms=None if one.e2e_latency is None else one.e2e_latency * factor,
-        prompt_tokens=one.num_input_tokens,
+        ttft_ms=None if request.ttft is None else request.ttft * factor,
+        tpot_ms=None if request.tpot is None or tokens is None or tokens < 2 else request.tpot * factor,
+        e2e_ms=None if request.e2e_latency is None else request.e2e_latency * factor,
+        prompt_tokens=request.num_input_tokens,
         completion_tokens=tokens,
     )

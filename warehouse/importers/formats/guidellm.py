@@ -24,7 +24,7 @@ from warehouse.importers.typed_json import (
     Part,
     Record,
     Text,
-    each,
+    parts,
     whole,
 )
 
@@ -189,10 +189,10 @@ def read(documents: Sequence[Document]) -> list[ImportedRun]:
 
 def _runs(report: Part) -> list[ImportedRun]:
     metadata = report.parse(_Report, "GuideLLM's report").metadata
-    if (found := metadata.version) != SUPPORTED:
-        why = f"found version {found}; supported is version {SUPPORTED} of GuideLLM's report"
+    if (version := metadata.version) != SUPPORTED:
+        why = f"found version {version}; supported is version {SUPPORTED} of GuideLLM's report"
         raise report.document.error(("metadata", "version"), why)
-    benchmarks = each(report.document, report.content["benchmarks"], "benchmarks")
+    benchmarks = parts(report.document, report.content["benchmarks"], "benchmarks")
     return [_run(part, metadata.guidellm_version) for part in benchmarks]
 
 
@@ -250,7 +250,7 @@ def _limit(constraints: _Constraints | None) -> int | None:
 
 def _drafted(requests: _Requests | None) -> int | None:
     """Tokens drafted per round, if all requests agree."""
-    specs = [spec for one in (requests.successful or () if requests else ()) if (spec := one.speculation)]
+    specs = [spec for request in (requests.successful or () if requests else ()) if (spec := request.speculation)]
     counts = {spec.num_spec_tokens for spec in specs}
     return counts.pop() if len(counts) == 1 else None
 
@@ -270,37 +270,41 @@ def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -
         taken.left_out.append(LeftOut("requests", f"the report has {len(done)} of {total} completed requests"))
         return None
     taken.metrics |= _positions(done)
-    requests = [_completed(index, one, server_counts=server_counts) for index, one in enumerate(done)]
+    requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
     failed = [*(lists.errored or ()), *(lists.incomplete or ())]
-    return requests + [_failed(len(requests) + place, one) for place, one in enumerate(failed)]
+    return requests + [_failed(len(requests) + place, request) for place, request in enumerate(failed)]
 
 
-def _completed(index: int, one: _Request, *, server_counts: bool) -> ImportedRequest:
-    latency_s, tokens, spec = one.request_latency, one.output_tokens if server_counts else None, one.speculation
+def _completed(index: int, request: _Request, *, server_counts: bool) -> ImportedRequest:
+    latency_s, tokens, spec = (
+        request.request_latency,
+        request.output_tokens if server_counts else None,
+        request.speculation,
+    )
     return ImportedRequest(
         index,
-        ttft_ms=one.time_to_first_token_ms,
-        tpot_ms=one.inter_token_latency_ms if tokens is not None and tokens > 1 else None,
+        ttft_ms=request.time_to_first_token_ms,
+        tpot_ms=request.inter_token_latency_ms if tokens is not None and tokens > 1 else None,
         e2e_ms=None if latency_s is None else latency_s * 1000,
-        prompt_tokens=one.prompt_tokens if server_counts else None,
+        prompt_tokens=request.prompt_tokens if server_counts else None,
         completion_tokens=tokens,
-        output_text=one.output,
+        output_text=request.output,
         spec_drafts=spec.num_spec_steps if spec else None,
         spec_draft_tokens=spec.num_draft_tokens if spec else None,
         spec_accepted_tokens=spec.num_accepted_draft_tokens if spec else None,
     )
 
 
-def _failed(index: int, one: _FailedRequest) -> ImportedRequest:
-    error = one.info.error if one.info else None
-    return ImportedRequest(index, str(error) if error else "it did not end", prompt_tokens=one.prompt_tokens)
+def _failed(index: int, request: _FailedRequest) -> ImportedRequest:
+    error = request.info.error if request.info else None
+    return ImportedRequest(index, str(error) if error else "it did not end", prompt_tokens=request.prompt_tokens)
 
 
 def _positions(done: Sequence[_Request]) -> dict[str, Value]:
     """Rounds by the number of accepted tokens, added over the requests; empty if one request does not record them."""
     rounds: dict[int, int] = {}
-    for one in done:
-        counts = one.speculation.acceptance_histogram if one.speculation else None
+    for request in done:
+        counts = request.speculation.acceptance_histogram if request.speculation else None
         if counts is None or None in counts:
             return {}
         for length, count in enumerate(counts):

@@ -37,9 +37,9 @@ FIELDS: tuple[Figure, ...] = (
     Figure("successes.throughput.output_tokens_per_sec", None, "from the client's own count; the server's is taken"),
     Figure("successes.throughput.total_tokens_per_sec", None, "likewise"),
     *(
-        one
+        figure
         for name, (ours, words) in _LATENCIES.items()
-        for one in statistics_of(f"{_LATENCY}{name}.{{}}", ours, words, 1000.0, ("mean", "p90", "p95", "p99"))
+        for figure in statistics_of(f"{_LATENCY}{name}.{{}}", ours, words, 1000.0, ("mean", "p90", "p95", "p99"))
     ),
     *(Figure(_MEDIAN.format(name), f"{ours}_p50_ms", words, 1000.0) for name, (ours, words) in _LATENCIES.items()),
     *(Figure(f"{_LATENCY}{name}.p{q}", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (1, 5, 10, 25, 75)),
@@ -167,9 +167,9 @@ def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
 
 def _fitting(taken: Taken, requests: list[ImportedRequest]) -> list[ImportedRequest] | None:
     """The requests, or None if they do not reproduce the stage's count and mean times."""
-    found = build.of_requests(requests)
+    recomputed = build.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
-    names: dict[str, Value] = {name: found.get(name) for name in same}
+    names: dict[str, Value] = {name: recomputed.get(name) for name in same}
     if not requests or None in names.values() or build.disagreements(taken.metrics, names, "they"):
         return None
     return requests

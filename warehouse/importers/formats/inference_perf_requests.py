@@ -14,7 +14,7 @@ from warehouse.importers.build import build_run
 from warehouse.importers.fields import Taken
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRun
-from warehouse.importers.typed_json import Count, Name, Number, Numbers, Record, Text, known, parse
+from warehouse.importers.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, parse
 
 
 class _Usage(Record):
@@ -49,7 +49,7 @@ class Request(Record):
     @property
     def chunks_s(self) -> list[float]:
         """When each chunk came; empty if that was not saved."""
-        return known(self.info.response_metrics.chunk_times)
+        return all_known(self.info.response_metrics.chunk_times)
 
     @model_validator(mode="after")
     def _runs_forwards(self) -> Request:
@@ -67,58 +67,58 @@ def detect(value: object) -> bool:
     return (
         isinstance(value, list)
         and bool(value)
-        and all(isinstance(one, dict) and all(key in one for key in keys) for one in value)
+        and all(isinstance(record, dict) and all(key in record for key in keys) for record in value)
     )
 
 
 def in_order(document: Document) -> list[Request]:
     """The requests, in the order in which they were sent. Raises ForeignFileError."""
     kind = Annotated[list[Request], Field(fail_fast=True)]
-    found: list[Request] = parse(kind, document, document.value, "a request of inference-perf")
-    return sorted(found, key=lambda one: one.start_time)
+    records: list[Request] = parse(kind, document, document.value, "a request of inference-perf")
+    return sorted(records, key=lambda record: record.start_time)
 
 
 def run(document: Document) -> ImportedRun:
     """The run of a file whose reports are not there: its requests, and what follows from them."""
     records, taken = in_order(document), Taken()
-    found = requests(records)
-    if any(one.is_completed for one in found):
-        end_s = max(one.end_time or 0.0 for one in records)
+    completed = requests(records)
+    if any(request.is_completed for request in completed):
+        end_s = max(request.end_time or 0.0 for request in records)
         taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
     columns = {"target": model(records)}
-    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=found)
+    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=completed)
 
 
 def requests(records: Sequence[Request]) -> list[ImportedRequest]:
     first_s = records[0].start_time if records else 0.0
-    return [_request(index, one, one.start_time - first_s) for index, one in enumerate(records)]
+    return [_request(index, record, record.start_time - first_s) for index, record in enumerate(records)]
 
 
 def model(records: Sequence[Request]) -> str | None:
     """What all requests asked for; None if they differ or were not saved."""
-    named = {_model(one) for one in records}
+    named = {_model(record) for record in records}
     return named.pop() if len(named) == 1 else None
 
 
-def _model(one: Request) -> str | None:
+def _model(record: Request) -> str | None:
     try:
-        return _Sent.model_validate(json.loads(one.request or "{}")).model
+        return _Sent.model_validate(json.loads(record.request or "{}")).model
     except (ValidationError, ValueError, RecursionError):
         return None
 
 
-def _request(index: int, one: Request, sent_s: float) -> ImportedRequest:
-    usage = one.info.response_metrics.server_usage
-    if one.error:
-        inner = one.error.get("error_msg") if isinstance(one.error, dict) else one.error
+def _request(index: int, record: Request, sent_s: float) -> ImportedRequest:
+    usage = record.info.response_metrics.server_usage
+    if record.error:
+        inner = record.error.get("error_msg") if isinstance(record.error, dict) else record.error
         return ImportedRequest(index, str(inner or "it failed"), sent_s, prompt_tokens=usage.prompt_tokens)
-    chunks, tokens = one.chunks_s, usage.completion_tokens
+    chunks, tokens = record.chunks_s, usage.completion_tokens
     return ImportedRequest(
         index,
         sent_s=sent_s,
-        ttft_ms=(chunks[0] - one.start_time) * 1000 if chunks else None,
+        ttft_ms=(chunks[0] - record.start_time) * 1000 if chunks else None,
         tpot_ms=(chunks[-1] - chunks[0]) * 1000 / (tokens - 1) if chunks and tokens and tokens > 1 else None,
-        e2e_ms=None if one.end_time is None else (one.end_time - one.start_time) * 1000,
+        e2e_ms=None if record.end_time is None else (record.end_time - record.start_time) * 1000,
         chunk_gaps_ms=tuple((after - before) * 1000 for before, after in pairwise(chunks)) if chunks else None,
         prompt_tokens=usage.prompt_tokens,
         completion_tokens=tokens,

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from warehouse.importers.model import ImportedRequest
-from warehouse.importers.typed_json import Anything, Counts, Numbers, Part, Record, known
+from warehouse.importers.typed_json import Anything, Counts, Numbers, Part, Record, all_known
 
 
 class RequestArrays(Record):
@@ -36,7 +36,7 @@ def read(part: Part, arrays: TimedArrays) -> list[ImportedRequest] | None:
     refuse_other_lengths(part, arrays, TimedArrays)
     count = len(arrays.ttfts)
     inputs, outputs = arrays.input_lens or [None] * count, arrays.output_lens or [None] * count
-    latencies, starts = arrays.latencies or [None] * count, known(arrays.start_times)
+    latencies, starts = arrays.latencies or [None] * count, all_known(arrays.start_times)
     first_s = min(starts, default=0.0)
     texts = arrays.generated_texts
     return [
@@ -45,7 +45,7 @@ def read(part: Part, arrays: TimedArrays) -> list[ImportedRequest] | None:
             error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
             sent_s=starts[index] - first_s if len(starts) == count else None,
             ttft_s=arrays.ttfts[index],
-            gaps_s=tuple(known(arrays.itls[index])),
+            gaps_s=tuple(all_known(arrays.itls[index])),
             latency_s=latencies[index],
             lengths=(inputs[index], outputs[index]),
             text=texts[index] if texts else None,

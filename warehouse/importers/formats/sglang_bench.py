@@ -11,7 +11,7 @@ from warehouse.importers.formats.request_arrays import RequestArrays, refuse_oth
 from warehouse.importers.formats.vllm_bench import RequestRate
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
-from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, known, whole
+from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, all_known, whole
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
 _GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ in dividing them over tokens"
@@ -36,9 +36,9 @@ FIELDS: tuple[Figure, ...] = (
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     *(
-        one
+        figure
         for name, (ours, words) in _LATENCIES.items()
-        for one in statistics_of(f"{{}}_{name}_ms", ours, words, statistics=_STATISTICS)
+        for figure in statistics_of(f"{{}}_{name}_ms", ours, words, statistics=_STATISTICS)
     ),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
@@ -87,7 +87,7 @@ def _run(document: Document) -> ImportedRun:
     if requests is None:
         taken.left_out.append(LeftOut("requests", "the run was saved without --output-details"))
     elif run.backend in _DIVIDES_MAYBE:
-        requests = [_divided(one) for one in requests]
+        requests = [_divided(request) for request in requests]
     if run.backend in _DIVIDES_MAYBE:
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
     return build_run(
@@ -126,7 +126,7 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
                 error=str(errors[index]) if errors[index] else None,
                 sent_s=None,
                 ttft_s=ttfts[index],
-                gaps_s=tuple(known(itls[index])),
+                gaps_s=tuple(all_known(itls[index])),
                 latency_s=None,
                 lengths=(inputs[index], outputs[index]),
                 text=texts[index] if texts else None,
@@ -136,12 +136,12 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
     ]
 
 
-def _without_end(one: ImportedRequest) -> ImportedRequest:
+def _without_end(request: ImportedRequest) -> ImportedRequest:
     """The file has no end of a request, only its last chunk; the run's e2e figures stay as printed by SGLang."""
-    return replace(one, e2e_ms=None)
+    return replace(request, e2e_ms=None)
 
 
-def _divided(one: ImportedRequest) -> ImportedRequest:
+def _divided(request: ImportedRequest) -> ImportedRequest:
     """Keep gaps only if there is one per token but the first; otherwise they may be of chunks or tokens."""
-    per_token = one.chunk_gaps_ms is not None and len(one.chunk_gaps_ms) + 1 == one.completion_tokens
-    return replace(one, chunk_gaps_ms=None, token_gaps_ms=one.chunk_gaps_ms if per_token else None)
+    per_token = request.chunk_gaps_ms is not None and len(request.chunk_gaps_ms) + 1 == request.completion_tokens
+    return replace(request, chunk_gaps_ms=None, token_gaps_ms=request.chunk_gaps_ms if per_token else None)

@@ -16,7 +16,7 @@ from warehouse.importers.formats import request_arrays
 from warehouse.importers.formats.request_arrays import TimedArrays
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRun, LeftOut, Scalar
-from warehouse.importers.typed_json import Count, Name, Number, Numbers, OneLine, Part, Record, each, known, whole
+from warehouse.importers.typed_json import Count, Name, Number, Numbers, OneLine, Part, Record, all_known, parts, whole
 
 _GAP = "gaps between chunks, not tokens: with speculation a chunk holds several tokens"
 _LATENCIES = {"ttft": ("ttft", ""), "tpot": ("tpot", ""), "itl": ("icl", _GAP), "e2el": ("e2e", "up to the last chunk")}
@@ -40,7 +40,7 @@ FIELDS: tuple[Figure, ...] = (
     Figure("max_output_tokens_per_s", None, CHUNK_RATE),
     Figure("max_concurrent_requests", None, "counted per second, so higher than the requests in flight at once"),
     Figure("rtfx", None, "a factor for audio"),
-    *(one for name, (ours, words) in _LATENCIES.items() for one in statistics_of(f"{{}}_{name}_ms", ours, words)),
+    *(figure for name, (ours, words) in _LATENCIES.items() for figure in statistics_of(f"{{}}_{name}_ms", ours, words)),
     *(Figure(f"median_{name}_ms", f"{ours}_p50_ms", words) for name, (ours, words) in _LATENCIES.items()),
     *(Figure(f"std_{name}_ms", None, STD) for name in _LATENCIES),
     *(Figure(f"p{q}_{name}_ms", None, OTHER_PERCENTILE) for name in _LATENCIES for q in (25, 75, 80, 99.9)),
@@ -62,7 +62,7 @@ PASSTHROUGH: dict[str, str] = {
     ),
 }
 _NOT_LABELS = {
-    *(one.path for one in FIELDS),
+    *(figure.path for figure in FIELDS),
     *(*TimedArrays.model_fields, "queue_times"),
     *("model_id", "request_rate", "burstiness", "max_concurrency", "num_prompts", "run_number", "speculative_config"),
     "spec_decode_per_position_acceptance_rates",
@@ -73,7 +73,7 @@ _NEEDED = ("model_id", "completed", "duration", "total_input_tokens", "request_t
 
 def detect(value: object) -> bool:
     if isinstance(value, list):  # a sweep's summary.json
-        return bool(value) and all(isinstance(one, dict) and detect(one) for one in value)
+        return bool(value) and all(isinstance(result, dict) and detect(result) for result in value)
     return isinstance(value, dict) and all(key in value for key in (*_NEEDED, "total_token_throughput"))
 
 
@@ -129,14 +129,14 @@ class _Run(TimedArrays):
 
 def _runs(document: Document) -> list[ImportedRun]:
     if isinstance(document.value, list):
-        return [_run(part, f"[{part.at[0]}]") for part in each(document, document.value)]
+        return [_run(part, f"[{part.at[0]}]") for part in parts(document, document.value)]
     return [_run(whole(document), f"line {document.line}" if document.line > 1 else "")]
 
 
 def _run(part: Part, place: str) -> ImportedRun:
     run = part.parse(_Run, "a result of vllm bench serve")
     taken = take(part, FIELDS)
-    if rates := known(run.spec_decode_per_position_acceptance_rates):
+    if rates := all_known(run.spec_decode_per_position_acceptance_rates):
         taken.metrics["acceptance_per_position"] = tuple(rates)
     requests = request_arrays.read(part, run)
     if requests is None:

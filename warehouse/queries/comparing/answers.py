@@ -21,12 +21,12 @@ _PROVENANCE = """
 """
 
 
-def study_answer(found: StudyComparison, repeat_s: float | None = None) -> Answer:
+def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> Answer:
     """The answer that the comparison's verdicts give; its headline stands on the strict reading.
 
     `repeat_s` is the forecast of one more repeat of the study.
     """
-    strictly = verdicts([pair.comparison for pair in found.pairs], strict=True)
+    strictly = verdicts([pair.comparison for pair in comparison.pairs], strict=True)
     pairs = [
         JudgedPair(
             pair.cell.workload,
@@ -37,22 +37,24 @@ def study_answer(found: StudyComparison, repeat_s: float | None = None) -> Answe
             pair.verdict,
             strict,
         )
-        for pair, strict in zip(found.pairs, strictly, strict=True)
+        for pair, strict in zip(comparison.pairs, strictly, strict=True)
     ]
-    drafted = [(pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in found.pairs]
+    drafted = [
+        (pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in comparison.pairs
+    ]
     return answer(
         pairs,
-        metric=found.metric,
-        baseline=found.baseline,
-        strict=found.strict,
+        metric=comparison.metric,
+        baseline=comparison.baseline,
+        strict=comparison.strict,
         of_speculation=all(candidate and not baseline for baseline, candidate in drafted),
         repeat_s=repeat_s,
     )
 
 
-def provenance(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> Provenance:
+def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> Provenance:
     """Where the comparison's numbers come from: of the valid runs of its jobs."""
-    (row,) = dicts(con, _PROVENANCE, [list(found.jobs)])
-    repeats = {pair.comparison.repeats for pair in found.pairs}
+    (row,) = dicts(con, _PROVENANCE, [list(comparison.jobs)])
+    repeats = {pair.comparison.repeats for pair in comparison.pairs}
     lists = {name: tuple(row[name] or ()) for name in ("hardware", "engines")}
-    return Provenance(jobs=found.jobs, repeats=tuple(sorted(repeats)), **row | lists)
+    return Provenance(jobs=comparison.jobs, repeats=tuple(sorted(repeats)), **row | lists)

@@ -67,8 +67,10 @@ class ArmCapacity:
 
 def searched(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> list[str]:
     """Return which of the metrics of searches these jobs have, in the order of the catalogue."""
-    found = con.execute("SELECT DISTINCT find FROM capacities WHERE list_contains(?, job_id)", [list(jobs)]).fetchall()
-    return [name for name, finds in _FINDS.items() if (finds[0],) in found]
+    searched_by = con.execute(
+        "SELECT DISTINCT find FROM capacities WHERE list_contains(?, job_id)", [list(jobs)]
+    ).fetchall()
+    return [name for name, finds in _FINDS.items() if (finds[0],) in searched_by]
 
 
 def arm_capacities(
@@ -84,35 +86,35 @@ def arm_capacities(
         raise QueryError(f'no search has found {metric}: submit a study with a load that has find = "rate"')
     if metric != COST_AT_CAPACITY.name:
         return _by_arm(rows, [row["capacity"] for row in rows]), BY_NAME[metric].unit
-    known = prices(con, price_usd_per_hour)
-    currencies = sorted({known.of(row).currency for row in rows})
+    book = prices(con, price_usd_per_hour)
+    currencies = sorted({book.of(row).currency for row in rows})
     if len(currencies) > 1:
         raise QueryError(
             f"prices in {' and '.join(currencies)} cannot be compared: give one price with --price-per-hour"
         )
     unit = COST_AT_CAPACITY.unit.replace("currency", "".join(currencies))
-    return _by_arm(rows, [_cost(row, known) for row in rows]), unit
+    return _by_arm(rows, [_cost(row, book) for row in rows]), unit
 
 
 def _by_arm(rows: Sequence[Row], values: Sequence[float | None]) -> list[ArmRuns]:
-    found: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
+    trials_of: dict[tuple[CellKey, str], list[tuple[Row, RunSample]]] = {}
     for row, value in zip(rows, values, strict=True):
         block, launch = (row["job_id"], row["repeat"]), (row["job_id"], row["launch_index"])
         sample = RunSample(row["run_id"], row["arm"], block, value, launch=launch)
-        found.setdefault((_cell(row), row["arm"]), []).append((row, sample))
+        trials_of.setdefault((_cell(row), row["arm"]), []).append((row, sample))
     return [
         ArmRuns(
             cell=cell,
             arm=arm,
-            arm_id=there[0][0]["arm_id"],
-            is_baseline=there[0][0]["is_baseline"],
-            method=there[0][0]["method"],
-            num_speculative_tokens=there[0][0]["num_speculative_tokens"],
-            category=there[0][0]["category"],
-            closed_loop=there[0][0]["find"] == "concurrency",
-            runs=tuple(sample for _, sample in there),
+            arm_id=trials[0][0]["arm_id"],
+            is_baseline=trials[0][0]["is_baseline"],
+            method=trials[0][0]["method"],
+            num_speculative_tokens=trials[0][0]["num_speculative_tokens"],
+            category=trials[0][0]["category"],
+            closed_loop=trials[0][0]["find"] == "concurrency",
+            runs=tuple(sample for _, sample in trials),
         )
-        for (cell, arm), there in found.items()
+        for (cell, arm), trials in trials_of.items()
     ]
 
 
@@ -120,8 +122,8 @@ def _cell(row: Row) -> CellKey:
     return CellKey(row["workload"], row["pattern"], row["concurrency"])
 
 
-def _cost(row: Row, known: Prices) -> float | None:
-    return cost.per_million_tokens(known.of(row).per_hour, row["goodput_tok_per_s"])
+def _cost(row: Row, book: Prices) -> float | None:
+    return cost.per_million_tokens(book.of(row).per_hour, row["goodput_tok_per_s"])
 
 
 def study_capacities(
@@ -135,16 +137,16 @@ def study_capacities(
     Raises QueryError for an unknown study.
     """
     rows = [row for row in dicts(con, _ROWS, [paired_runs.jobs_of(con, study)]) if row["repeat"] is None]
-    known = prices(con, price_usd_per_hour, utilisation)
-    return [_arm_capacity(row, known) for row in rows]
+    book = prices(con, price_usd_per_hour, utilisation)
+    return [_arm_capacity(row, book) for row in rows]
 
 
-def _arm_capacity(row: Row, known: Prices) -> ArmCapacity:
+def _arm_capacity(row: Row, book: Prices) -> ArmCapacity:
     try:
-        price = known.of(row)
+        price = book.of(row)
     except QueryError:
         price = None
-    found = None if row["capacity"] is None else Interval(row["capacity"], row["low"], row["high"])
+    capacity = None if row["capacity"] is None else Interval(row["capacity"], row["low"], row["high"])
     return ArmCapacity(
         job_id=row["job_id"],
         cell=_cell(row),
@@ -152,9 +154,9 @@ def _arm_capacity(row: Row, known: Prices) -> ArmCapacity:
         is_baseline=row["is_baseline"],
         find=row["find"],
         slo_share=row["slo_share"],
-        found=found,
-        least=row["low"] if found is None else None,
-        greatest=row["high"] if found is None else None,
+        found=capacity,
+        least=row["low"] if capacity is None else None,
+        greatest=row["high"] if capacity is None else None,
         trials=row["trials"],
         cost=None if price is None else cost.per_million_tokens(price.per_hour, row["goodput_tok_per_s"]),
         currency=None if price is None else price.currency,

@@ -43,8 +43,8 @@ def carried_loads(
     pairs: dict[tuple[object, str], Pair] = {}
     for metric in dict.fromkeys(arm.metric for arm in arms):
         try:
-            found = compare_study(con, study, metric, strict=strict)
+            comparison = compare_study(con, study, metric, strict=strict)
         except QueryError:  # the baseline's search has given nothing yet
             continue
-        pairs |= {(pair.cell, pair.candidate.arm): pair for pair in found.pairs}
+        pairs |= {(pair.cell, pair.candidate.arm): pair for pair in comparison.pairs}
     return [CarriedLoad(arm, pairs.get((arm.cell, arm.arm))) for arm in arms]

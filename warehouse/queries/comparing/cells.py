@@ -37,12 +37,12 @@ _VALUES = """
 """
 
 
-def with_ratios(values: pd.DataFrame, found: StudyComparison | None) -> pd.DataFrame:
+def with_ratios(values: pd.DataFrame, comparison: StudyComparison | None) -> pd.DataFrame:
     """Add to `cell_values`: ratio, low, high (its 95 % interval), verdict, basis (what these stand on).
 
     All are null for the baseline, where nothing is compared, and without a comparison.
     """
-    pairs = () if found is None else found.pairs
+    pairs = () if comparison is None else comparison.pairs
     ratios = pd.DataFrame([_row(pair) for pair in pairs], columns=_RATIOS)
     ratios = ratios.astype({"concurrency": "int64", "ratio": float, "low": float, "high": float})
     return values.merge(ratios, how="left", on=_CELL)

@@ -82,14 +82,16 @@ def compare_study(
     metric = _capacity_of(con, jobs) if metric == "capacity" else _full_name(metric)
     arms, unit = _arms(con, jobs, metric, price_usd_per_hour)
     name = _baseline(arms, baseline)
-    base = {each.cell: each for each in arms if each.arm == name}
-    there = [(base[each.cell], each) for each in arms if each.arm != name and each.cell in base]
+    base = {runs.cell: runs for runs in arms if runs.arm == name}
+    both = [(base[runs.cell], runs) for runs in arms if runs.arm != name and runs.cell in base]
     history = _history(con, jobs, metric)
-    found = compare_cells([_cell(one, other, metric) for one, other in there], better(metric), history=history)
-    judged = verdicts(found, margin, strict=strict)
+    comparisons = compare_cells(
+        [_cell(reference, candidate, metric) for reference, candidate in both], better(metric), history=history
+    )
+    judged = verdicts(comparisons, margin, strict=strict)
     pairs = [
-        Pair(other.cell, one, other, comparison, verdict)
-        for (one, other), comparison, verdict in zip(there, found, judged, strict=True)
+        Pair(candidate.cell, reference, candidate, comparison, verdict)
+        for (reference, candidate), comparison, verdict in zip(both, comparisons, judged, strict=True)
     ]
     return StudyComparison(tuple(jobs), metric, name, tuple(pairs), unit, strict)
 
@@ -99,9 +101,9 @@ def _capacity_of(con: duckdb.DuckDBPyConnection, jobs: Sequence[str]) -> str:
 
 
 def _full_name(metric: str) -> str:
-    name, known = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
-    if name not in known:
-        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *known))}")
+    name, names = SHORT_NAMES.get(metric, metric), (*paired_runs.metric_names(), *COSTS, *_OF_SEARCHES)
+    if name not in names:
+        raise QueryError(f"{metric!r} is not a comparable metric: use one of {', '.join((*SHORT_NAMES, *names))}")
     return name
 
 
@@ -123,12 +125,12 @@ def _history(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     return paired_runs.earlier_repeats(con, jobs, COSTS[metric].rate if metric in COSTS else metric)
 
 
-def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
+def break_evens(comparison: StudyComparison) -> dict[tuple[str, str], BreakEven]:
     """By candidate and workload: where the gain crosses 1. Left out are controls, whose gain is 1, and those with two
     loads at one concurrency.
     """
     lines: dict[tuple[str, str], list[Point]] = {}
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         gain = pair.gain
         if gain is not None and not pair.comparison.control:
             points = lines.setdefault((pair.candidate.arm, pair.cell.workload), [])
@@ -140,26 +142,26 @@ def break_evens(found: StudyComparison) -> dict[tuple[str, str], BreakEven]:
     }
 
 
-def control_words(found: StudyComparison, arm: str) -> str:
+def control_words(comparison: StudyComparison, arm: str) -> str:
     """Say how far a control differs from the baseline over its cells; empty for an arm that is not a control."""
-    pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
+    pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
     if not pairs or not all(pair.comparison.control for pair in pairs):
         return ""
     return control_sentence([(pair.comparison, pair.verdict) for pair in pairs])
 
 
-def controls(found: StudyComparison) -> dict[str, str]:
+def controls(comparison: StudyComparison) -> dict[str, str]:
     """The controls of a study, each with its sentence."""
-    arms = dict.fromkeys(pair.candidate.arm for pair in found.pairs)
-    return {arm: words for arm in arms if (words := control_words(found, arm))}
+    arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
+    return {arm: words for arm in arms if (words := control_words(comparison, arm))}
 
 
-def agreements(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[tuple[Pair, Agreement]]:
+def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[tuple[Pair, Agreement]]:
     """Whether candidate and baseline gave the same outputs, per cell; sampled outputs only count degenerate ones."""
-    runs = [run.run_id for pair in found.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
+    runs = [run.run_id for pair in comparison.pairs for arm in (pair.baseline, pair.candidate) for run in arm.runs]
     sampled = {run_id for (run_id,) in con.execute(_SAMPLED, [runs]).fetchall()}
-    places = [list(pairs) for _, pairs in itertools.groupby(found.pairs, key=lambda pair: pair.cell)]
-    return [each for pairs in places for each in _agreements(con, pairs, sampled)]
+    places = [list(pairs) for _, pairs in itertools.groupby(comparison.pairs, key=lambda pair: pair.cell)]
+    return [agreement for pairs in places for agreement in _agreements(con, pairs, sampled)]
 
 
 def _agreements(
@@ -182,8 +184,8 @@ def _cell(baseline: ArmRuns, candidate: ArmRuns, metric: str) -> CellRuns:
 
 
 def _baseline(arms: Sequence[ArmRuns], requested: str | None) -> str:
-    names = list(dict.fromkeys(each.arm for each in arms))
-    declared = [each.arm for each in arms if each.is_baseline]
+    names = list(dict.fromkeys(arm.arm for arm in arms))
+    declared = [arm.arm for arm in arms if arm.is_baseline]
     if requested is not None and requested not in names:
         raise QueryError(
             f"no valid run of an arm {requested!r}: the arms with valid runs are {', '.join(names) or 'none'}"

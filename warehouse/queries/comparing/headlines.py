@@ -55,26 +55,26 @@ class Headline:
 
 def headlines(con: duckdb.DuckDBPyConnection) -> list[Headline]:
     """One headline per target measured here with a baseline, the newest first; of valid_latest_runs."""
-    found = [_headline(con, row) for row in dicts(con, _NEWEST)]
-    return [each for each in found if each.arms]
+    all_headlines = [_headline(con, row) for row in dicts(con, _NEWEST)]
+    return [headline for headline in all_headlines if headline.arms]
 
 
 def _headline(con: duckdb.DuckDBPyConnection, row: Row) -> Headline:
-    found = compare_study(con, row["job_id"], _METRIC, strict=True)
-    means = {arm: mean for arm, mean in arm_means(found).items() if not mean.comparison.control}
-    return Headline(**row, arms=len(means), arm=_arm(con, found, means))
+    comparison = compare_study(con, row["job_id"], _METRIC, strict=True)
+    means = {arm: mean for arm, mean in arm_means(comparison).items() if not mean.comparison.control}
+    return Headline(**row, arms=len(means), arm=_arm(con, comparison, means))
 
 
-def _arm(con: duckdb.DuckDBPyConnection, found: StudyComparison, means: dict[str, Cell]) -> ArmHeadline | None:
-    known = {arm: mean.ratio for arm, mean in means.items() if mean.ratio is not None and mean.ratio.low is not None}
-    if not known:
+def _arm(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, means: dict[str, Cell]) -> ArmHeadline | None:
+    ratios = {arm: mean.ratio for arm, mean in means.items() if mean.ratio is not None and mean.ratio.low is not None}
+    if not ratios:
         return None
-    arm = max(known, key=lambda name: known[name].low or 0.0)
-    pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
+    arm = max(ratios, key=lambda name: ratios[name].low or 0.0)
+    pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
     sure = [(pair.ratio.low, pair) for pair in pairs if pair.ratio is not None and pair.ratio.low is not None]
-    best = max(sure, key=lambda each: each[0])[1] if sure else None
-    cost, currency = (None, None) if best is None else _cost(con, found.jobs[0], best)
-    return ArmHeadline(arm, known[arm], means[arm].verdict.word, best, len(pairs), cost, currency)
+    best = max(sure, key=lambda bounded: bounded[0])[1] if sure else None
+    cost, currency = (None, None) if best is None else _cost(con, comparison.jobs[0], best)
+    return ArmHeadline(arm, ratios[arm], means[arm].verdict.word, best, len(pairs), cost, currency)
 
 
 def _cost(con: duckdb.DuckDBPyConnection, job_id: str, pair: Pair) -> tuple[float | None, str | None]:
@@ -82,7 +82,7 @@ def _cost(con: duckdb.DuckDBPyConnection, job_id: str, pair: Pair) -> tuple[floa
         costs = study_costs(con, job_id)
     except UserError:  # no price is recorded
         return None, None
-    here = next(each for each in costs if (each.cell, each.arm) == (pair.cell, pair.candidate.arm))
+    here = next(arm_cost for arm_cost in costs if (arm_cost.cell, arm_cost.arm) == (pair.cell, pair.candidate.arm))
     return here.per_million_output_tokens, here.currency
 
 

@@ -93,14 +93,14 @@ def jobs_of(con: duckdb.DuckDBPyConnection, study: str) -> list[str]:
 
     Raises QueryError if the warehouse has no such job.
     """
-    found = con.execute(
+    matching = con.execute(
         """
         SELECT job_id FROM runs WHERE job_id = $1 OR (len($1) >= 6 AND starts_with(study_id, $1))
         GROUP BY job_id ORDER BY job_id
         """,
         [study],
     ).fetchall()
-    jobs = [job for (job,) in found]
+    jobs = [job for (job,) in matching]
     if not jobs and (named := _with_results(_named_jobs(con, study))):
         jobs = [named.job_id]
     if not jobs:
@@ -115,10 +115,10 @@ def arm_runs(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], metric: str) -
     """
     rows = dicts(con, _RUNS.format(metric=known_metric(metric)), [list(jobs)])
     requests = _requests(con, rows, metric)
-    found: dict[tuple[CellKey, str], list[Row]] = {}
+    rows_of: dict[tuple[CellKey, str], list[Row]] = {}
     for row in rows:
-        found.setdefault((CellKey(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
-    return [_arm_runs(place, there, requests) for (place, _), there in found.items()]
+        rows_of.setdefault((CellKey(row["workload"], row["pattern"], row["concurrency"]), row["arm"]), []).append(row)
+    return [_arm_runs(place, arm_rows, requests) for (place, _), arm_rows in rows_of.items()]
 
 
 def _arm_runs(cell: CellKey, rows: Sequence[Row], requests: Mapping[str, Requests]) -> ArmRuns:
@@ -155,22 +155,22 @@ def outputs(con: duckdb.DuckDBPyConnection, arms: Sequence[Sequence[str]]) -> li
     Token ids are known if the server sent as many as its usage counts.
     """
     numbered = [(run_id, arm) for arm, run_ids in enumerate(arms) for run_id in run_ids]
-    asked = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
-    table = con.execute(_OUTPUTS, asked).to_arrow_table()
+    parameters = [[run_id for run_id, _ in numbered], [arm for _, arm in numbered]]
+    table = con.execute(_OUTPUTS, parameters).to_arrow_table()
     columns = [list[Any](table[name].to_pylist()) for name in ("arm", "prompt_id", "text", "count")]
-    found: list[dict[str, Output]] = [{} for _ in arms]
+    outputs_of: list[dict[str, Output]] = [{} for _ in arms]
     for arm, prompt_id, text, count, ids in zip(*columns, _token_ids(table["ids"].combine_chunks()), strict=True):
-        found[arm][prompt_id] = Output(text, ids if ids is not None and len(ids) == count else None, count)
-    return found
+        outputs_of[arm][prompt_id] = Output(text, ids if ids is not None and len(ids) == count else None, count)
+    return outputs_of
 
 
 def _token_ids(lists: Any) -> list[array[int] | None]:
     """Lists of token ids without a Python object per token; null becomes None."""
-    known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
+    are_known, flat = lists.is_valid().to_pylist(), lists.values.to_numpy(zero_copy_only=False)
     ends = lists.offsets.to_pylist()
     return [
-        array("i", flat[begin:end].tobytes()) if there else None
-        for there, (begin, end) in zip(known, pairwise(ends), strict=True)
+        array("i", flat[begin:end].tobytes()) if is_known else None
+        for is_known, (begin, end) in zip(are_known, pairwise(ends), strict=True)
     ]
 
 
@@ -183,13 +183,13 @@ def known_metric(metric: str) -> str:
 
 def _requests(con: duckdb.DuckDBPyConnection, rows: Sequence[Row], metric: str) -> dict[str, Requests]:
     """By run; empty for runs whose metric does not follow from its requests."""
-    found: dict[str, Requests] = {}
+    requests: dict[str, Requests] = {}
     for closed_loop in (True, False):
         how = follows(metric, closed_loop=closed_loop)
         ids = [row["run_id"] for row in rows if row["closed_loop"] == closed_loop]
         if how and ids:
-            found |= request_columns.read_prompt_latencies(con, ids, how.column)
-    return found
+            requests |= request_columns.read_prompt_latencies(con, ids, how.column)
+    return requests
 
 
 def dicts(con: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()) -> list[Row]:

@@ -44,10 +44,10 @@ def past_components(
 
 
 def _compared(arms: Sequence[ArmRuns]) -> Iterator[tuple[ArmRuns, ArmRuns]]:
-    baselines = {each.cell: each for each in arms if each.is_baseline}
-    for each in arms:
-        if not each.is_baseline and each.cell in baselines:
-            yield baselines[each.cell], each
+    baselines = {arm.cell: arm for arm in arms if arm.is_baseline}
+    for arm in arms:
+        if not arm.is_baseline and arm.cell in baselines:
+            yield baselines[arm.cell], arm
 
 
 def _ratios(job: str, baseline: ArmRuns, candidate: ArmRuns) -> Iterator[PastRatio]:

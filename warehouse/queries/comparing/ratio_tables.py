@@ -35,7 +35,7 @@ class ArmTable:
 
 
 def arm_tables(
-    con: duckdb.DuckDBPyConnection, found: StudyComparison, rows: str = "workload", columns: str = "load"
+    con: duckdb.DuckDBPyConnection, comparison: StudyComparison, rows: str = "workload", columns: str = "load"
 ) -> list[ArmTable]:
     """Rows and columns are two of SIDES. If several workloads and loads share one table cell, it has their sweep.
 
@@ -43,27 +43,27 @@ def arm_tables(
     """
     if {rows, columns} - set(SIDES) or rows == columns:
         raise QueryError(f"rows {rows!r} and columns {columns!r} must be two of {', '.join(SIDES)}")
-    datasets = dict(con.execute(_DATASETS, [[pair.candidate.runs[0].run_id for pair in found.pairs]]).fetchall())
+    datasets = dict(con.execute(_DATASETS, [[pair.candidate.runs[0].run_id for pair in comparison.pairs]]).fetchall())
     arms: dict[str, dict[_Key, list[Pair]]] = {}
-    for pair in found.pairs:
+    for pair in comparison.pairs:
         key = (_side(pair, rows, datasets), _side(pair, columns, datasets))
         arms.setdefault(pair.candidate.arm, {}).setdefault(key, []).append(pair)
     tables = ratio_tables(
-        {arm: {key: _one(pairs, found) for key, pairs in cells.items()} for arm, cells in arms.items()},
-        strict=found.strict,
+        {arm: {key: _one(pairs, comparison) for key, pairs in cells.items()} for arm, cells in arms.items()},
+        strict=comparison.strict,
     )
-    means = arm_means(found)
-    return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], found)) for arm in arms]
+    means = arm_means(comparison)
+    return [ArmTable(arm, tables[arm], means[arm], _by_row(arms[arm], tables[arm], comparison)) for arm in arms]
 
 
-def arm_means(found: StudyComparison) -> dict[str, Cell]:
+def arm_means(comparison: StudyComparison) -> dict[str, Cell]:
     """Each candidate over all of its cells: the geometric mean of its ratios in each repeat, and the mean of that.
 
     The verdicts are corrected for the number of arms.
     """
-    arms = dict.fromkeys(pair.candidate.arm for pair in found.pairs)
-    means = {arm: _sweep([pair for pair in found.pairs if pair.candidate.arm == arm], found) for arm in arms}
-    judged = verdicts(list(means.values()), strict=found.strict)
+    arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
+    means = {arm: _sweep([pair for pair in comparison.pairs if pair.candidate.arm == arm], comparison) for arm in arms}
+    judged = verdicts(list(means.values()), strict=comparison.strict)
     return {arm: Cell(mean, verdict) for (arm, mean), verdict in zip(means.items(), judged, strict=True)}
 
 
@@ -79,17 +79,21 @@ def _side(pair: Pair, name: str, datasets: Mapping[str, str]) -> str:
     return values[name]
 
 
-def _one(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
-    return pairs[0].comparison if len(pairs) == 1 else _sweep(pairs, found)
+def _one(pairs: Sequence[Pair], comparison: StudyComparison) -> Comparison:
+    return pairs[0].comparison if len(pairs) == 1 else _sweep(pairs, comparison)
 
 
-def _sweep(pairs: Sequence[Pair], found: StudyComparison) -> Comparison:
+def _sweep(pairs: Sequence[Pair], comparison: StudyComparison) -> Comparison:
     control = all(pair.comparison.control for pair in pairs)
-    return sweep([(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(found.metric), control=control)
+    return sweep(
+        [(pair.baseline.runs, pair.candidate.runs) for pair in pairs], better(comparison.metric), control=control
+    )
 
 
-def _by_row(cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, found: StudyComparison) -> dict[str, Comparison]:
+def _by_row(
+    cells: Mapping[_Key, Sequence[Pair]], table: RatioTable, comparison: StudyComparison
+) -> dict[str, Comparison]:
     return {
-        row: _sweep([pair for key, pairs in cells.items() if key[0] == row for pair in pairs], found)
+        row: _sweep([pair for key, pairs in cells.items() if key[0] == row for pair in pairs], comparison)
         for row in table.rows
     }

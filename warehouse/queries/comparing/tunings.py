@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from lab.schedule.tuning import Seen
+from lab.schedule.tuning import RunResult
 from lab.study import Study
 from lab.study.plan import PlannedRun
 from lab.tuning.report import Report, report
@@ -23,15 +23,15 @@ def tuning_report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> 
     """Return the report of the job of a study that is a tuning; None before its first results are published."""
     rows = {(row["arm"], row["pattern"], row["repeat"]): row for row in dicts(con, _RUNS, [job_id])}
 
-    def find(run: PlannedRun) -> Seen | None:
+    def find(run: PlannedRun) -> RunResult | None:
         row = rows.get((run.arm.name, run.load.name, run.repeat))
-        return None if row is None else _seen(row)
+        return None if row is None else _result(row)
 
     return report(study, find)
 
 
-def _seen(row: Row) -> Seen:
-    return Seen(
+def _result(row: Row) -> RunResult:
+    return RunResult(
         speed=row["output_tok_per_s"] if row["counts"] else None,
         accepted=tuple(row["acceptance_per_position"] or ()),
         took_s=(row["warmup_s"] or 0.0) + (row["window_s"] or 0.0),

@@ -16,7 +16,7 @@ from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 from webapp.shared.tables import columns
 
-RESULT_COLUMNS = columns("concurrency", "arm", "k", "ratio", "low", "high", "verdict", "basis", pinned="concurrency")
+RESULT_COLUMNS = columns("concurrency", "verdict", "arm", "k", "ratio", "low", "high", "basis", pinned="concurrency")
 TRIED_COLUMNS = columns("concurrency", "arm", "k", "runs", "expected", "fate", pinned="arm")
 
 
@@ -29,7 +29,7 @@ def tuned(connection: duckdb.DuckDBPyConnection, job_id: str) -> Report | None:
 def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
     """One row per load and arm."""
     return pd.DataFrame(
-        [(each.load, each.arm, each.k, each.ratio, each.low, each.high, each.verdict, each.basis) for each in rows],
+        [(each.load, each.verdict, each.arm, each.k, each.ratio, each.low, each.high, each.basis) for each in rows],
         columns=list(RESULT_COLUMNS),
     ).sort_values(["concurrency", "arm"])
 
@@ -75,6 +75,4 @@ def command_line(arm: Arm) -> str | None:
 
 def as_json(arm: Arm) -> str:
     """The arm's speculation, as a study has it."""
-    return json.dumps(
-        arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {}, indent=1
-    )
+    return json.dumps(arm.speculation.model_dump(mode="json", exclude_defaults=True) if arm.speculation else {})

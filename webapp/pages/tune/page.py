@@ -97,7 +97,7 @@ def show_deployment(found: Report) -> None:
         st.caption("On the engine's command line:")
         st.code(words, language="bash", wrap_lines=True)
     st.caption("As the speculation of an arm:")
-    st.code(data.as_json(found.deployed), language="json")
+    st.code(data.as_json(found.deployed), language="json", wrap_lines=True)
 
 
 def show_final(found: Report, view: View) -> None:
