@@ -88,12 +88,12 @@ def _compare(alone: Settings, busy: Settings, study: Study, repeats: int) -> tup
         beside.append(_one(busy, study))
     figures = {"output tok/s": "output_tok_per_s", "median TTFT ms": "ttft_ms", "median TPOT ms": "tpot_ms"}
     columns = {
-        name: ([getattr(seen, figure) for seen in beside], [getattr(seen, figure) for seen in nothing])
+        name: ([getattr(run, figure) for run in beside], [getattr(run, figure) for run in nothing])
         for name, figure in figures.items()
     }
     rows = [Row(name, ours, theirs, "0.99 .. 1.01") for name, (ours, theirs) in columns.items()]
     intervals = [f"  {name}: {interval(*sides)}" for name, sides in columns.items()]
-    recorded = ", ".join(f"{seen.beside_s:.2f}" for seen in beside)
+    recorded = ", ".join(f"{run.beside_s:.2f}" for run in beside)
     return rows, [*intervals, f"  seconds of other work within each window: {recorded}"]
 
 

@@ -57,8 +57,8 @@ class Sides:
 
     def ours(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:
         where = {"base_url": self.base_url, "model": TARGET, "dataset": str(dataset)}
-        asked = {"output_tokens": output_tokens, "concurrency": concurrency}
-        done = counted([sys.executable, "-m", "benchmarks.our_client", json.dumps(where | asked)], os.environ)
+        shape = {"output_tokens": output_tokens, "concurrency": concurrency}
+        done = counted([sys.executable, "-m", "benchmarks.our_client", json.dumps(where | shape)], os.environ)
         return Spent(Figures(**json.loads(done.stdout)["figures"]), done.cpu_s)
 
     def theirs(self, dataset: Path, concurrency: int, output_tokens: int) -> Spent:

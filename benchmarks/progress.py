@@ -57,9 +57,9 @@ class Seen(Figures):
 
 def _seen(window: Callable[[], LoadResult]) -> Seen:
     wall_s, cpu_s = time.perf_counter(), time.process_time()
-    found = figures(window())
+    spent = figures(window())
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-    return Seen(**vars(found), cpu_percent=100 * cpu_s / wall_s / (os.cpu_count() or 1))
+    return Seen(**vars(spent), cpu_percent=100 * cpu_s / wall_s / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _compare(windows: Windows, repeats: int) -> list[Row]:
         watched.append(windows.watched())
 
     def row(name: str, figure: str, aim: str) -> Row:
-        with_it, without = ([getattr(one, figure) for one in side] for side in (watched, alone))
+        with_it, without = ([getattr(window, figure) for window in side] for side in (watched, alone))
         return Row(name, with_it, without, aim)
 
     return [

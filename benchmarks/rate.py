@@ -94,18 +94,18 @@ def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             assert server.stdout is not None  # noqa: S101 - tells mypy
-            found = measure(f"http://127.0.0.1:{int(server.stdout.readline())}")
+            measured = measure(f"http://127.0.0.1:{int(server.stdout.readline())}")
         finally:
             server.terminate()
-        return found, float(json.loads(server.stdout.read())["gap_p99_ms"])
+        return measured, float(json.loads(server.stdout.read())["gap_p99_ms"])
 
 
 def show_rate(streams: int, ours: Sequence[Seen], theirs: Sequence[Seen]) -> None:
     rate = f"{streams} streams, {streams / TICK_S:,.0f} chunks/s"
-    our_gaps, their_gaps = ([seen.figures.gap_p99_ms for seen in side] for side in (ours, theirs))
+    our_gaps, their_gaps = ([window.figures.gap_p99_ms for window in side] for side in (ours, theirs))
     show(f"Rate: {rate}", "vllm bench serve", [Row("gap p99 ms", our_gaps, their_gaps, "1 at most")])
-    lags = [seen.lag_p99_ms for seen in ours if seen.lag_p99_ms is not None]
-    beyond = [seen.figures.gap_p99_ms - seen.server_gap_p99_ms for seen in ours]
+    lags = [window.lag_p99_ms for window in ours if window.lag_p99_ms is not None]
+    beyond = [window.figures.gap_p99_ms - window.server_gap_p99_ms for window in ours]
     show(
         f"Rate: {rate}, our client",
         "aim",

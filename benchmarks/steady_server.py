@@ -73,8 +73,8 @@ def _read(stream: _Stream) -> bool:
         if len(body) >= length:
             stream.read = body[length:]
             if head.startswith(b"POST"):
-                asked = _LENGTH.search(body)
-                stream.left, stream.sent_s = list(answer(int(asked[1]) if asked else 16)), None
+                match = _LENGTH.search(body)
+                stream.left, stream.sent_s = list(answer(int(match[1]) if match else 16)), None
             else:
                 stream.connection.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
     return bool(received)

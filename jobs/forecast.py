@@ -33,8 +33,8 @@ def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Esti
     """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
     past = _history(warehouse_file, study.target, study.hardware)
     small = study.target == TARGET or (local_folder(models_dir, study.target) is not None and not nvidia_gpus())
-    found = estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
-    return found if study.budget_s is None else found.within(study.budget_s)
+    forecast = estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+    return forecast if study.budget_s is None else forecast.within(study.budget_s)
 
 
 def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:
@@ -51,11 +51,11 @@ def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> P
 
     hardware, whole = (hardware_name(), True) if study.hardware is None else (study.hardware, False)
     with open_warehouse(warehouse_file) as connection:
-        known = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
-        known = known or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
-    if known is None:
+        components = past_components(connection, _METRIC, target=study.target, hardware=hardware, whole=whole)
+        components = components or past_components(connection, _METRIC, target=None, hardware=hardware, whole=whole)
+    if components is None:
         return None
-    return prospects(study, known, _seconds_of(warehouse_file, models_dir, study))
+    return prospects(study, components, _seconds_of(warehouse_file, models_dir, study))
 
 
 def _seconds_of(warehouse_file: Path, models_dir: Path, study: Study) -> Callable[[Size], float]:
@@ -95,8 +95,8 @@ def _history(warehouse_file: Path, target: str, hardware: str | None) -> History
     return History(
         [
             runs
-            for there, of, runs in _past_runs(warehouse_file, publication)
-            if of == target and (wanted in there if hardware else wanted == there)
+            for run_hardware, target_of_runs, runs in _past_runs(warehouse_file, publication)
+            if target_of_runs == target and (wanted in run_hardware if hardware else wanted == run_hardware)
         ]
     )
 
@@ -112,13 +112,13 @@ def _past_runs(
     from warehouse.queries import results  # noqa: PLC0415 - imports pandas, which takes a second
 
     with open_warehouse(warehouse_file) as connection:
-        found = results.run_seconds(connection)
-    return tuple((row["hardware"].casefold(), row["target"], _past(row)) for row in found.to_dict("records"))
+        runs = results.run_seconds(connection)
+    return tuple((row["hardware"].casefold(), row["target"], _past(row)) for row in runs.to_dict("records"))
 
 
 def _past(row: Mapping[Hashable, Any]) -> PastRuns:
     import pandas as pd  # noqa: PLC0415 - likewise
 
-    known: dict[str, Any] = {str(key): None if pd.isna(value) else value for key, value in row.items()}
-    known["output_tokens"] = known["requested_output_tokens"]
-    return PastRuns(**{name: known[name] for name in PastRuns.__dataclass_fields__})
+    values: dict[str, Any] = {str(key): None if pd.isna(value) else value for key, value in row.items()}
+    values["output_tokens"] = values["requested_output_tokens"]
+    return PastRuns(**{name: values[name] for name in PastRuns.__dataclass_fields__})

@@ -80,8 +80,10 @@ def heartbeat(engine: sa.Engine, job_id: str, worker: str, lease_s: float, progr
         values["progress_json"] = progress.model_dump_json()
     with engine.begin() as connection:
         _update_own(connection, job_id, worker, values)
-        asked = connection.execute(sa.select(jobs.c.cancel_requested).where(jobs.c.job_id == job_id)).scalar_one()
-    return not asked
+        cancel_requested = connection.execute(
+            sa.select(jobs.c.cancel_requested).where(jobs.c.job_id == job_id)
+        ).scalar_one()
+    return not cancel_requested
 
 
 def finish(

@@ -34,11 +34,11 @@ def check_hardware(engine: sa.Engine, study: Study) -> None:
     if study.hardware is None:
         return
     with reading(engine).connect() as connection:
-        known = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
-    if known and not any(has_hardware(hardware, study.hardware) for hardware in known):
-        there = ", ".join(sorted(known))
+        kinds = connection.scalars(sa.select(workers_table.c.hardware).distinct()).all()
+    if kinds and not any(has_hardware(hardware, study.hardware) for hardware in kinds):
+        names = ", ".join(sorted(kinds))
         raise StudyError(
-            [("hardware", f"no worker has {study.hardware!r}; workers have {there}. Leave hardware out to allow any")]
+            [("hardware", f"no worker has {study.hardware!r}; workers have {names}. Leave hardware out to allow any")]
         )
 
 
@@ -66,8 +66,8 @@ def estimated_starts(
     """
     now = now or datetime.now(UTC)
     running = {job.worker: job for job in jobs if job.state == "running"}
-    there = [worker for worker in workers if not worker.is_away(now)]
-    free = [(_left_s(running.get(worker.worker), takes_s), worker.worker, worker.hardware) for worker in there]
+    present = [worker for worker in workers if not worker.is_away(now)]
+    free = [(_left_s(running.get(worker.worker), takes_s), worker.worker, worker.hardware) for worker in present]
     heapq.heapify(free)
     waiting = sorted((job for job in jobs if job.state == "queued"), key=queue_key)
     starts: dict[str, datetime | None] = {job.job_id: None for job in waiting}

@@ -111,8 +111,8 @@ def page(engine: sa.Engine, limit: int = 200, before: str | None = None) -> Page
     shown = readable(rows[:limit])[0]
     if len(rows) <= limit:
         return Page(tuple(shown), None)
-    there = {job.job_id for job in shown}
-    more = [job for job in active(engine) if job.job_id not in there] if before is None else []
+    shown_ids = {job.job_id for job in shown}
+    more = [job for job in active(engine) if job.job_id not in shown_ids] if before is None else []
     return Page((*shown, *more), rows[limit - 1]["job_id"])
 
 
@@ -164,16 +164,16 @@ def set_aside(engine: sa.Engine, limit: int = 200) -> list[SetAside]:
         .where(jobs_table.c.state == "queued", job_events.c.kind == SET_ASIDE)
         .order_by(job_events.c.id)
     )
-    found: dict[str, SetAside] = {}
+    by_id: dict[str, SetAside] = {}
     with reading(engine).connect() as connection:
         for job_id, name, state, detail in connection.execute(by_worker):
             reason, _, trace = detail.partition("\n")
-            found[job_id] = SetAside(job_id, name, state, reason, trace)
+            by_id[job_id] = SetAside(job_id, name, state, reason, trace)
         for query in (_NEWEST.limit(limit), _NEWEST.where(jobs_table.c.state.in_(ACTIVE))):
             for error in readable(connection.execute(query).mappings())[1]:
                 trace = "".join(traceback.format_exception(error))
-                found[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)
-    return [found[job_id] for job_id in sorted(found, reverse=True)]
+                by_id[error.job_id] = SetAside(error.job_id, error.name, error.state, str(error), trace)
+    return [by_id[job_id] for job_id in sorted(by_id, reverse=True)]
 
 
 def job(engine: sa.Engine, job_id: str) -> Job:
@@ -238,14 +238,14 @@ def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
     polling.
     """
     with engine.begin() as connection:
-        found = get_job(connection, job_id, lock=True)
-        if found.state not in FINISHED:
-            raise UserError(f"job {job_id} is {found.state}: only a job that has ended can be run again")
-        if not everything and found.state == "done" and not (found.progress and found.progress.runs_failed):
+        job = get_job(connection, job_id, lock=True)
+        if job.state not in FINISHED:
+            raise UserError(f"job {job_id} is {job.state}: only a job that has ended can be run again")
+        if not everything and job.state == "done" and not (job.progress and job.progress.runs_failed):
             raise UserError(f"every run of job {job_id} completed: ask for all runs to measure them again")
-        attempt = found.attempt + 1
+        attempt = job.attempt + 1
         again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
-        reuse_from = attempt if everything else found.reuse_from_attempt
+        reuse_from = attempt if everything else job.reuse_from_attempt
         _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from)
         add_event(connection, job_id, "retried", "all runs" if everything else "")
 

@@ -116,14 +116,14 @@ def _study(text: str) -> Study:
 
 def readable(rows: Iterable[sa.RowMapping]) -> tuple[list[Job], list[UnreadableJobError]]:
     """Return the jobs in these rows, and the errors of the rows that cannot be read."""
-    found: list[Job] = []
+    readable_jobs: list[Job] = []
     unreadable: list[UnreadableJobError] = []
     for row in rows:
         try:
-            found.append(job_from_row(row))
+            readable_jobs.append(job_from_row(row))
         except UnreadableJobError as error:
             unreadable.append(error)
-    return found, unreadable
+    return readable_jobs, unreadable
 
 
 def find_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa.RowMapping | None:
@@ -134,10 +134,10 @@ def find_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> s
 
 def get_row(connection: sa.Connection, job_id: str, *, lock: bool = False) -> sa.RowMapping:
     """Return the job's row, like `find_row`. Raises UserError if there is no job with this id."""
-    found = find_row(connection, job_id, lock=lock)
-    if found is None:
+    row = find_row(connection, job_id, lock=lock)
+    if row is None:
         raise UserError(f"there is no job {job_id}: `drafthouse jobs` lists all jobs")
-    return found
+    return row
 
 
 def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Job:

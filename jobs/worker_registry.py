@@ -57,8 +57,8 @@ def register_worker(
     with engine.begin() as connection:
         now = database_now(connection)
         row = {"worker": worker, "host": host, "hardware": hardware, "gpus": gpus, "started_at": now, "last_seen": now}
-        known = connection.execute(sa.select(workers_table.c.worker, workers_table.c.last_seen)).all()
-        gone = [name for name, last_seen in known if is_dead(name) or now - last_seen > _FORGOTTEN_AFTER]
+        registered = connection.execute(sa.select(workers_table.c.worker, workers_table.c.last_seen)).all()
+        gone = [name for name, last_seen in registered if is_dead(name) or now - last_seen > _FORGOTTEN_AFTER]
         connection.execute(workers_table.delete().where(workers_table.c.worker.in_([*gone, worker])))
         connection.execute(workers_table.insert().values(row))
 
@@ -82,7 +82,9 @@ def known_engines(engine: sa.Engine, hardware: str | None = None) -> list[Capabi
     with reading(engine).connect() as connection:
         rows = connection.execute(reported).all()
     texts = [text for name, text in rows if hardware is None or hardware.lower() in name.lower()]
-    return list({each.digest(): each for text in texts for each in _engines(text) or ()}.values())
+    return list(
+        {known_engine.digest(): known_engine for text in texts for known_engine in _engines(text) or ()}.values()
+    )
 
 
 def _update(connection: sa.Connection, worker: str, **values: object) -> None:

@@ -35,9 +35,9 @@ def looking_loss(attentions: tuple[torch.Tensor, ...], places: torch.Tensor, loo
 
 
 def place_loss(attention: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-    there = attention.gather(-1, places.clamp(min=0)[:, None, :, None].expand(-1, attention.size(1), -1, 1)).squeeze(-1)
-    wanted = (places >= 0)[:, None].expand_as(there)
-    return -(there[wanted] + 1e-6).log().mean()
+    mass = attention.gather(-1, places.clamp(min=0)[:, None, :, None].expand(-1, attention.size(1), -1, 1)).squeeze(-1)
+    wanted = (places >= 0)[:, None].expand_as(mass)
+    return -(mass[wanted] + 1e-6).log().mean()
 
 
 def copying_losses(

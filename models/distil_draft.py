@@ -26,12 +26,12 @@ class Lessons:
         self.outputs = torch.from_numpy(np.load(scratch / "continuations.npy").astype(np.int64))
         self.sampler = Sampler(scratch, "train", ROW_TOKENS, seed)
 
-    def batch(self, each: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def batch(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Token ids, and where a copied token's successor stands already (else -1)."""
-        chosen = torch.randint(len(self.outputs), (each,))
-        copies, places = self.sampler.traced_copies(each)
-        nowhere = torch.full((2 * each, ROW_TOKENS), -1)
-        return torch.cat([self.outputs[chosen], self.sampler.batch(each), copies]), torch.cat([nowhere, places])
+        chosen = torch.randint(len(self.outputs), (count,))
+        copies, places = self.sampler.traced_copies(count)
+        nowhere = torch.full((2 * count, ROW_TOKENS), -1)
+        return torch.cat([self.outputs[chosen], self.sampler.batch(count), copies]), torch.cat([nowhere, places])
 
 
 @torch.no_grad()

@@ -101,9 +101,9 @@ class Eagle3Head(nn.Module):
 
 def attend(q: torch.Tensor, pasts: Pasts) -> tuple[torch.Tensor, torch.Tensor]:
     step, tokens = len(pasts) - 1, q.size(2)
-    seen = torch.ones(tokens, tokens, dtype=torch.bool).tril(-step)
+    visible = torch.ones(tokens, tokens, dtype=torch.bool).tril(-step)
     first_keys, first_values = pasts[0]
-    scores = [(q @ first_keys.mT).masked_fill(~seen, -1e9)]
+    scores = [(q @ first_keys.mT).masked_fill(~visible, -1e9)]
     values = []
     for t in range(1, step + 1):
         k, v = (x.roll(step - t, dims=2) for x in pasts[t])

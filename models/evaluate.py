@@ -68,8 +68,8 @@ def head_figures(
         states, taught = observe(target, part, draftable)
         _, _, agreed = rollout(head, part, torch.full_like(part, -1), states, taught)
         hidden, _ = head.draft_step(head.fc(states[:, :-1]), part[:, 1:], [])
-        said, next_token = head.logits(hidden)[:, :-1].log_softmax(-1), place[part[:, 2:]]
-        nats.append(-said.gather(-1, next_token.clamp(min=0).unsqueeze(-1)).squeeze(-1)[next_token >= 0])
+        predicted, next_token = head.logits(hidden)[:, :-1].log_softmax(-1), place[part[:, 2:]]
+        nats.append(-predicted.gather(-1, next_token.clamp(min=0).unsqueeze(-1)).squeeze(-1)[next_token >= 0])
         agreements.append(torch.tensor(agreed) * len(part))
     all_nats, targets = torch.cat(nats), rows[:, 2:].numel()
     return {

@@ -26,14 +26,14 @@ LOOP_WEIGHT = 1.0
 
 def repeats(rows: torch.Tensor) -> torch.Tensor:
     """True where a generated token completes a run of four tokens that was generated before; shape of `rows`."""
-    found = torch.zeros_like(rows, dtype=torch.bool)
+    is_repeat = torch.zeros_like(rows, dtype=torch.bool)
     for row, ids in enumerate(rows.tolist()):
-        seen: set[tuple[int, ...]] = set()
+        runs: set[tuple[int, ...]] = set()
         for end in range(PROMPT_TOKENS + RUN, len(ids) + 1):
             run = tuple(ids[end - RUN : end])
-            found[row, end - 1] = run in seen
-            seen.add(run)
-    return found
+            is_repeat[row, end - 1] = run in runs
+            runs.add(run)
+    return is_repeat
 
 
 def unlikelihood(model: LlamaForCausalLM, rows: torch.Tensor, repeated: torch.Tensor) -> torch.Tensor:
@@ -82,11 +82,11 @@ def main() -> None:
     model, sampler = train_target.load(HERE / "target"), Sampler(args.scratch, "train", 256, seed=args.seed)
     copies = Sampler(args.scratch, "train", args.copy_tokens, seed=args.seed + 100)
     optimisers = Optimisers(model, matrix_rate=args.rate, other_rate=args.rate / 2)
-    pool, steps, seen = Pool(model, sampler), 0, {"text": 0.0, "copied": 0.0, "before": 0.0, "there": 0.0}
+    pool, steps, figures = Pool(model, sampler), 0, {"text": 0.0, "copied": 0.0, "before": 0.0, "there": 0.0}
 
     def report() -> str:
         train_target.save(model, HERE / "target")
-        losses = ", ".join(f"{n} {v:.3f}" for n, v in seen.items())
+        losses = ", ".join(f"{n} {v:.3f}" for n, v in figures.items())
         return f"step {steps}, {losses} nats per token, repeated {pool.loop_share():.2f} of the output"
 
     for progress in steps_until(args.minutes, report):
@@ -101,7 +101,7 @@ def main() -> None:
         optimisers.step(rate_scale(progress))
         steps += 1
         for name, value in (("text", text), ("copied", copied), ("before", looking[0]), ("there", looking[1])):
-            seen[name] = 0.9 * seen[name] + 0.1 * value.item() if steps > 1 else value.item()
+            figures[name] = 0.9 * figures[name] + 0.1 * value.item() if steps > 1 else value.item()
     print(report())
 
 

@@ -69,15 +69,15 @@ class Server:
 
     def counters(self) -> dict[str, float]:
         """Return speculation counters by short name; accepted tokens by position as `pos0`, `pos1`, ..."""
-        found: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
+        counters: dict[str, float] = dict.fromkeys(COUNTERS, 0.0)
         for line in httpx.get(f"{self.url}/metrics", timeout=30).text.splitlines():
             name, _, value = line.partition(" ")
             short = name.partition("{")[0].removeprefix("vllm:spec_decode_")
             if short in COUNTERS:
-                found[short] = float(value)
+                counters[short] = float(value)
             elif short == "num_accepted_tokens_per_pos_total":
-                found["pos" + name.split('position="')[1].split('"')[0]] = float(line.rsplit(" ", 1)[1])
-        return found
+                counters["pos" + name.split('position="')[1].split('"')[0]] = float(line.rsplit(" ", 1)[1])
+        return counters
 
 
 def command(models: Path, port: int, config: dict[str, object] | None) -> list[str]:

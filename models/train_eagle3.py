@@ -96,10 +96,10 @@ def main() -> None:
 
     for progress in steps_until(args.minutes, report):
         rows, places = lessons.batch(3)
-        loss, looking, seen = rollout(head, rows, places, *observe(target, rows, draftable))
+        loss, looking, hits = rollout(head, rows, places, *observe(target, rows, draftable))
         (loss + LOOKING_WEIGHT * (1 - progress) * looking).backward()
         optimisers.step(rate_scale(progress))
-        agreements = [0.95 * a + 0.05 * s if steps else s for a, s in zip(agreements, seen, strict=True)]
+        agreements = [0.95 * a + 0.05 * s if steps else s for a, s in zip(agreements, hits, strict=True)]
         steps += 1
     print(report())
 

@@ -93,11 +93,15 @@ def _jobs(url: str) -> list[Finding]:
     except UserError:
         return []
     try:
-        found = queue.set_aside(database)
+        jobs_aside = queue.set_aside(database)
     finally:
         database.dispose()
     remedy = "use the Drafthouse that wrote them, or `drafthouse cancel JOB`; the Jobs page has the tracebacks"
-    return [Finding("jobs", ok=False, found="; ".join(job.reason for job in found), remedy=remedy)] if found else []
+    return (
+        [Finding("jobs", ok=False, found="; ".join(job.reason for job in jobs_aside), remedy=remedy)]
+        if jobs_aside
+        else []
+    )
 
 
 def _warehouse(file: Path) -> Finding:
@@ -145,11 +149,11 @@ def _engine(settings: Settings, name: str) -> Finding:
     try:
         can = capabilities(settings, name)
     except UserError as error:
-        found, _, remedy = str(error).partition(": ")
-        return Finding(f"engine {name}", ok=False, found=found, remedy=remedy)
+        state, _, remedy = str(error).partition(": ")
+        return Finding(f"engine {name}", ok=False, found=state, remedy=remedy)
     flags = "flags unknown, so not checked" if can.flags is None else f"{len(can.flags)} flags"
-    found = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
-    return Finding(f"engine {name}", ok=True, found=found)
+    state = f"{can.kind} {can.version or 'of unknown version'}; speculation: {', '.join(can.methods)}; {flags}"
+    return Finding(f"engine {name}", ok=True, found=state)
 
 
 def _embedded_broker_url(file: Path) -> str | None:
@@ -158,8 +162,8 @@ def _embedded_broker_url(file: Path) -> str | None:
 
 def _broker(url: str | None) -> Finding:
     if url is None or not valkey.answers(url):
-        found = "no answer: workers that run start queued jobs all the same, two seconds later"
-        return Finding("broker", ok=False, found=found, remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
+        answer = "no answer: workers that run start queued jobs all the same, two seconds later"
+        return Finding("broker", ok=False, found=answer, remedy="drafthouse up, or set DRAFTHOUSE_BROKER_URL")
     return Finding("broker", ok=True, found=url.split("@")[-1])
 
 

@@ -50,8 +50,8 @@ def weights_digest(models_dir: Path, cache: Path, model: str, check: Callable[[]
 def _file_digest(cache: Path, path: Path, check: Callable[[], None]) -> str:
     stat = path.stat()
     key = hashlib.sha256(json.dumps([str(path.resolve()), stat.st_size, stat.st_mtime_ns]).encode()).hexdigest()
-    known = cache / key
-    if known.exists() and len(text := known.read_text(encoding="utf-8")) == hashlib.sha256().digest_size * 2:
+    cached = cache / key
+    if cached.exists() and len(text := cached.read_text(encoding="utf-8")) == hashlib.sha256().digest_size * 2:
         return text
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -59,5 +59,5 @@ def _file_digest(cache: Path, path: Path, check: Callable[[], None]) -> str:
             check()
             digest.update(chunk)
     cache.mkdir(parents=True, exist_ok=True)
-    known.write_text(digest.hexdigest(), encoding="utf-8")
+    cached.write_text(digest.hexdigest(), encoding="utf-8")
     return digest.hexdigest()

@@ -137,14 +137,14 @@ class LaunchRunner:
         others = {name: other.process for name, other in self._engines.items() if other is not engine}
         idle = {name: process for name, process in others.items() if process is not None}
         cell = (run.workload.name, run.load.name)
-        seen = self._measure(running, run, idle, warmed=cell in engine.measured)
-        if seen.error is None:
+        measured = self._measure(running, run, idle, warmed=cell in engine.measured)
+        if measured.error is None:
             engine.measured.add(cell)
-        idle_before_s = None if engine.last_end_s is None else seen.warmup_began_s - engine.last_end_s
-        self.recorder.measured(launch, run, running, seen, idle_before_s)
-        engine.last_end_s = seen.ended_s
-        if seen.engine_died:
-            engine.why_gone = seen.error or ""
+        idle_before_s = None if engine.last_end_s is None else measured.warmup_began_s - engine.last_end_s
+        self.recorder.measured(launch, run, running, measured, idle_before_s)
+        engine.last_end_s = measured.ended_s
+        if measured.engine_died:
+            engine.why_gone = measured.error or ""
             engine.stop(_STOP_GRACE_S)
 
     def _measure(
@@ -153,7 +153,7 @@ class LaunchRunner:
         recorder, study = self.recorder, self.recorder.job.study
         recorder.status.warming_up(run)
         with named_os_errors(f"measuring {run.arm.name!r} under {run.load.name}"):
-            seen = self.heartbeat.run(
+            measured = self.heartbeat.run(
                 measure(
                     engine,
                     run,
@@ -166,9 +166,9 @@ class LaunchRunner:
                     warmed=warmed,
                 )
             )
-        if seen.error is None and seen.ended_s is not None:
-            recorder.status.forecast.saw_run(run, seen.ended_s - seen.warmup_began_s)
-        return seen
+        if measured.error is None and measured.ended_s is not None:
+            recorder.status.forecast.saw_run(run, measured.ended_s - measured.warmup_began_s)
+        return measured
 
     @contextlib.asynccontextmanager
     async def _window(self) -> AsyncIterator[None]:

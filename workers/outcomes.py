@@ -18,14 +18,14 @@ class Outcomes(Sequence[Outcome]):
 
     def __init__(self, find_bundle: Callable[[PlannedRun], Path | None]) -> None:
         self._find = find_bundle
-        self._found: list[_Bundled] = []
+        self._bundled: list[_Bundled] = []
 
     def add(self, runs: Iterable[PlannedRun], launch_index: int) -> None:
         """Add the runs of a step; all of them have a bundle by now."""
-        self._found += [_Bundled(run, launch_index, self._find(run)) for run in runs]
+        self._bundled += [_Bundled(run, launch_index, self._find(run)) for run in runs]
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._bundled)
 
     @overload
     def __getitem__(self, place: int) -> Outcome: ...
@@ -33,8 +33,8 @@ class Outcomes(Sequence[Outcome]):
     def __getitem__(self, place: slice) -> list[Outcome]: ...
     def __getitem__(self, place: int | slice) -> Outcome | list[Outcome]:
         if isinstance(place, slice):
-            return [each.outcome for each in self._found[place]]
-        return self._found[place].outcome
+            return [bundled.outcome for bundled in self._bundled[place]]
+        return self._bundled[place].outcome
 
 
 class _Bundled:

@@ -82,7 +82,7 @@ async def measure(
     """
     endpoint, load, workload = engine.command.endpoint, run.load, run.workload
     params = RequestParams(study.sampling, workload.output_tokens, workload.ignore_eos, request_timeout_s)
-    seen = Measured(started_at=_now(), warmup_began_s=time.monotonic())
+    measured = Measured(started_at=_now(), warmup_began_s=time.monotonic())
     try:
         async with (
             open_session(endpoint) as session,
@@ -93,15 +93,15 @@ async def measure(
             least = _MIN_REWARMING_REQUESTS if warmed else _MIN_WARMUP_REQUESTS
             warm_prompts = warm_up_prompts(prompts, max(least, load.max_concurrency))
             warm = await warm_up(connections, endpoint, warm_prompts, load=load, params=warm_ask)
-            seen = replace(seen, warmup_requests=warm.answered, warmup_s=warm.duration_s)
+            measured = replace(measured, warmup_requests=warm.answered, warmup_s=warm.duration_s)
             async with window():
                 await _reset_prefix_cache(session, engine)
                 probes, idlers = await probes_of(engine, session, idle.values()), IdleEngines(idle)
                 await asyncio.to_thread(idlers.begin)
-                seen = replace(seen, counters_before=await _counters(session, engine), gpus=probes.of_engine)
-                seen = replace(seen, log_begin_bytes=_log_bytes(engine))
+                measured = replace(measured, counters_before=await _counters(session, engine), gpus=probes.of_engine)
+                measured = replace(measured, log_begin_bytes=_log_bytes(engine))
                 async with probes.watching():
-                    seen = replace(seen, started_at=_now(), began_s=time.monotonic())
+                    measured = replace(measured, started_at=_now(), began_s=time.monotonic())
                     done = await drive(
                         connections,
                         endpoint,
@@ -114,32 +114,34 @@ async def measure(
                         trial=None if run.trial is None else (study.slo, run.trial.search.slo_share),
                     )
                     log_end_bytes = _log_bytes(engine)
-                    seen = replace(seen, idle_engines=await asyncio.to_thread(idlers.end))
-                seen = replace(
-                    seen,
+                    measured = replace(measured, idle_engines=await asyncio.to_thread(idlers.end))
+                measured = replace(
+                    measured,
                     ended_s=time.monotonic(),
                     log_end_bytes=log_end_bytes,
                     duration_s=done.duration_s,
                     ended_early=done.ended_early,
                     requests=done.requests,
                 )
-                seen = replace(seen, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem)
-                seen = replace(seen, counters_after=await _counters(session, engine))
+                measured = replace(
+                    measured, telemetry=probes.beside(done.telemetry), client=done.client, error=done.problem
+                )
+                measured = replace(measured, counters_after=await _counters(session, engine))
     except EngineError as error:
-        seen = replace(seen, error=str(error))
-    return await _judged(engine, seen)
+        measured = replace(measured, error=str(error))
+    return await _judged(engine, measured)
 
 
-async def _judged(engine: RunningEngine, seen: Measured) -> Measured:
+async def _judged(engine: RunningEngine, measured: Measured) -> Measured:
     """Add why the run failed, if it did: the engine's death first, because everything else follows from it."""
-    seen = replace(seen, ended_s=seen.ended_s or time.monotonic())
-    errors = [record.error for record in seen.requests if record.error]
-    if seen.error or errors:
+    measured = replace(measured, ended_s=measured.ended_s or time.monotonic())
+    errors = [record.error for record in measured.requests if record.error]
+    if measured.error or errors:
         if (why := await _why_dead(engine)) is not None:
-            return replace(seen, error=why, engine_died=True)
-        if seen.error is None and len(errors) == len(seen.requests):
-            return replace(seen, error=f"all {len(errors)} requests failed, the first: {errors[0]}")
-    return seen
+            return replace(measured, error=why, engine_died=True)
+        if measured.error is None and len(errors) == len(measured.requests):
+            return replace(measured, error=f"all {len(errors)} requests failed, the first: {errors[0]}")
+    return measured
 
 
 async def _why_dead(engine: RunningEngine) -> str | None:

@@ -107,36 +107,36 @@ class Recorder:
         return None
 
     def measured(
-        self, launch: Launch, run: PlannedRun, engine: RunningEngine, seen: Measured, idle_before_s: float | None
+        self, launch: Launch, run: PlannedRun, engine: RunningEngine, measured: Measured, idle_before_s: float | None
     ) -> None:
         """Record a run that was measured, perhaps not to its end. Raises UserError if the last write failed."""
-        began_s, ended_s, home, job_id = seen.began_s, seen.ended_s, self.settings.home, self.job.job_id
-        record = self._record(launch, run, engine, seen.error, seen).model_copy(
+        began_s, ended_s, home, job_id = measured.began_s, measured.ended_s, self.settings.home, self.job.job_id
+        record = self._record(launch, run, engine, measured.error, measured).model_copy(
             update={
                 "beside": None if began_s is None or ended_s is None else quiet.beside(home, began_s, ended_s, job_id),
-                "duration_s": seen.duration_s,
-                "ended_early": seen.ended_early,
-                "warmup_requests": seen.warmup_requests,
-                "warmup_s": seen.warmup_s,
+                "duration_s": measured.duration_s,
+                "ended_early": measured.ended_early,
+                "warmup_requests": measured.warmup_requests,
+                "warmup_s": measured.warmup_s,
                 "idle_before_s": idle_before_s,
-                "counters_before": seen.counters_before,
-                "counters_after": seen.counters_after,
-                "client": seen.client,
-                "idle_engines": seen.idle_engines,
-                "log_begin_bytes": seen.log_begin_bytes,
-                "log_end_bytes": seen.log_end_bytes,
+                "counters_before": measured.counters_before,
+                "counters_after": measured.counters_after,
+                "client": measured.client,
+                "idle_engines": measured.idle_engines,
+                "log_begin_bytes": measured.log_begin_bytes,
+                "log_end_bytes": measured.log_end_bytes,
             }
         )
-        self._write(record, run, seen, _log(engine))
+        self._write(record, run, measured, _log(engine))
 
     def unmeasured(self, launch: Launch, run: PlannedRun, engine: Command | RunningEngine | None, error: str) -> None:
         """Record a run that could not start. Raises UserError if the last write failed."""
         log = None if engine is None else _log(engine)
         self._write(self._record(launch, run, engine, error, None), run, None, log)
 
-    def _write(self, record: RunRecord, run: PlannedRun, seen: Measured | None, log: Path | None) -> None:
+    def _write(self, record: RunRecord, run: PlannedRun, measured: Measured | None, log: Path | None) -> None:
         count = functools.partial(self.status.finished, run, failed=record.status == "failed")
-        self.bundles.write(record, seen, log, count)
+        self.bundles.write(record, measured, log, count)
         self.first_error = self.first_error or record.error
 
     def _record(
@@ -145,7 +145,7 @@ class Recorder:
         run: PlannedRun,
         engine: Command | RunningEngine | None,
         error: str | None,
-        seen: Measured | None,
+        measured: Measured | None,
     ) -> RunRecord:
         job, study = self.job, self.job.study
         return RunRecord(
@@ -170,7 +170,7 @@ class Recorder:
             attempt=job.attempt,
             status="completed" if error is None else "failed",
             error=error,
-            started_at=seen.started_at if seen else datetime.now(UTC).isoformat(),
+            started_at=measured.started_at if measured else datetime.now(UTC).isoformat(),
             prompts_seed=study.seed,
             identity=identity(study, run.arm, run.workload, run.load, self.contents),
             circumstances=describe_environment(
@@ -179,7 +179,7 @@ class Recorder:
                 run.arm,
                 contents=self.contents,
                 engine=engine,
-                gpus=seen.gpus if seen else NO_GPUS,
+                gpus=measured.gpus if measured else NO_GPUS,
             ),
         )
 

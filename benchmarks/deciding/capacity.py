@@ -28,17 +28,17 @@ class _Searched:
     """The truth, and what a search found."""
 
     truth: float
-    found: Capacity
+    capacity: Capacity
     trials: int
 
     @property
     def holds(self) -> bool:
-        return (self.found.low or 0.0) <= self.truth <= (self.found.high or float("inf"))
+        return (self.capacity.low or 0.0) <= self.truth <= (self.capacity.high or float("inf"))
 
     @property
     def width(self) -> float:
         """Of the interval, as a share of the capacity."""
-        value, low, high = self.found.value, self.found.low, self.found.high
+        value, low, high = self.capacity.value, self.capacity.low, self.capacity.high
         return float("nan") if value is None or low is None or high is None else (high - low) / value
 
 
@@ -46,13 +46,13 @@ def run(_settings: Settings, _repeats: int, searches: int = SEARCHES, real: int 
     """Search each queue so often, and real servers, and print the shares of intervals that hold the truth."""
     every = []
     for queue in QUEUES:
-        asked = searching(queue, _REPEATS, find_from=queue.capacity / 3)
-        found = []
+        study = searching(queue, _REPEATS, find_from=queue.capacity / 3)
+        searched = []
         for seed in range(searches):
-            outcomes = outcomes_of(queue, seed, asked)
-            found.append(_Searched(queue.capacity, capacity_of(outcomes, asked), len(outcomes)))
-        every += found
-        print(_line(f"{queue.slots} slots of {queue.service_s:g} s, {queue.requests} requests a trial", found))
+            outcomes = outcomes_of(queue, seed, study)
+            searched.append(_Searched(queue.capacity, capacity_of(outcomes, study), len(outcomes)))
+        every += searched
+        print(_line(f"{queue.slots} slots of {queue.service_s:g} s, {queue.requests} requests a trial", searched))
     print(f"{_line('all simulated queues', every)}; {_AIM}")
     if real:
         _show_real(asyncio.run(_real(real)))
@@ -60,24 +60,26 @@ def run(_settings: Settings, _repeats: int, searches: int = SEARCHES, real: int 
 
 def _show_real(searched: Sequence[_Searched]) -> None:
     print(f"{_line('real server processes, one repeat', searched)}; {_AIM}")
-    for each in searched:
+    for result in searched:
         bounds = " to ".join(
-            "unknown" if bound is None else f"{bound:.3g}" for bound in (each.found.low, each.found.high)
+            "unknown" if bound is None else f"{bound:.3g}" for bound in (result.capacity.low, result.capacity.high)
         )
         print(
-            f"  {each.truth:.3g} requests/s; found {bounds} in {each.trials} trials{'' if each.holds else ': MISSED'}"
+            f"  {result.truth:.3g} requests/s; found {bounds} in {result.trials} "
+            f"trials{'' if result.holds else ': MISSED'}"
         )
 
 
 async def _real(servers: int) -> list[_Searched]:
-    found = await asyncio.gather(*(search(_SERVER, seed) for seed in range(servers)))
-    return [_Searched(each.truth, each.capacity, each.trials) for each in found]
+    searches = await asyncio.gather(*(search(_SERVER, seed) for seed in range(servers)))
+    return [_Searched(searched.truth, searched.capacity, searched.trials) for searched in searches]
 
 
-def _line(name: str, found: Sequence[_Searched]) -> str:
-    held = sum(each.holds for each in found)
-    trials = statistics.median(each.trials for each in found)
-    width = statistics.median(each.width for each in found)
+def _line(name: str, searched: Sequence[_Searched]) -> str:
+    held = sum(result.holds for result in searched)
+    trials = statistics.median(result.trials for result in searched)
+    width = statistics.median(result.width for result in searched)
     return (
-        f"{name}: {held} of {len(found)} intervals hold the truth; median {trials:g} trials, interval {width:.1%} wide"
+        f"{name}: {held} of {len(searched)} intervals hold the truth; median {trials:g} trials, "
+        f"interval {width:.1%} wide"
     )

@@ -113,9 +113,9 @@ def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Pa
     bars: list[Bar] = []
     for place, plan in enumerate(PLANS):
         began_s = time.process_time()
-        found = {name: seen(rule, plan, tables, _SEED + place) for name, rule in RULES.items()}
-        _show(plan, found, time.process_time() - began_s)
-        bars += [Bar(plan.name, name, each.called, each.false_calls) for name, each in found.items()]
+        shares = {name: seen(rule, plan, tables, _SEED + place) for name, rule in RULES.items()}
+        _show(plan, shares, time.process_time() - began_s)
+        bars += [Bar(plan.name, name, share.called, share.false_calls) for name, share in shares.items()]
     if picture is not None:
         picture.write_bytes(power_picture.drawn(bars, list(RULES), tables, picture.suffix))
 
@@ -150,8 +150,8 @@ def _shares(calls: Calls, effect: NDArray[np.bool_]) -> tuple[float, float]:
     return right / int(effect.sum()), wrong / max(right + wrong, 1)
 
 
-def _words(found: Sequence[Comparison], *, strict: bool) -> Calls:
-    return [_WORDS[each.word] for each in verdicts(found, strict=strict)]
+def _words(comparisons: Sequence[Comparison], *, strict: bool) -> Calls:
+    return [_WORDS[verdict.word] for verdict in verdicts(comparisons, strict=strict)]
 
 
 def _signs(above: NDArray[np.bool_], below: NDArray[np.bool_]) -> Calls:
@@ -168,11 +168,13 @@ def cells_of(table: Table) -> list[CellRuns]:
     ]
 
 
-def _show(plan: Plan, found: Mapping[str, Seen], cpu_s: float) -> None:
-    ours = next(iter(found.values()))
+def _show(plan: Plan, shares: Mapping[str, Seen], cpu_s: float) -> None:
+    ours = next(iter(shares.values()))
     print(f"\n{plan.name} (aim: {100 * plan.wanted:.0f} % called, 5 % false at most; {cpu_s:.0f} s of a processor)")
-    width = max(map(len, found))
+    width = max(map(len, shares))
     print(f"{'':{width}}  effects called  ours / its  calls false  effect-free tables with a call")
-    for name, each in found.items():
-        ratio = f"{ours.called / each.called:.2f}" if each.called else "-"
-        print(f"{name:{width}}  {each.called:14.1%}  {ratio:>10}  {each.false_calls:11.1%}  {each.false_tables:30.1%}")
+    for name, share in shares.items():
+        ratio = f"{ours.called / share.called:.2f}" if share.called else "-"
+        print(
+            f"{name:{width}}  {share.called:14.1%}  {ratio:>10}  {share.false_calls:11.1%}  {share.false_tables:30.1%}"
+        )

@@ -44,7 +44,7 @@ def grid(repeats: int) -> Method:
         logs: dict[tuple[Setting, int], list[float]] = {}
         for run in runs:
             logs.setdefault((run.setting, run.load), []).append(math.log(run.speed or math.nan))
-        best = {load: max(SPACE.settings, key=lambda each: math.fsum(logs[each, load])) for load in SPACE.loads}
+        best = {load: max(SPACE.settings, key=lambda setting: math.fsum(logs[setting, load])) for load in SPACE.loads}
         return runs, best
 
     return measured

@@ -78,9 +78,9 @@ def _both(plan: Plan, tables: int) -> tuple[Seen, Seen]:
     )
     ended = [until_decided(table, _BUDGET * seconds) for table in drawn]
     decided = Seen(
-        float(np.mean([each.called[each.real].mean() for each in ended if each.real.any()])),
-        float(np.mean([each.false_share for each in ended])),
-        float(np.mean([each.seconds for each in ended])),
+        float(np.mean([table.called[table.real].mean() for table in ended if table.real.any()])),
+        float(np.mean([table.false_share for table in ended])),
+        float(np.mean([table.seconds for table in ended])),
     )
     return Seen(called, false, seconds), decided
 

@@ -103,10 +103,10 @@ def _measure(url: str, server: psutil.Process, repeats: int) -> None:
 
 
 def _show_links(url: str, links: Mapping[str, str], repeats: int) -> None:
-    found = from_link(url, links, repeats)
+    times = from_link(url, links, repeats)
     with _serving(("-m", "streamlit", "run", str(_BARE)), _BARE_OPTIONS, "STREAMLIT_SERVER_PORT") as (bare_url, _):
         (bare,) = from_link(bare_url, {"bare": ""}, repeats).values()
-    rows = [Row(f"{name} s", values, bare, "none") for name, values in found.items()]
+    rows = [Row(f"{name} s", values, bare, "none") for name, values in times.items()]
     show("Page to chart, by the page's link", "bare page", rows)
 
 
@@ -191,9 +191,9 @@ def from_link(url: str, links: Mapping[str, str], repeats: int) -> dict[str, lis
             page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
             page.set_default_timeout(_PATIENCE_MS)
             page.goto(f"{url}/{link}")
-            what = _shown_on(page)
-            page.add_init_script(f"({_LOOKING})({json.dumps(_SHOWN[what])})")
-            times[f"{name}, {what}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
+            shown = _shown_on(page)
+            page.add_init_script(f"({_LOOKING})({json.dumps(_SHOWN[shown])})")
+            times[f"{name}, {shown}"] = [_opened_s(page, f"{url}/{link}") for _ in range(repeats + 1)][1:]
             page.context.close()
         browser.close()
     return times
@@ -219,21 +219,21 @@ def from_page_list(url: str, pages: Mapping[str, str], repeats: int, start: str)
         _settle(page)
         for name, path in pages.items():
             _click(page, url, path, "heading")
-            what = _shown_on(page)
-            times[f"{name}, {what}"] = [_clicked_s(page, url, path, what, start) for _ in range(repeats)]
+            shown = _shown_on(page)
+            times[f"{name}, {shown}"] = [_clicked_s(page, url, path, shown, start) for _ in range(repeats)]
         browser.close()
     return times
 
 
-def _clicked_s(page: Page, url: str, path: str, what: str, start: str) -> float:
+def _clicked_s(page: Page, url: str, path: str, shown: str, start: str) -> float:
     _click(page, url, start, "heading")
     _settle(page)
-    return _click(page, url, path, what)
+    return _click(page, url, path, shown)
 
 
-def _click(page: Page, url: str, path: str, what: str) -> float:
+def _click(page: Page, url: str, path: str, shown: str) -> float:
     link = page.locator(f'[data-testid="stSidebarNav"] a[href="{url}/{path}"]')
-    page.evaluate(_LOOKING, _SHOWN[what])
+    page.evaluate(_LOOKING, _SHOWN[shown])
     link.evaluate(_CLICKING)
     seen_ms, began_ms = page.evaluate("window.seen"), page.evaluate("window.began")
     return float(seen_ms - began_ms) / 1000

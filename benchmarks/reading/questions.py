@@ -66,8 +66,8 @@ def run(settings: Settings, repeats: int, size: Size | None = None) -> None:
 def ask_all(settings: Settings, repeats: int) -> list[tuple[str, Sequence[float]]]:
     """Return each query with the milliseconds of its warm repeats."""
     with open_warehouse(settings.warehouse_file) as connection:
-        asked = _asked(connection)
-    return [(name, _repeated(settings, question, repeats)) for name, question in _questions(asked).items()]
+        subjects = _asked(connection)
+    return [(name, _repeated(settings, question, repeats)) for name, question in _questions(subjects).items()]
 
 
 def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
@@ -77,58 +77,63 @@ def _asked(connection: duckdb.DuckDBPyConnection) -> Asked:
     return Asked(job, run_id, compare_study(connection, job))
 
 
-def _questions(asked: Asked) -> dict[str, Question]:
-    return _queries(asked) | _judgements(asked)
+def _questions(subjects: Asked) -> dict[str, Question]:
+    return _queries(subjects) | _judgements(subjects)
 
 
-def _queries(asked: Asked) -> dict[str, Question]:
+def _queries(subjects: Asked) -> dict[str, Question]:
     return {
         "jobs_with_results": queries.jobs_with_results,
         "headlines of targets": headlines,
-        "results of a job": lambda con: queries.results(con, asked.job),
-        "values of cells": lambda con: cell_values(con, asked.job, "output_tok_per_s"),
-        "acceptance_per_position": lambda con: queries.acceptance_per_position(con, asked.job),
-        "failed_runs": lambda con: queries.failed_runs(con, asked.job),
-        "findings": lambda con: queries.findings(con, asked.job),
+        "results of a job": lambda con: queries.results(con, subjects.job),
+        "values of cells": lambda con: cell_values(con, subjects.job, "output_tok_per_s"),
+        "acceptance_per_position": lambda con: queries.acceptance_per_position(con, subjects.job),
+        "failed_runs": lambda con: queries.failed_runs(con, subjects.job),
+        "findings": lambda con: queries.findings(con, subjects.job),
         "run_seconds": queries.run_seconds,
-        "percentiles of a cell": lambda con: _percentiles(con, asked.compared),
-        "a run": lambda con: queries.run(con, asked.run),
-        "findings of a run": lambda con: queries.run_findings(con, asked.run),
-        "requests of a run": lambda con: queries.requests_of(con, asked.run),
-        "telemetry of a run": lambda con: queries.telemetry(con, asked.run),
+        "percentiles of a cell": lambda con: _percentiles(con, subjects.compared),
+        "a run": lambda con: queries.run(con, subjects.run),
+        "findings of a run": lambda con: queries.run_findings(con, subjects.run),
+        "requests of a run": lambda con: queries.requests_of(con, subjects.run),
+        "telemetry of a run": lambda con: queries.telemetry(con, subjects.run),
         "published sources": published.sources,
         "published figures": published.figures,
     }
 
 
-def _judgements(asked: Asked) -> dict[str, Question]:
+def _judgements(subjects: Asked) -> dict[str, Question]:
     def compare(metric: str) -> Question:
-        return lambda con: compare_study(con, asked.job, metric, price_usd_per_hour=_PRICE_USD_PER_HOUR)
+        return lambda con: compare_study(con, subjects.job, metric, price_usd_per_hour=_PRICE_USD_PER_HOUR)
 
     return {
         "compare_study, tok/s": compare("output_tok_per_s"),
         "compare_study, p95 TTFT": compare("ttft_p95_ms"),
         "compare_study, cost": compare("cost_per_million_output_tokens"),
-        "compare_study, break-even": lambda con: break_evens(compare_study(con, asked.job)),
-        "ratio tables": lambda con: arm_tables(con, asked.compared),
-        "agreement of a pair": lambda con: agreements(con, replace(asked.compared, pairs=asked.compared.pairs[:1])),
-        "advice": lambda con: _advice(con, asked.job),
-        "predicted, measured": lambda con: (measured_arms(con, asked.compared), speculated_runs(con, asked.compared)),
-        "study_acceptance": lambda con: study_acceptance(con, asked.job),
-        "acceptance over time": lambda con: histories(con, asked.job),
-        "study_costs": lambda con: study_costs(con, asked.job, _PRICE_USD_PER_HOUR),
+        "compare_study, break-even": lambda con: break_evens(compare_study(con, subjects.job)),
+        "ratio tables": lambda con: arm_tables(con, subjects.compared),
+        "agreement of a pair": lambda con: agreements(
+            con, replace(subjects.compared, pairs=subjects.compared.pairs[:1])
+        ),
+        "advice": lambda con: _advice(con, subjects.job),
+        "predicted, measured": lambda con: (
+            measured_arms(con, subjects.compared),
+            speculated_runs(con, subjects.compared),
+        ),
+        "study_acceptance": lambda con: study_acceptance(con, subjects.job),
+        "acceptance over time": lambda con: histories(con, subjects.job),
+        "study_costs": lambda con: study_costs(con, subjects.job, _PRICE_USD_PER_HOUR),
     }
 
 
 def _advice(con: duckdb.DuckDBPyConnection, job: str) -> list[Advice]:
-    found = compare_study(con, job)
-    return advise(measured_arms(con, found), failed_arms(con, found))
+    comparison = compare_study(con, job)
+    return advise(measured_arms(con, comparison), failed_arms(con, comparison))
 
 
 def _percentiles(con: duckdb.DuckDBPyConnection, compared: StudyComparison) -> list[float | None]:
     """p50, p95 and p99 of the TTFT of a pair's two arms, their repeats pooled."""
     pair = compared.pairs[0]
-    arms = {each.arm: [run.run_id for run in each.runs] for each in (pair.baseline, pair.candidate)}
+    arms = {arm.arm: [run.run_id for run in arm.runs] for arm in (pair.baseline, pair.candidate)}
     counts = cell_queries.histograms(con, arms, ["ttft"])
     return [
         histogram.quantile(dict(zip(group["bucket"], group["count"], strict=True)), q)

@@ -53,9 +53,9 @@ def _row(name: str, ours: Callable[[], Answer], theirs: Callable[[], Answer], re
 
 def _check(name: str, ours: Answer, theirs: Answer) -> None:
     for key, numbers in ours.items():
-        for one, other in zip(numbers, theirs[key], strict=True):
-            if abs(one - other) > _APART * abs(other):
-                raise DrafthouseError(f"{name} of {key}: {one} by Drafthouse and {other} by the rival")
+        for value, other in zip(numbers, theirs[key], strict=True):
+            if abs(value - other) > _APART * abs(other):
+                raise DrafthouseError(f"{name} of {key}: {value} by Drafthouse and {other} by the rival")
     if len(ours) != len(theirs):
         raise DrafthouseError(f"{name}: {len(ours)} groups by Drafthouse and {len(theirs)} by the rival")
 
@@ -84,9 +84,9 @@ def _our_throughput(settings: Settings) -> Answer:
 
 
 def _pandas_ttft(table: pd.DataFrame) -> Answer:
-    found = table.groupby(["arm", "concurrency"], observed=True)["ttft_ms"].quantile(np.array(_QUANTILES))
-    numbers = found.to_numpy().reshape(-1, len(_QUANTILES)).tolist()
-    return {key[:2]: tuple(row) for key, row in zip(found.index[:: len(_QUANTILES)], numbers, strict=True)}
+    quantiles = table.groupby(["arm", "concurrency"], observed=True)["ttft_ms"].quantile(np.array(_QUANTILES))
+    numbers = quantiles.to_numpy().reshape(-1, len(_QUANTILES)).tolist()
+    return {key[:2]: tuple(row) for key, row in zip(quantiles.index[:: len(_QUANTILES)], numbers, strict=True)}
 
 
 def _pandas_throughput(table: pd.DataFrame) -> Answer:

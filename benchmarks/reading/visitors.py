@@ -59,7 +59,7 @@ async def open_page(websocket: aiohttp.ClientWebSocketResponse, page: str) -> Op
             forwarded = ForwardMsg.FromString(message.data)
             kind = forwarded.WhichOneof("type")
             if kind == "navigation":
-                pages = tuple(each.url_pathname for each in forwarded.navigation.app_pages)
+                pages = tuple(page_info.url_pathname for page_info in forwarded.navigation.app_pages)
             elif kind == "delta":
                 _refuse_exception(forwarded, page)
                 charts += forwarded.delta.new_element.WhichOneof("type") == "vega_lite_chart"

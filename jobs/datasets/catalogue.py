@@ -132,10 +132,10 @@ _SAMPLES = {
 }
 
 
-def _synthetic(name: str, what: str) -> Dataset:
+def _synthetic(name: str, description: str) -> Dataset:
     return Dataset(
         name,
-        what,
+        description,
         source="random token ids of the target's vocabulary, drawn evenly (`vllm bench serve` takes them in a row)",
         licence="none needed",
         how_to_get="nothing to get",
@@ -146,10 +146,10 @@ def _synthetic(name: str, what: str) -> Dataset:
     )
 
 
-def _shipped(name: str, what: str, file: str) -> Dataset:
+def _shipped(name: str, description: str, file: str) -> Dataset:
     return Dataset(
         name,
-        what,
+        description,
         source=f"{_HERE}: {file}",
         licence=_CC0,
         how_to_get=_NO_DOWNLOAD,
@@ -162,11 +162,11 @@ def _shipped(name: str, what: str, file: str) -> Dataset:
 def _sample(dataset: Dataset) -> Dataset:
     """A few made-up rows in the same format, so that the loader can be tried without a download."""
     file = _SAMPLES[dataset.name]
-    what = f"a few made-up rows in the format of {dataset.name}, to try it with; no figure of it can be compared"
+    description = f"a few made-up rows in the format of {dataset.name}, to try it with; no figure of it can be compared"
     return replace(
         dataset,
         name=f"{dataset.name}_sample",
-        what=what,
+        what=description,
         source=f"{_HERE}: {file}",
         licence=_CC0,
         how_to_get=_NO_DOWNLOAD,

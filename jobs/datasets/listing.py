@@ -38,7 +38,7 @@ class DatasetState(Frozen):
 def list_datasets(settings: Settings) -> list[DatasetState]:
     """Return Drafthouse's own datasets in the order of the catalogue, then the user's by name."""
     own = [entry for entry in registry.all_registered(settings.datasets) if entry.name not in DATASETS]
-    return [_state(settings, each) for each in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]
+    return [_state(settings, dataset) for dataset in DATASETS.values()] + [_registered(CUSTOM, entry) for entry in own]
 
 
 def dataset_digest(settings: Settings, workload: Workload) -> str | None:

@@ -171,18 +171,18 @@ def check_fields(dataset: Dataset, workload: Workload) -> None:
 def check_stock(workload: Workload, stock: Stock, count: int) -> None:
     """Raise UserError if a file does not hold what the workload asks for."""
     if workload.category is not None and workload.category not in stock.categories:
-        known = ", ".join(stock.categories)
-        hint = f"its categories are {known}" if known else "its prompts have no category: leave category out"
+        names = ", ".join(stock.categories)
+        hint = f"its categories are {names}" if names else "its prompts have no category: leave category out"
         raise UserError(f"dataset {workload.dataset} has no category {workload.category!r}; {hint}")
     if workload.own_output_lengths and not stock.has_output_lengths:
         raise UserError(
             f"dataset {workload.dataset} does not record an output length for each prompt: leave own_output_lengths out"
         )
-    there = stock.rows if workload.category is None else stock.categories[workload.category]
-    if count > there:
-        raise UserError(too_few(workload, there, count))
+    prompts = stock.rows if workload.category is None else stock.categories[workload.category]
+    if count > prompts:
+        raise UserError(too_few(workload, prompts, count))
 
 
-def too_few(workload: Workload, there: int, count: int) -> str:
-    what = f"dataset {workload.dataset}" + (f", category {workload.category}," if workload.category else "")
-    return f"{what} has {there} prompts, but num_prompts asks for {count}: ask for {there} at most"
+def too_few(workload: Workload, available: int, count: int) -> str:
+    dataset = f"dataset {workload.dataset}" + (f", category {workload.category}," if workload.category else "")
+    return f"{dataset} has {available} prompts, but num_prompts asks for {count}: ask for {available} at most"

@@ -56,7 +56,7 @@ def add(folder: Path, name: str, file: Path) -> Registered:
         read = read_file(copy, dataset.read_row, str(file))  # check the copy: it is the file that stays
         entry = _entry(name, dataset, file, read, copy.stat().st_size)
         before = registered(folder, name)
-        copy.replace(_kept(folder, entry))
+        copy.replace(_copy_path(folder, entry))
         _write(folder, entry)
         _forget_file(folder, before)
     return entry
@@ -67,8 +67,8 @@ def remove_dataset(folder: Path, name: str) -> None:
     with _alone(folder):
         entry = registered(folder, name)
         if entry is None:
-            there = ", ".join(each.name for each in all_registered(folder)) or "none"
-            raise UserError(f"no dataset is registered as {name!r}; registered are: {there}")
+            names = ", ".join(other.name for other in all_registered(folder)) or "none"
+            raise UserError(f"no dataset is registered as {name!r}; registered are: {names}")
         _manifest(folder, name).unlink(missing_ok=True)
         _forget_file(folder, entry)
 
@@ -89,15 +89,15 @@ def registered(folder: Path, name: str) -> Registered | None:
 
 def all_registered(folder: Path) -> list[Registered]:
     """Return all entries, sorted by name."""
-    found = (registered(folder, path.stem) for path in sorted(folder.glob("*.json")))
-    return [entry for entry in found if entry is not None]
+    entries = (registered(folder, path.stem) for path in sorted(folder.glob("*.json")))
+    return [entry for entry in entries if entry is not None]
 
 
 def read_registered(folder: Path, entry: Registered) -> DatasetFile:
     """Read its rows. Raises UserError if the file is gone or is not the one that was registered."""
     dataset = DATASETS.get(entry.format, CUSTOM)
     assert dataset.read_row is not None  # noqa: S101 - only datasets with a file can be registered
-    path = _kept(folder, entry)
+    path = _copy_path(folder, entry)
     if not path.is_file():
         raise UserError(f"the file of dataset {entry.name} is gone ({path}): register it again")
     read = read_file(path, dataset.read_row, f"dataset {entry.name}")
@@ -176,14 +176,14 @@ def _write(folder: Path, entry: Registered) -> None:
 def _forget_file(folder: Path, entry: Registered | None) -> None:
     """Delete its file, unless another entry uses the same one."""
     if entry is not None and entry.sha256 not in {other.sha256 for other in all_registered(folder)}:
-        _kept(folder, entry).unlink(missing_ok=True)
+        _copy_path(folder, entry).unlink(missing_ok=True)
 
 
 def _manifest(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def _kept(folder: Path, entry: Registered) -> Path:
+def _copy_path(folder: Path, entry: Registered) -> Path:
     return folder / "files" / entry.sha256
 
 
@@ -228,8 +228,8 @@ def resolve(settings: Settings, name: str) -> ResolvedDataset:
         raise UserError(missing(dataset))
     if (path := dataset_path(name)) is not None:
         return resolved(CUSTOM, path=path)
-    known = [*DATASETS, *(each.name for each in all_registered(settings.datasets))]
-    close = difflib.get_close_matches(name, known, n=1)
+    names = [*DATASETS, *(own.name for own in all_registered(settings.datasets))]
+    close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean {close[0]}? " if close else ""
     raise UserError(
         f"there is no dataset {name!r}: {hint}`drafthouse datasets` lists them; give a file of your own by its path"

@@ -34,10 +34,10 @@ class RefusedAddress(UserError, OSError):  # noqa: N818 - a verdict on an addres
 
 def check_address(host: str, address: str) -> None:
     """Raise RefusedAddress for a metadata service and for an address that no server can have."""
-    seen = ipaddress.ip_address(address.partition("%")[0])
-    for meant in (seen, _inner(seen)):
+    written = ipaddress.ip_address(address.partition("%")[0])
+    for meant in (written, _inner(written)):
         if meant is not None and (why := _why_refused(meant)) is not None:
-            raise RefusedAddress(host, seen, why)
+            raise RefusedAddress(host, written, why)
 
 
 def check_host(base_url: str) -> None:
@@ -46,10 +46,10 @@ def check_host(base_url: str) -> None:
     host = parts.hostname or ""
     _check_name(host)
     try:
-        found = socket.getaddrinfo(host, parts.port or 0, type=socket.SOCK_STREAM)
+        resolved = socket.getaddrinfo(host, parts.port or 0, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise UserError(f"the host {host!r} has no address: {error}") from None
-    for *_, address in found:
+    for *_, address in resolved:
         check_address(host, str(address[0]))
 
 
@@ -61,8 +61,8 @@ class CheckedResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         _check_name(host)
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
-        for *_, address in found:
+        resolved = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_STREAM)
+        for *_, address in resolved:
             check_address(host, str(address[0]))
         return [
             ResolveResult(
@@ -73,7 +73,7 @@ class CheckedResolver(AbstractResolver):
                 proto=protocol,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for kind, _, protocol, _, address in found
+            for kind, _, protocol, _, address in resolved
         ]
 
     async def close(self) -> None:

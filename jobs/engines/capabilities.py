@@ -46,13 +46,13 @@ def all_capabilities(settings: Settings) -> list[Capabilities]:
     """Return those of every engine installed here. Takes about 10 s for an engine that is new, and nothing after
     that.
     """
-    found = []
+    of_engines = []
     for engine in read_profiles(settings.engines_file):
         try:
-            found.append(capabilities(settings, engine))
+            of_engines.append(capabilities(settings, engine))
         except UserError as missing:
             logger.info("%s", missing)
-    return found
+    return of_engines
 
 
 def capabilities(settings: Settings, engine: str) -> Capabilities:
@@ -74,8 +74,8 @@ def installed_version(settings: Settings, profile: Profile) -> str | None:
     """
     distribution = _PROBES[profile.kind][1] if profile.kind in _PROBES else profile.kind
     program = profile.program(settings.engines_dir)
-    if program is not None and (found := _installed(program, distribution)):
-        return found.name.split("-")[1]
+    if program is not None and (metadata := _installed(program, distribution)):
+        return metadata.name.split("-")[1]
     words = tuple(fill_in(settings, word) for word in profile.version_command)
     printed = _output(words, _environment(settings, profile)) if words else None
     return printed.split()[-1] if printed and printed.strip() else None

@@ -64,16 +64,16 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
             yield f"{field}.{flag}", problem
 
 
-def _unknown_flag(name: str, value: JsonValue, kind: Kind, known: tuple[str, ...], engine: str) -> str | None:
+def _unknown_flag(name: str, value: JsonValue, kind: Kind, flags: tuple[str, ...], engine: str) -> str | None:
     """Return what is wrong with a flag. Of `compilation-config.mode` only the part before the dot is the engine's
     flag.
     """
     whole = name.partition(".")[0]
-    if whole not in known:
-        close = difflib.get_close_matches(whole, known, n=1)
-        hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(known)}"
+    if whole not in flags:
+        close = difflib.get_close_matches(whole, flags, n=1)
+        hint = f": did you mean {close[0].replace('-', '_')}?" if close else f"; it has {_some(flags)}"
         return f"{engine} has no flag --{whole}{hint}"
-    if value is False and kind.no_forms and f"no-{whole}" not in known:
+    if value is False and kind.no_forms and f"no-{whole}" not in flags:
         return f"{engine} has no --no-{whole}: leave the flag out instead"
     return None
 
@@ -132,11 +132,11 @@ def _gpu_problems(field: str, arm: Arm, engine_flags: Flags, has: Capabilities) 
         for name in names
         if isinstance(size := given.get(name), int) and not isinstance(size, bool)
     }
-    needed, there = math.prod(sizes.values()), len(has.gpus)
-    if needed > max(there, 1):
-        asked = " x ".join(f"{name.replace('-', '_')} {size}" for name, size in sizes.items())
-        host = f"the host has {there} ({', '.join(has.gpus)})" if has.gpus else "the host has none"
-        yield f"{field}.flags", f"{asked} needs {needed} GPUs, but {host}: use {max(there, 1)} at most"
+    needed, present = math.prod(sizes.values()), len(has.gpus)
+    if needed > max(present, 1):
+        product = " x ".join(f"{name.replace('-', '_')} {size}" for name, size in sizes.items())
+        host = f"the host has {present} ({', '.join(has.gpus)})" if has.gpus else "the host has none"
+        yield f"{field}.flags", f"{product} needs {needed} GPUs, but {host}: use {max(present, 1)} at most"
 
 
 def _endpoint_problems(field: str, arm: Arm) -> Iterator[Problem]:

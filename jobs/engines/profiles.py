@@ -47,8 +47,8 @@ class Profile(Frozen):
         """Return the engine's executable, or None if it is not installed."""
         if not self.command:
             return None
-        found = shutil.which(self.command[0].format(engines=engines_dir.absolute()))
-        return None if found is None else Path(found)
+        path = shutil.which(self.command[0].format(engines=engines_dir.absolute()))
+        return None if path is None else Path(path)
 
 
 #: Servers that are already running need no table.
@@ -151,9 +151,9 @@ def fill_in(settings: Settings, text: str) -> str:
     try:
         return text.format(**values)
     except (KeyError, IndexError, ValueError):
-        known = ", ".join(f"{{{name}}}" for name in values)
+        placeholders = ", ".join(f"{{{name}}}" for name in values)
         raise SettingsError(
-            f"{settings.engines_file}: {text!r} has an unknown placeholder; known are {known}"
+            f"{settings.engines_file}: {text!r} has an unknown placeholder; known are {placeholders}"
         ) from None
 
 

@@ -28,10 +28,10 @@ def memory_problems(study: Study, *, has_gpu: bool) -> Iterator[Problem]:
         )
         yield "order", sentence
         return
-    known = {name: share for name, share in shares.items() if share is not None}
+    declared = {name: share for name, share in shares.items() if share is not None}
     for arms in _sharing(started):
-        if (total := sum(known[arm.name] for arm in arms)) > 1:
-            names = ", ".join(f"{arm.name!r} {known[arm.name]:g}" for arm in arms)
+        if (total := sum(declared[arm.name] for arm in arms)) > 1:
+            names = ", ".join(f"{arm.name!r} {declared[arm.name]:g}" for arm in arms)
             sentence = (
                 f"side by side, the engines would take {total:g} of the GPU's memory ({names}): lower the flags to at "
                 f"most 1 in all, {_INSTEAD}"
@@ -44,16 +44,16 @@ def _share(study: Study, arm: Arm) -> float | None:
     flags: Mapping[str, FlagValue] = {
         name.replace("_", "-"): value for name, value in (study.engine_flags | arm.flags).items()
     }
-    found = next((flags[name] for name in MEMORY_FLAGS if name in flags), None)
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+    share = next((flags[name] for name in MEMORY_FLAGS if name in flags), None)
+    return float(share) if isinstance(share, (int, float)) and not isinstance(share, bool) else None
 
 
 def _sharing(arms: Sequence[Arm]) -> Iterator[list[Arm]]:
     """Yield for each GPU the arms on it, as far as they name their GPUs; one that names none is on every GPU."""
     devices = {arm.name: _devices(arm) for arm in arms}
-    every = sorted(set().union(*(found for found in devices.values() if found is not None)))
+    every = sorted(set().union(*(visible for visible in devices.values() if visible is not None)))
     for device in every or [""]:
-        yield [arm for arm in arms if (found := devices[arm.name]) is None or device in found]
+        yield [arm for arm in arms if (visible := devices[arm.name]) is None or device in visible]
 
 
 def _devices(arm: Arm) -> set[str] | None:

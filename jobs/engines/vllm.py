@@ -55,15 +55,15 @@ def speculative_config(models_dir: Path, speculation: Speculation) -> dict[str, 
 
 def effective_config(log: Path) -> dict[str, str]:
     """Return the configuration that vLLM logs, and the arguments it was given as `non_default_args`."""
-    found: dict[str, str] = {}
+    config: dict[str, str] = {}
     with log.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if match := _ARGUMENTS.search(line):
-                found.setdefault("non_default_args", match["arguments"])
+                config.setdefault("non_default_args", match["arguments"])
             if match := _CONFIG.search(line):
                 pairs = (part.partition("=") for part in split(match["config"]))
-                return found | {name.strip(): value.strip() for name, equals, value in pairs if equals}
-    return found
+                return config | {name.strip(): value.strip() for name, equals, value in pairs if equals}
+    return config
 
 
 def split(text: str) -> Iterator[str]:

@@ -110,12 +110,12 @@ def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, parent in _processes():
         children.setdefault(parent, []).append(pid)
-    found, open_ends = [], [os.getpid()]
+    descendants, open_ends = [], [os.getpid()]
     while open_ends:
         below = children.get(open_ends.pop(), [])
-        found += below
+        descendants += below
         open_ends += below
-    return found
+    return descendants
 
 
 def _processes() -> list[tuple[int, int]]:

@@ -94,10 +94,10 @@ def find_links(environment: Mapping[str, str]) -> list[str]:
     with contextlib.suppress(OSError, subprocess.CalledProcessError):  # without pip there is no configuration of it
         command = (sys.executable, "-m", "pip", "config", "list")
         listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        found = [
+        links = [
             place for match in _FIND_LINKS.finditer(listed) for place in match["places"].replace("\\n", " ").split()
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(links))
     return []
 
 
@@ -123,10 +123,10 @@ def _check(folder: Path) -> None:
     """Check the version in the metadata, which is cheap; vLLM is not imported."""
     code = "from importlib.metadata import version; print(version('vllm'))"
     command = (str(folder / "bin" / "python"), "-c", code)
-    found = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    if found.partition("+")[0] != VLLM_VERSION:
+    installed = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    if installed.partition("+")[0] != VLLM_VERSION:
         raise UserError(
-            f"the installation in {folder} has vLLM {found or 'missing'} instead of {VLLM_VERSION}: run this again"
+            f"the installation in {folder} has vLLM {installed or 'missing'} instead of {VLLM_VERSION}: run this again"
         )
 
 

@@ -102,16 +102,16 @@ def _raise_if_dead(why_dead: Callable[[], str | None]) -> None:
 async def _version(session: aiohttp.ClientSession, endpoint: Endpoint, kind: Kind) -> str | None:
     """None if no page reports it."""
     for path in kind.version_paths:
-        found = await _json(session, endpoint, path)
-        if isinstance(found, dict) and isinstance(found.get("version"), str):
-            return endpoint.hide_key(found["version"])
+        answer = await _json(session, endpoint, path)
+        if isinstance(answer, dict) and isinstance(answer.get("version"), str):
+            return endpoint.hide_key(answer["version"])
     return None
 
 
 async def _served_model(session: aiohttp.ClientSession, endpoint: Endpoint) -> str:
-    found = await _json(session, endpoint, "/v1/models")
+    answer = await _json(session, endpoint, "/v1/models")
     try:
-        return str(found["data"][0]["id"])
+        return str(answer["data"][0]["id"])
     except (TypeError, LookupError):
         raise EngineError("the engine does not say at /v1/models under which name it serves the model") from None
 

@@ -94,7 +94,7 @@ class Connections:
         lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
-        connection = self._kept(origin) or await self._connect(origin)
+        connection = self._idle_connection(origin) or await self._connect(origin)
         try:
             return await connection.exchange(head + body, receiver, clock)
         finally:
@@ -104,11 +104,11 @@ class Connections:
             else:
                 connection.close()
 
-    def _kept(self, origin: _Origin) -> _Connection | None:
+    def _idle_connection(self, origin: _Origin) -> _Connection | None:
         """The connection that was used last: the server closes those that were used long ago."""
-        kept = self._idle[origin]
-        while kept:
-            connection = kept.pop()
+        idle = self._idle[origin]
+        while idle:
+            connection = idle.pop()
             if connection.is_reusable and time.monotonic() - connection.idle_since_s < KEEPALIVE_S:
                 return connection
             connection.close()
@@ -149,10 +149,10 @@ class Connections:
         if (host, port) not in self._addresses:
             if self._checked:
                 checked = await CheckedResolver().resolve(host, port)
-                self._addresses[host, port] = [(each["family"], each["host"]) for each in checked]
+                self._addresses[host, port] = [(record["family"], record["host"]) for record in checked]
             else:
-                found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                self._addresses[host, port] = [(family, str(address[0])) for family, *_, address in found]
+                resolved = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                self._addresses[host, port] = [(family, str(address[0])) for family, *_, address in resolved]
         return self._addresses[host, port]
 
     def _read_all(self) -> None:

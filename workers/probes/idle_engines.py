@@ -26,8 +26,8 @@ class IdleEngines:
     def begin(self) -> None:
         """Find the processes of the engines, which takes some milliseconds, and read what they have used so far."""
         for arm, engine in self.engines.items():
-            found = [] if isinstance(engine, NoProcess) else list(marked(engine.mark_file.stem))
-            self._cpu_s[arm] = {process: used for process in found if (used := _cpu_s(process)) is not None}
+            processes = [] if isinstance(engine, NoProcess) else list(marked(engine.mark_file.stem))
+            self._cpu_s[arm] = {process: used for process in processes if (used := _cpu_s(process)) is not None}
         self._began_s, self._began_us = time.perf_counter(), time.time_ns() // 1000
 
     def end(self) -> tuple[IdleEngine, ...]:
@@ -40,13 +40,13 @@ class IdleEngines:
         """None without a GPU, and if the driver does not tell, or numbers processes differently than this container."""
         if not gpus() or not pids_are_the_drivers():
             return None
-        known = [process_utilisation(gpu, self._began_us) for gpu in gpus()]
-        if None in known:
+        by_gpu = [process_utilisation(gpu, self._began_us) for gpu in gpus()]
+        if None in by_gpu:
             return None
-        found: dict[int, float] = {}
-        for pid, percent in (item for of_gpu in known if of_gpu is not None for item in of_gpu.items()):
-            found[pid] = found.get(pid, 0.0) + percent
-        return found
+        percent_by_pid: dict[int, float] = {}
+        for pid, percent in (item for of_gpu in by_gpu if of_gpu is not None for item in of_gpu.items()):
+            percent_by_pid[pid] = percent_by_pid.get(pid, 0.0) + percent
+        return percent_by_pid
 
 
 def _idle_engine(

@@ -230,20 +230,20 @@ def engine_gpus(process: EngineProcess | NoProcess) -> EngineGpus:
 class OtherProcesses:
     """Counts the processes on an engine's GPUs that are not the engine's."""
 
-    def __init__(self, found: EngineGpus, idle: Iterable[EngineProcess | NoProcess] = ()) -> None:
+    def __init__(self, gpus: EngineGpus, idle: Iterable[EngineProcess | NoProcess] = ()) -> None:
         """`idle`: engines of other arms, which are no others either."""
-        self._found = found
+        self._gpus = gpus
         self._idle = [engine for engine in idle if isinstance(engine, EngineProcess)]
         self._ours: set[int] = set()  # so that each is examined once
 
     def count(self) -> int | None:
         """Return None without a GPU, or if the owner of a process is unknown. May be called from any thread."""
-        engine, by_gpu = self._found.engine, [processes_on(gpu) for gpu in self._found.gpus]
-        known = [pids for pids in by_gpu if pids is not None]
-        if engine is None or not known or len(known) < len(by_gpu):
+        engine, by_gpu = self._gpus.engine, [processes_on(gpu) for gpu in self._gpus.gpus]
+        counted = [pids for pids in by_gpu if pids is not None]
+        if engine is None or not counted or len(counted) < len(by_gpu):
             return None
-        unknown = frozenset().union(*known) - self._ours
-        self._ours |= {pid for pid in unknown if any(_is_of(one, pid) for one in (engine, *self._idle))}
+        unknown = frozenset().union(*counted) - self._ours
+        self._ours |= {pid for pid in unknown if any(_is_of(process, pid) for process in (engine, *self._idle))}
         return len(unknown - self._ours)
 
 
@@ -263,13 +263,13 @@ def visible(present: tuple[Gpu, ...], listed: str) -> tuple[Gpu, ...]:
 
     As in CUDA, everything after the first unknown GPU is ignored.
     """
-    found: list[Gpu] = []
+    visible_gpus: list[Gpu] = []
     for word in filter(None, (part.strip() for part in listed.split(","))):
         match = [gpu for gpu in present if gpu.uuid.startswith(word) or str(gpu.index) == word]
         if len(match) != 1:
             break
-        found += match
-    return tuple(found)
+        visible_gpus += match
+    return tuple(visible_gpus)
 
 
 def _pids(process: EngineProcess, guard: psutil.Process) -> set[int]:

@@ -85,8 +85,8 @@ async def probes_of(engine: RunningEngine, session: aiohttp.ClientSession, idle:
     `idle`: engines of other arms that are up beside it.
     """
     command = engine.command
-    found = await asyncio.to_thread(engine_gpus, engine.process)
-    return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), found, idle)
+    engines_gpus = await asyncio.to_thread(engine_gpus, engine.process)
+    return Probes(Gauges(session, command.endpoint.base_url, command.kind.metrics), engines_gpus, idle)
 
 
 def merged(telemetry: Sequence[TelemetrySample], readings: Sequence[Reading]) -> tuple[TelemetrySample, ...]:

@@ -75,10 +75,10 @@ def _device(name: str) -> str:
 def _model(name: str, device: str, dtype: str) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     try:
-        model, found = read(name, dtype=dtype, output_loading_info=True)
-        if found["missing_keys"]:  # transformers would only warn and fill them with random numbers
+        model, report = read(name, dtype=dtype, output_loading_info=True)
+        if report["missing_keys"]:  # transformers would only warn and fill them with random numbers
             raise StartError(
-                f"{name} lacks weights, for example {min(found['missing_keys'])}: it is not a complete model"
+                f"{name} lacks weights, for example {min(report['missing_keys'])}: it is not a complete model"
             )
         return model.to(device).eval()
     except (OSError, ValueError, RuntimeError, KeyError) as error:
@@ -104,12 +104,12 @@ def _check_pair(target: Any, draft: Any) -> None:
 def _context_tokens(options: Options, *models: Any) -> int:
     """Return the smallest of the models' context lengths and the requested one."""
     own = [getattr(model.config.get_text_config(), "max_position_embeddings", None) for model in models if model]
-    known = [tokens for tokens in (options.max_model_len, *own) if tokens]
-    if not known:
+    limits = [tokens for tokens in (options.max_model_len, *own) if tokens]
+    if not limits:
         raise StartError("the model's config has no context length: set --max-model-len TOKENS")
-    if options.max_model_len is not None and options.max_model_len > min(known):
-        raise StartError(f"--max-model-len {options.max_model_len} is more than the models' context of {min(known)}")
-    return min(known)
+    if options.max_model_len is not None and options.max_model_len > min(limits):
+        raise StartError(f"--max-model-len {options.max_model_len} is more than the models' context of {min(limits)}")
+    return min(limits)
 
 
 def _eos_ids(target: Any, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:

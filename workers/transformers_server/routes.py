@@ -57,8 +57,8 @@ class _Server:
         return web.Response()
 
     async def version(self, _: web.Request) -> web.StreamResponse:
-        found = effective_configuration(self._options, self._models)
-        return web.json_response({"version": found["transformers"], **found})
+        configuration = effective_configuration(self._options, self._models)
+        return web.json_response({"version": configuration["transformers"], **configuration})
 
     async def metrics(self, _: web.Request) -> web.StreamResponse:
         return web.Response(text=self._counters.text(self._queue.running, self._queue.waiting))
