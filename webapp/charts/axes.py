@@ -67,5 +67,5 @@ def facets(frame: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
     """The study's arms that have rows, in the study's order."""
-    there = set(frame["arm"])
-    return [arm for arm in arms if arm in there]
+    with_rows = set(frame["arm"])
+    return [arm for arm in arms if arm in with_rows]

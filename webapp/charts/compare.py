@@ -78,12 +78,14 @@ def heat_panel(
     frame: pd.DataFrame, rows: Side, columns: Side, reach: float, mode: Mode, *, higher: bool
 ) -> alt.LayerChart:
     """One candidate's cells (`pages.compare.tables.heat`). `reach`: of all panels; `higher`: above 1× is better."""
-    known = frame[frame["ratio"].notna()]
-    shown = known.assign(
-        log2=known["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
-        figure=[_figure(ratio, verdict) for ratio, verdict in zip(known["ratio"], known["verdict"], strict=True)],
-        interval=[_interval(low, high) for low, high in zip(known["low"], known["high"], strict=True)],
-        words=known["verdict"].map(lambda word: word or "none: a mean"),
+    with_ratio = frame[frame["ratio"].notna()]
+    shown = with_ratio.assign(
+        log2=with_ratio["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
+        figure=[
+            _figure(ratio, verdict) for ratio, verdict in zip(with_ratio["ratio"], with_ratio["verdict"], strict=True)
+        ],
+        interval=[_interval(low, high) for low, high in zip(with_ratio["low"], with_ratio["high"], strict=True)],
+        words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
     base = alt.Chart(shown).encode(
@@ -151,8 +153,8 @@ def _is_dark(mode: Mode, place: float, *, higher: bool) -> bool:
     return luminance < _HALF_BRIGHT
 
 
-def _mixed(one: str, other: str, at: int, share: float) -> float:
-    left, right = int(one[at : at + 2], 16), int(other[at : at + 2], 16)
+def _mixed(colour: str, other: str, at: int, share: float) -> float:
+    left, right = int(colour[at : at + 2], 16), int(other[at : at + 2], 16)
     return left + (right - left) * share
 
 
@@ -235,12 +237,12 @@ def _ground(look: Look) -> list[alt.Chart]:
 
 def _crossings(crossings: pd.DataFrame, look: Look) -> list[Any]:
     """On the rule at 1×: a hollow mark where an arm's line crosses it, and a bar over the crossing's interval."""
-    found = crossings[crossings["concurrency"].notna()].assign(one=1.0)
-    if found.empty:
+    crossed = crossings[crossings["concurrency"].notna()].assign(one=1.0)
+    if crossed.empty:
         return []
-    base = alt.Chart(found).encode(y=alt.Y("one:Q"), color=_colour(look))
+    base = alt.Chart(crossed).encode(y=alt.Y("one:Q"), color=_colour(look))
     layers: list[Any] = []
-    if (found["low"].notna() & found["high"].notna()).any():
+    if (crossed["low"].notna() & crossed["high"].notna()).any():
         layers.append(base.mark_rule(strokeWidth=6, opacity=0.35).encode(x=alt.X("low:Q"), x2=alt.X2("high:Q")))
     marks = base.mark_point(filled=False, fill=INKS[look.mode].ground, size=70, strokeWidth=2, opacity=1)
     layers.append(marks.encode(x=alt.X("concurrency:Q"), shape=_shape_of(look), tooltip=_CROSSING))

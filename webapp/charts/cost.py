@@ -92,8 +92,8 @@ def ticks(domain: tuple[float, float]) -> list[float]:
     """A few round figures within the range, as many as leave room for each other."""
     powers = range(math.floor(math.log10(domain[0])), math.ceil(math.log10(domain[1])) + 1)
     for steps in (_STEPS, (1, 2, 3, 5), (1, 3), (1,)):
-        found = [step * 10.0**power for power in powers for step in steps]
-        within = [float(f"{tick:.6g}") for tick in found if domain[0] <= tick <= domain[1]]
+        candidates = [step * 10.0**power for power in powers for step in steps]
+        within = [float(f"{tick:.6g}") for tick in candidates if domain[0] <= tick <= domain[1]]
         if len(within) <= _MOST_TICKS:
             break
     return within

@@ -59,11 +59,13 @@ def automatic(frame: pd.DataFrame) -> ChartSpec:
         column for column in columns if column != y
     ]
     varying = [column for column in others if len(frame[column].unique()) > 1]
-    ordered = sorted((each for each in varying if is_ordered(frame[each])), key=lambda each: each != _CONCURRENCY)
-    named = [each for each in varying if not is_number(frame[each]) and not is_time(frame[each])]
-    categories = sorted((each for each in named if _is_short(frame[each])), key=lambda each: each != _ARM)
+    ordered = sorted(
+        (column for column in varying if is_ordered(frame[column])), key=lambda column: column != _CONCURRENCY
+    )
+    named = [column for column in varying if not is_number(frame[column]) and not is_time(frame[column])]
+    categories = sorted((column for column in named if _is_short(frame[column])), key=lambda column: column != _ARM)
     x = next(chain(ordered, categories, varying, others))
-    colours = [each for each in [*categories, *ordered] if each != x and _is_short(frame[each])]
+    colours = [column for column in [*categories, *ordered] if column != x and _is_short(frame[column])]
     mark: Mark = "line" if x in ordered else "bar" if not is_number(frame[x]) else "point"
     spec = ChartSpec(mark, x, y, colours[0] if colours else None)
     drawn_once = is_number(frame[y]) and not shared_places(frame, spec)
@@ -75,7 +77,9 @@ def _measure(frame: pd.DataFrame, columns: Sequence[str]) -> str:
     numbers = [column for column in columns if is_number(frame[column])]
     bounds = _bounds(frame, columns)
     measured = [column for column in numbers if not is_ordered(frame[column]) and column not in bounds]
-    return next(chain((each for each in measured if not may_be_added(each)), measured, reversed(numbers)), columns[-1])
+    return next(
+        chain((column for column in measured if not may_be_added(column)), measured, reversed(numbers)), columns[-1]
+    )
 
 
 def _bounds(frame: pd.DataFrame, columns: Sequence[str]) -> set[str]:
@@ -133,10 +137,16 @@ def panels(
     `styles`: the styles of the arms that the colour stands for, so that they look as on other pages.
     """
     rows = frame.head(MOST_ROWS)
-    found = parts(rows, spec)
-    y = alt.Scale() if len(found) == 1 or not is_number(rows[spec.y]) else alt.Scale(domain=_y_range(found, spec))
+    titled_parts = parts(rows, spec)
+    y = (
+        alt.Scale()
+        if len(titled_parts) == 1 or not is_number(rows[spec.y])
+        else alt.Scale(domain=_y_range(titled_parts, spec))
+    )
     colours = _colour(rows, spec, mode, styles)
-    return tuple((title, _panel(part, rows, spec, mode=mode, y_scale=y, colours=colours)) for title, part in found)
+    return tuple(
+        (title, _panel(part, rows, spec, mode=mode, y_scale=y, colours=colours)) for title, part in titled_parts
+    )
 
 
 def _panel(
@@ -215,7 +225,11 @@ def distinct_colours(names: Sequence[Any], mode: Mode, styles: Sequence[ArmStyle
     free = (colour for colour in chain(INKS[mode].arms, _more_colours(mode, used)) if colour not in reserved)
     for name in names:
         wanted = styled.get(name)
-        colour = wanted if wanted and wanted not in taken else next(each for each in free if each not in taken)
+        colour = (
+            wanted
+            if wanted and wanted not in taken
+            else next(candidate for candidate in free if candidate not in taken)
+        )
         styled[name] = colour
         taken.add(colour)
     return [styled[name] for name in names]
@@ -234,8 +248,8 @@ def _more_colours(mode: Mode, used: set[str]) -> Iterator[str]:
     yield from endless
 
 
-def _distance(one: str, other: str) -> int:
-    return sum((a - b) ** 2 for a, b in zip(bytes.fromhex(one[1:]), bytes.fromhex(other[1:]), strict=True))
+def _distance(colour: str, other: str) -> int:
+    return sum((a - b) ** 2 for a, b in zip(bytes.fromhex(colour[1:]), bytes.fromhex(other[1:]), strict=True))
 
 
 def _hues(mode: Mode) -> Iterator[str]:
@@ -253,10 +267,10 @@ def _without_nulls(rows: pd.DataFrame, colour: str | None) -> pd.DataFrame:
     return rows.assign(**{colour: column.where(column.notna(), "null")})
 
 
-def _y_range(found: Sequence[tuple[str, pd.DataFrame]], spec: ChartSpec) -> list[float]:
+def _y_range(titled_parts: Sequence[tuple[str, pd.DataFrame]], spec: ChartSpec) -> list[float]:
     """From zero, or the lowest value below it, to the highest value of any panel."""
     ends = [0.0]
-    for _, rows in found:
+    for _, rows in titled_parts:
         for column in (spec.y, *(interval_of(rows, spec.y) or ())):
             ends += rows[column].dropna().astype(float).tolist()
         if may_be_added(spec.y):

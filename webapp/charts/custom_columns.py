@@ -97,7 +97,7 @@ def interval_of(frame: pd.DataFrame, measure: str) -> tuple[str, str] | None:
         rows = frame[[measure, low, high]]
         if not all(is_number(rows[column]) for column in rows):
             continue
-        known = rows.dropna()
-        if not known.empty and (known[measure].between(known[low], known[high])).all():
+        complete = rows.dropna()
+        if not complete.empty and (complete[measure].between(complete[low], complete[high])).all():
             return low, high
     return None

@@ -103,8 +103,8 @@ def styles_of(frame: pd.DataFrame, mode: Mode, order: Sequence[str] = ()) -> tup
 
 
 def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    there = arms_drawn(rows, [style.arm for style in styles])
-    return tuple(style for style in styles if style.arm in there)
+    arms = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in arms)
 
 
 def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame], alt.LayerChart]) -> tuple[Panel, ...]:

@@ -117,8 +117,8 @@ def ratio_domain(frame: pd.DataFrame) -> tuple[float, float]:
 def ratio_ticks(domain: tuple[float, float]) -> list[float]:
     """Labels of the y axis: 1×, and outwards from it whatever does not crowd the one before."""
     wide = math.log2(domain[1] / domain[0])
-    apart, known, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
-    for outwards in ([tick for tick in known if tick > 1], [tick for tick in reversed(known) if tick < 1]):
+    apart, candidates, chosen = wide / _MOST_TICKS, _FINE_TICKS if wide < _FINE_LOG2 else _TICKS, [1.0]
+    for outwards in ([tick for tick in candidates if tick > 1], [tick for tick in reversed(candidates) if tick < 1]):
         last = 1.0
         for tick in outwards:
             if domain[0] <= tick <= domain[1] and abs(math.log2(tick / last)) >= apart:

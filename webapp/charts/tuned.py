@@ -85,11 +85,11 @@ def _ground(domain: tuple[float, float], mode: Mode) -> list[alt.Chart]:
 def _chosen(base: alt.Chart, mode: Mode) -> list[Any]:
     """A ring around the chosen setting, with its number of tokens."""
     ink = INKS[mode]
-    there = base.transform_filter("datum.is_chosen").transform_calculate(
+    at_choice = base.transform_filter("datum.is_chosen").transform_calculate(
         shown="isValid(datum.ratio) ? datum.ratio : datum.expected"
     )
-    ring = there.mark_point(shape="circle", filled=False, size=320, strokeWidth=2, color=ink.text, opacity=1)
-    words = there.mark_text(dy=-18, fontSize=12, fontWeight=600, color=ink.text)
+    ring = at_choice.mark_point(shape="circle", filled=False, size=320, strokeWidth=2, color=ink.text, opacity=1)
+    words = at_choice.mark_text(dy=-18, fontSize=12, fontWeight=600, color=ink.text)
     return [
         ring.encode(y=alt.Y("shown:Q"), tooltip=_TOOLTIP),
         words.encode(y=alt.Y("shown:Q"), text=alt.Text("label:N")),

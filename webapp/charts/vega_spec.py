@@ -39,7 +39,7 @@ def of_panels(figure: Figure, mode: Mode) -> list[dict[str, Any]]:
 
 def _split(spec: dict[str, Any]) -> _Spec:
     rows = spec.pop("datasets", {})
-    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(found) for name, found in rows.items()}
+    return json.dumps(spec), {name: convert_anything_to_arrow_bytes(data) for name, data in rows.items()}
 
 
 def _spec(chart: Any, title: str, mode: Mode) -> dict[str, Any]:

@@ -16,29 +16,31 @@ from webapp.shared.text import count, span, times
 _MOST_CARDS = 6
 
 
-def show(found: StudyComparison, arms: Sequence[str]) -> int:
+def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
     """Show a card for each of the first arms, in this order. Return how many arms have none."""
-    means = _means((found.jobs, found.metric, found.baseline, found.strict, _cells(found)), found)
-    show_cards([card(found, arm, means[arm]) for arm in arms[:_MOST_CARDS] if arm in means])
+    means = _means(
+        (comparison.jobs, comparison.metric, comparison.baseline, comparison.strict, _cells(comparison)), comparison
+    )
+    show_cards([card(comparison, arm, means[arm]) for arm in arms[:_MOST_CARDS] if arm in means])
     return max(0, len(arms) - _MOST_CARDS)
 
 
-def card(found: StudyComparison, arm: str, mean: Cell) -> Card:
+def card(comparison: StudyComparison, arm: str, mean: Cell) -> Card:
     """`1.42×`, and below it `▲ faster over all cells (1.31–1.54×). 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
     value = times(None if ratio is None else ratio.value)
-    if told := control_words(found, arm):
-        return Card(arm, value, f"{MARKS['control']} control, {told}")
+    if words := control_words(comparison, arm):
+        return Card(arm, value, f"{MARKS['control']} control, {words}")
     bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
-    pairs = [pair for pair in found.pairs if pair.candidate.arm == arm]
+    pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
     where = f" over all cells{bounds}. {_tally(pairs)}" if len(pairs) > 1 else f"{bounds} in its only cell"
     return Card(arm, value, f"{MARKS[mean.verdict.word]} {mean.verdict.word}{where}")
 
 
-def of_category(found: StudyComparison, category: str | None) -> StudyComparison:
+def of_category(comparison: StudyComparison, category: str | None) -> StudyComparison:
     """The comparison of one category's cells alone; their verdicts stay corrected for all cells. None is all."""
-    pairs = tuple(pair for pair in found.pairs if category is None or pair.candidate.category == category)
-    return replace(found, pairs=pairs)
+    pairs = tuple(pair for pair in comparison.pairs if category is None or pair.candidate.category == category)
+    return replace(comparison, pairs=pairs)
 
 
 def _tally(pairs: Sequence[Pair]) -> str:
@@ -48,11 +50,11 @@ def _tally(pairs: Sequence[Pair]) -> str:
     return f"{count(len(words), 'cell')}: {', '.join(counted)}"
 
 
-def _cells(found: StudyComparison) -> tuple[tuple[str, str], ...]:
-    return tuple((pair.cell.workload, pair.cell.pattern) for pair in found.pairs)
+def _cells(comparison: StudyComparison) -> tuple[tuple[str, str], ...]:
+    return tuple((pair.cell.workload, pair.cell.pattern) for pair in comparison.pairs)
 
 
 @cached_by_publication()
-def _means(key: object, _found: StudyComparison) -> dict[str, Cell]:
+def _means(key: object, _compared: StudyComparison) -> dict[str, Cell]:
     del key  # by which the answer is cached
-    return arm_means(_found)
+    return arm_means(_compared)

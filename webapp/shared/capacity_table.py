@@ -39,61 +39,71 @@ def show(
     job_id: str, view: View, price: float | None = None, utilisation: float | None = None, *, strict: bool = False
 ) -> None:
     """Show a card and a row for each arm; nothing for a study without a search."""
-    found = carried_loads(job_id, price, utilisation, strict=strict)
-    if not found:
+    loads = carried_loads(job_id, price, utilisation, strict=strict)
+    if not loads:
         return
     st.subheader("Capacity within the SLO", anchor=False)
-    show_cards([_card(each) for each in found[:_MOST_CARDS]])
+    show_cards([_card(carried) for carried in loads[:_MOST_CARDS]])
     st.caption(
-        f"The greatest load at which at least {found[0].arm.slo_share:.4g} of the requests meet the SLO, with its 95 % "
+        f"The greatest load at which at least {loads[0].arm.slo_share:.4g} of the requests meet the SLO, with its 95 % "
         f"interval; {READING_WORDS[strict]}."
     )
-    show_table(table(found), _config(found), "Capacity within the SLO", view, "capacities")
+    show_table(table(loads), _config(loads), "Capacity within the SLO", view, "capacities")
 
 
-def _card(each: CarriedLoad) -> Card:
-    ratio = None if each.pair is None else each.pair.comparison.ratio
-    if each.pair is None or ratio is None:
-        return Card(each.arm.arm, _capacity(each), f"{each.arm.unit}, {_interval(each)}, {each.arm.cell.workload}")
+def _card(carried: CarriedLoad) -> Card:
+    ratio = None if carried.pair is None else carried.pair.comparison.ratio
+    if carried.pair is None or ratio is None:
+        return Card(
+            carried.arm.arm,
+            _capacity(carried),
+            f"{carried.arm.unit}, {_interval(carried)}, {carried.arm.cell.workload}",
+        )
     bounds = "" if ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
-    detail = f"the load: {SIGNS[each.pair.verdict.word]}{bounds}, {_capacity(each)} {each.arm.unit}"
-    return Card(each.arm.arm, times(ratio.value), f"{detail}, {each.arm.cell.workload}")
+    detail = f"the load: {SIGNS[carried.pair.verdict.word]}{bounds}, {_capacity(carried)} {carried.arm.unit}"
+    return Card(carried.arm.arm, times(ratio.value), f"{detail}, {carried.arm.cell.workload}")
 
 
-def _capacity(each: CarriedLoad) -> str:
-    if each.arm.found is not None:
-        return _load(each, each.arm.found.value)
-    return f"> {_load(each, each.arm.least)}" if each.arm.least is not None else f"< {_load(each, each.arm.greatest)}"
-
-
-def _interval(each: CarriedLoad) -> str:
-    found = each.arm.found
+def _capacity(carried: CarriedLoad) -> str:
+    if carried.arm.found is not None:
+        return _load(carried, carried.arm.found.value)
     return (
-        "beyond the bounds of the search" if found is None else f"{_load(each, found.low)} to {_load(each, found.high)}"
+        f"> {_load(carried, carried.arm.least)}"
+        if carried.arm.least is not None
+        else f"< {_load(carried, carried.arm.greatest)}"
     )
 
 
-def _load(each: CarriedLoad, load: float | None) -> str:
+def _interval(carried: CarriedLoad) -> str:
+    interval = carried.arm.found
+    return (
+        "beyond the bounds of the search"
+        if interval is None
+        else f"{_load(carried, interval.low)} to {_load(carried, interval.high)}"
+    )
+
+
+def _load(carried: CarriedLoad, load: float | None) -> str:
     """Requests at once are counted; rates are measured."""
-    return f"{load:,.0f}" if load is not None and each.arm.unit == UNITS["concurrency"] else number(load)
+    return f"{load:,.0f}" if load is not None and carried.arm.unit == UNITS["concurrency"] else number(load)
 
 
-def table(found: Sequence[CarriedLoad]) -> pd.DataFrame:
+def table(loads: Sequence[CarriedLoad]) -> pd.DataFrame:
     """One row for each arm and search; without a price no column of costs."""
-    rows = pd.DataFrame([_row(each) for each in found])
+    rows = pd.DataFrame([_row(carried) for carried in loads])
     return rows if rows["cost"].notna().any() else rows.drop(columns="cost")
 
 
-def _row(each: CarriedLoad) -> dict[str, object]:
-    arm, pair = each.arm, each.pair
+def _row(carried: CarriedLoad) -> dict[str, object]:
+    arm, pair = carried.arm, carried.pair
     ratio = None if pair is None else pair.comparison.ratio
     return {
         "arm": arm.arm,
         "verdict": "" if pair is None else SIGNS[pair.verdict.word],
         "workload": arm.cell.workload,
         "pattern": arm.cell.pattern,
-        "capacity": _capacity(each),
-        "interval": _interval(each),
+        "capacity": _capacity(carried),
+        "interval": _interval(carried),
         "unit": arm.unit,
         "ratio": math.nan if ratio is None else ratio.value,
         "low": None if ratio is None else ratio.low,
@@ -104,9 +114,9 @@ def _row(each: CarriedLoad) -> dict[str, object]:
     }
 
 
-def _config(found: Sequence[CarriedLoad]) -> dict[str, object]:
+def _config(loads: Sequence[CarriedLoad]) -> dict[str, object]:
     of_numbers, text = st.column_config.NumberColumn, st.column_config.TextColumn
-    currencies = "/".join(sorted({each.arm.currency for each in found if each.arm.currency}))
+    currencies = "/".join(sorted({carried.arm.currency for carried in loads if carried.arm.currency}))
     return columns("arm", "workload", "pattern", "ratio", "low", "high") | {
         "capacity": text("Capacity", help="Greatest load at which the required share of requests meets the SLO"),
         "interval": text("95 % interval"),

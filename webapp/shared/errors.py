@@ -27,7 +27,7 @@ def show_user_errors() -> Iterator[None]:
         _show_lost("warehouse", error)
 
 
-def _show_lost(what: str, error: object) -> None:
-    st.error(f"The {what} does not answer: {literal(error)}", icon=":material/database_off:")
+def _show_lost(database: str, error: object) -> None:
+    st.error(f"The {database} does not answer: {literal(error)}", icon=":material/database_off:")
     st.caption("`drafthouse doctor` finds the cause; reload the page to try again.")
     st.stop()

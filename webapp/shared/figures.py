@@ -55,7 +55,7 @@ def show_panels(figure: Figure, mode: Mode, choose: Choose | None = None) -> Non
     with st.grid(min(len(figure.panels), _MAX_COLUMNS), min_column_width=figure.least_width, gap="medium"):
         for place, ((title, _), spec) in enumerate(zip(figure.panels, vega_spec.of_panels(figure, mode), strict=True)):
             words = f"{figure.title}: {title}"
-            if choose is None or not any(each["name"] == CHOSEN for each in spec.get("params", ())):
+            if choose is None or not any(parameter["name"] == CHOSEN for parameter in spec.get("params", ())):
                 st.vega_lite_chart(spec=spec, theme=None, alt=words)
             else:
                 _show_choosable(spec, words, f"{figure.key}-{place}", choose)

@@ -105,8 +105,8 @@ def cached_by_publication(
 
         @functools.wraps(compute)
         def answer(*args: P.args, **named: P.kwargs) -> T:
-            found: T = cached(*args, publication=publication(), **named)
-            return cast("T", found.copy(deep=False)) if isinstance(found, pd.DataFrame) else found
+            result: T = cached(*args, publication=publication(), **named)
+            return cast("T", result.copy(deep=False)) if isinstance(result, pd.DataFrame) else result
 
         return answer
 
@@ -217,12 +217,12 @@ def compared(job_id: str, metric: str, baseline: str | None = None, *, strict: b
 
 
 def agreements(
-    job_id: str, metric: str, found: StudyComparison, *, without_limit: bool = False
+    job_id: str, metric: str, comparison: StudyComparison, *, without_limit: bool = False
 ) -> list[Agreement] | None:
-    """Whether the outputs of each pair of `found` are the same; None where there are too many for a page to read."""
+    """Whether the outputs of each pair are the same; None where there are too many for a page to read."""
     if not without_limit and output_count(job_id) > _MAX_OUTPUTS:
         return None
-    return _agreements(job_id, metric, found.baseline, found)
+    return _agreements(job_id, metric, comparison.baseline, comparison)
 
 
 def output_count(job_id: str) -> int:
@@ -260,7 +260,7 @@ def _comparison(
 
 @published_query()
 def _agreements(
-    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str, _found: StudyComparison
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, baseline: str, _compared: StudyComparison
 ) -> list[Agreement]:
     del job_id, metric, baseline  # the key
-    return [agreed for _, agreed in comparisons.agreements(connection, _found)]
+    return [agreed for _, agreed in comparisons.agreements(connection, _compared)]

@@ -98,6 +98,6 @@ def follow(job: Job | None) -> None:
 
 
 @st.fragment(run_every=_LOOK_EVERY)
-def _watch(seen: published_data.Publication) -> None:
-    if published_data.publication() != seen:
+def _watch(shown: published_data.Publication) -> None:
+    if published_data.publication() != shown:
         st.rerun()

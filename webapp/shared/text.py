@@ -65,6 +65,6 @@ def clock(when: datetime) -> str:
     return f"{when.astimezone(UTC):%H:%M} UTC"
 
 
-def count(amount: int, one: str, many: str | None = None) -> str:
+def count(amount: int, singular: str, plural: str | None = None) -> str:
     """`1 run`, `3 runs`."""
-    return f"{amount:,} {one if amount == 1 else many or one + 's'}"
+    return f"{amount:,} {singular if amount == 1 else plural or singular + 's'}"

@@ -27,15 +27,15 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
     """The chosen option; the first one if the link has no value, or one that no longer exists."""
     new = param.key not in st.session_state
     wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
-    there = _option(wanted, options)
-    if wanted and there is None:
+    option = _option(wanted, options)
+    if wanted and option is None:
         st.session_state[missing_key(param.key)] = wanted
-    if there is None and param.always_in_url:
-        there = options[0]
-    if there is not None:
+    if option is None and param.always_in_url:
+        option = options[0]
+    if option is not None:
         if new and param.always_in_url:
-            _put_into_url(param, there)
-        st.session_state[param.key] = there
+            _put_into_url(param, option)
+        st.session_state[param.key] = option
     elif param.key in st.session_state:
         del st.session_state[param.key]
     chosen: str | None = st.selectbox(
@@ -66,12 +66,14 @@ def choose_many(
     """
     new = param.key not in st.session_state
     wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
-    found = {each: _option(each, options) for each in wanted}
-    if lost := [each for each, there in found.items() if there is None]:
+    option_of = {name: _option(name, options) for name in wanted}
+    if lost := [name for name, option in option_of.items() if option is None]:
         st.session_state[missing_key(param.key)] = ", ".join(lost)
     if not show:
         return ()
-    chosen = list(dict.fromkeys(there for there in found.values() if there is not None)) or (list(first) if new else [])
+    chosen = list(dict.fromkeys(option for option in option_of.values() if option is not None)) or (
+        list(first) if new else []
+    )
     if new and chosen != wanted:
         st.query_params[param.key] = chosen
         if wanted:

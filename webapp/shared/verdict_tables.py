@@ -28,12 +28,12 @@ _HELP = {
 _FINDINGS = ["severity", "arm", "category", "pattern", "repeat", "sentence", "advice", "check_name", "run_id"]
 
 
-def verdicts(found: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
+def verdicts(comparison: StudyComparison, agreed: Sequence[Agreement] | None, category: str | None) -> pd.DataFrame:
     """One row per candidate and cell, of `category` if given. `agreed`: the agreement of each pair, if computed."""
-    outputs = [{}] * len(found.pairs) if agreed is None else [_outputs(each) for each in agreed]
+    outputs = [{}] * len(comparison.pairs) if agreed is None else [_outputs(agreement) for agreement in agreed]
     rows = [
         _row(pair, wrote)
-        for pair, wrote in zip(found.pairs, outputs, strict=True)
+        for pair, wrote in zip(comparison.pairs, outputs, strict=True)
         if category is None or pair.candidate.category == category
     ]
     return pd.DataFrame(rows)
@@ -89,8 +89,8 @@ def verdict_config(*, strict: bool) -> dict[str, Any]:
     }
 
 
-def findings(found: pd.DataFrame) -> pd.DataFrame:
-    return found[_FINDINGS]
+def findings(table: pd.DataFrame) -> pd.DataFrame:
+    return table[_FINDINGS]
 
 
 def findings_config() -> dict[str, Any]:

@@ -21,42 +21,42 @@ def acceptance(study: StudyId, *, as_json: AsJson = False) -> None:
     with results_of(study, ready_settings().warehouse_file) as con:
         arms, over_time = study_acceptance(con, study), histories(con, study)
     if as_json:
-        print_json({"arms": [_as_dict(each) for each in arms], "drift": _drift_dict(over_time)})
+        print_json({"arms": [_as_dict(arm) for arm in arms], "drift": _drift_dict(over_time)})
         return
     cell = ("workload", "pattern", "arm")
     columns = ("k", "rate", "length", "by position", "conditional", "length with smaller k (estimate)", "from")
-    print_table((*cell, *columns), [_row(each) for each in arms])
+    print_table((*cell, *columns), [_row(arm) for arm in arms])
     print()
-    rows = [row for each in arms for row in _category_rows(each)]
+    rows = [row for arm in arms for row in _category_rows(arm)]
     print_table((*cell, "category", "rate", "length", "rounds"), rows)
     print("\nRequests that accept more tokens per round, against their latency (Spearman's rho, 95 % interval):")
-    print_table((*cell, "TPOT", "E2E", "prompts"), [_latency_row(each) for each in arms])
+    print_table((*cell, "TPOT", "E2E", "prompts"), [_latency_row(arm) for arm in arms])
     print("\nOver time, every valid run of the same cell in any study:")
     for history in over_time:
         print(f"{history.arm} on {history.cell.workload}, {history.cell.pattern}: {_drift_sentence(history)}")
     print(RULE)
 
 
-def _row(each: ArmAcceptance) -> tuple[object, ...]:
-    found, place = each.acceptance, each.cell
-    fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in each.fewer.items())
-    positions = (_shares(found.per_position), _shares(found.conditional))
-    cell = (place.workload, place.pattern, each.arm, each.num_speculative_tokens)
-    return (*cell, _share(found.rate), _number(found.length), *positions, fewer, each.source)
+def _row(arm: ArmAcceptance) -> tuple[object, ...]:
+    acceptance, place = arm.acceptance, arm.cell
+    fewer = ", ".join(f"k={k}: {_number(estimate.length)}" for k, estimate in arm.fewer.items())
+    positions = (_shares(acceptance.per_position), _shares(acceptance.conditional))
+    cell = (place.workload, place.pattern, arm.arm, arm.num_speculative_tokens)
+    return (*cell, _share(acceptance.rate), _number(acceptance.length), *positions, fewer, arm.source)
 
 
-def _category_rows(each: ArmAcceptance) -> list[tuple[object, ...]]:
-    cell = (each.cell.workload, each.cell.pattern, each.arm)
+def _category_rows(arm: ArmAcceptance) -> list[tuple[object, ...]]:
+    cell = (arm.cell.workload, arm.cell.pattern, arm.arm)
     return [
-        (*cell, category, _share(found.rate), _number(found.length), found.drafts)
-        for category, found in each.categories.items()
+        (*cell, category, _share(acceptance.rate), _number(acceptance.length), acceptance.drafts)
+        for category, acceptance in arm.categories.items()
     ]
 
 
-def _latency_row(each: ArmAcceptance) -> tuple[object, ...]:
-    known = [found.requests for found in each.against.values() if found is not None]
-    against = (_correlation(each.against["tpot_ms"]), _correlation(each.against["e2e_ms"]))
-    return (each.cell.workload, each.cell.pattern, each.arm, *against, max(known, default=""))
+def _latency_row(arm: ArmAcceptance) -> tuple[object, ...]:
+    counts = [correlation.requests for correlation in arm.against.values() if correlation is not None]
+    against = (_correlation(arm.against["tpot_ms"]), _correlation(arm.against["e2e_ms"]))
+    return (arm.cell.workload, arm.cell.pattern, arm.arm, *against, max(counts, default=""))
 
 
 def _drift_sentence(history: History) -> str:
@@ -78,11 +78,11 @@ def _limits(low: float | None, high: float | None) -> str:
     return "" if low is None or high is None else f", limits {low:.3f} to {high:.3f}"
 
 
-def _correlation(found: RankCorrelation | None) -> str:
-    if found is None:
+def _correlation(correlation: RankCorrelation | None) -> str:
+    if correlation is None:
         return ""
-    low, high = found.rho.low, found.rho.high
-    return f"{found.rho.value:+.2f}" + ("" if low is None or high is None else f" ({low:+.2f} to {high:+.2f})")
+    low, high = correlation.rho.low, correlation.rho.high
+    return f"{correlation.rho.value:+.2f}" + ("" if low is None or high is None else f" ({low:+.2f} to {high:+.2f})")
 
 
 def _shares(rates: Sequence[float | None] | None) -> str:
@@ -97,21 +97,23 @@ def _number(length: float | None) -> str:
     return "" if length is None else f"{length:.3f}"
 
 
-def _as_dict(each: ArmAcceptance) -> dict[str, object]:
+def _as_dict(arm: ArmAcceptance) -> dict[str, object]:
     return {
-        "workload": each.cell.workload,
-        "pattern": each.cell.pattern,
-        "concurrency": each.cell.concurrency,
-        "arm": each.arm,
-        "method": each.method,
-        "draft_model": each.draft_model,
-        "num_speculative_tokens": each.num_speculative_tokens,
-        **asdict(each.acceptance),
-        "source": each.source,
-        "with_fewer_tokens": [{"num_speculative_tokens": k} | asdict(e) for k, e in each.fewer.items()],
-        "by_category": {category: asdict(found) for category, found in each.categories.items()},
-        "against_latency": {name: None if found is None else asdict(found) for name, found in each.against.items()},
-        "run_ids": each.run_ids,
+        "workload": arm.cell.workload,
+        "pattern": arm.cell.pattern,
+        "concurrency": arm.cell.concurrency,
+        "arm": arm.arm,
+        "method": arm.method,
+        "draft_model": arm.draft_model,
+        "num_speculative_tokens": arm.num_speculative_tokens,
+        **asdict(arm.acceptance),
+        "source": arm.source,
+        "with_fewer_tokens": [{"num_speculative_tokens": k} | asdict(e) for k, e in arm.fewer.items()],
+        "by_category": {category: asdict(acceptance) for category, acceptance in arm.categories.items()},
+        "against_latency": {
+            name: None if correlation is None else asdict(correlation) for name, correlation in arm.against.items()
+        },
+        "run_ids": arm.run_ids,
     }
 
 
@@ -123,15 +125,16 @@ def _drift_dict(over_time: Sequence[History]) -> dict[str, object]:
         "least_runs": LEAST_RUNS,
         "histories": [
             {
-                "workload": each.cell.workload,
-                "pattern": each.cell.pattern,
-                "concurrency": each.cell.concurrency,
-                "arm": each.arm,
-                "changed": bool(each.changes),
+                "workload": history.cell.workload,
+                "pattern": history.cell.pattern,
+                "concurrency": history.cell.concurrency,
+                "arm": history.arm,
+                "changed": bool(history.changes),
                 "runs": [
-                    asdict(moment) | asdict(source) for moment, source in zip(each.moments, each.sources, strict=True)
+                    asdict(moment) | asdict(source)
+                    for moment, source in zip(history.moments, history.sources, strict=True)
                 ],
             }
-            for each in over_time
+            for history in over_time
         ],
     }

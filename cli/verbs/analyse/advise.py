@@ -44,20 +44,28 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
         raise UserError(f"--draft-cost {draft_cost} is below 0: it is the time of a draft step over a target step")
     settings = ready_settings()
     with results_of(study, settings.warehouse_file) as con:
-        found = compare_study(con, study)
-        advice = recommend(measured_arms(con, found), failed_arms(con, found))
-        predicted = predictions(speculated_runs(con, found), draft_cost)
-    repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, found.jobs[-1])
-    answer = study_answer(found, repeat_s)
+        comparison = compare_study(con, study)
+        advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
+        predicted = predictions(speculated_runs(con, comparison), draft_cost)
+    repeat_s = repeat_seconds(
+        settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]
+    )
+    answer = study_answer(comparison, repeat_s)
     if as_json:
-        cells = [asdict(one) | {"runs": [_as_dict(each) for each in _of(one, predicted)]} for one in advice]
+        cells = [
+            asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
+            for suggestion in advice
+        ]
         print_json({"answer": _answer_dict(answer), "advice": cells})
         return
     print("\n".join(sentences(answer).lines), end="\n\n")
-    for one in advice:
-        which = f" {one.arm} (k = {one.gamma})" if one.arm else ""
-        print(f"{one.workload}, {one.pattern} (concurrency {one.concurrency}): {one.action}{which}")
-        for line in one.reasons:
+    for suggestion in advice:
+        which = f" {suggestion.arm} (k = {suggestion.gamma})" if suggestion.arm else ""
+        print(
+            f"{suggestion.workload}, {suggestion.pattern} (concurrency {suggestion.concurrency}): "
+            f"{suggestion.action}{which}"
+        )
+        for line in suggestion.reasons:
             print(f"  {line.basis}: {line.text}")
     if advice:
         _show_predictions(predicted)
@@ -73,9 +81,14 @@ def _answer_dict(answer: Answer) -> dict[str, object]:
         "strict": answer.strict,
         "headline": None if answer.headline is None else _pair_dict(answer.headline),
         "choices": [
-            {"workload": one.workload, "pattern": one.load, "concurrency": one.concurrency, "action": one.action}
-            | {name: [_pair_dict(pair) for pair in getattr(one, name)] for name in _GROUPS}
-            for one in answer.choices
+            {
+                "workload": choice.workload,
+                "pattern": choice.load,
+                "concurrency": choice.concurrency,
+                "action": choice.action,
+            }
+            | {name: [_pair_dict(pair) for pair in getattr(choice, name)] for name in _GROUPS}
+            for choice in answer.choices
         ],
         "open": None if answer.open is None else asdict(answer.open),
     }
@@ -97,30 +110,36 @@ def _pair_dict(pair: JudgedPair) -> dict[str, object]:
 
 def _of(advice: Advice, predicted: Sequence[Prediction]) -> list[Prediction]:
     place = (advice.workload, advice.pattern, advice.concurrency)
-    return [each for each in predicted if (each.run.workload, each.run.pattern, each.run.concurrency) == place]
+    return [
+        prediction
+        for prediction in predicted
+        if (prediction.run.workload, prediction.run.pattern, prediction.run.concurrency) == place
+    ]
 
 
 def _show_predictions(predicted: Sequence[Prediction]) -> None:
     print("\nEach run beside what theory predicts from the acceptance of its first position (alpha):")
     lengths = ("alpha", "alpha to break even", "length predicted", "measured", "best k by theory")
     speeds = ("speed-up predicted", "measured", "assuming a draft cost of", "from", "implied cost")
-    print_table(("run", "workload", "pattern", "arm", "k", *lengths, *speeds), [_row(each) for each in predicted])
+    print_table(
+        ("run", "workload", "pattern", "arm", "k", *lengths, *speeds), [_row(prediction) for prediction in predicted]
+    )
 
 
-def _row(each: Prediction) -> tuple[object, ...]:
-    run = each.run
+def _row(prediction: Prediction) -> tuple[object, ...]:
+    run = prediction.run
     about = (run.run_id, run.workload, run.pattern, run.arm, run.gamma)
-    numbers = (each.alpha, each.break_even_alpha, each.predicted_length, run.acceptance_length)
-    speeds = (each.predicted_speedup, run.speedup, each.draft_cost)
-    ends = (*map(_number, speeds), each.draft_cost_from, _number(each.implied_draft_cost))
-    return (*about, *map(_number, numbers), each.best_gamma, *ends)
+    numbers = (prediction.alpha, prediction.break_even_alpha, prediction.predicted_length, run.acceptance_length)
+    speeds = (prediction.predicted_speedup, run.speedup, prediction.draft_cost)
+    ends = (*map(_number, speeds), prediction.draft_cost_from, _number(prediction.implied_draft_cost))
+    return (*about, *map(_number, numbers), prediction.best_gamma, *ends)
 
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _as_dict(each: Prediction) -> dict[str, object]:
+def _as_dict(prediction: Prediction) -> dict[str, object]:
     """The run's measurements and its prediction in one flat dictionary."""
-    predicted = {field.name: getattr(each, field.name) for field in fields(each) if field.name != "run"}
-    return {**asdict(each.run), **predicted}
+    predicted = {field.name: getattr(prediction, field.name) for field in fields(prediction) if field.name != "run"}
+    return {**asdict(prediction.run), **predicted}

@@ -78,41 +78,46 @@ def compare(
     limit = None if fail_if_slower is None else _share(fail_if_slower)
     strict = strict or limit is not None
     with results_of(study, ready_settings().warehouse_file) as con:
-        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
-        refuse_empty_baseline(found)
+        comparison = compare_study(
+            con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
+        )
+        refuse_empty_baseline(comparison)
         if table:
-            tables = arm_tables(con, found, rows, columns)
-            (_print_tables_json if as_json else _show_tables)(found, tables, (rows, columns))
+            tables = arm_tables(con, comparison, rows, columns)
+            (_print_tables_json if as_json else _show_tables)(comparison, tables, (rows, columns))
         else:
-            agreed, findings = [each for _, each in agreements(con, found)], _study_findings(con, found)
+            agreed = [agreement for _, agreement in agreements(con, comparison)]
+            findings = _study_findings(con, comparison)
             if as_json:
-                print_json(_as_dict(found, agreed) | {"findings": findings})
+                print_json(_as_dict(comparison, agreed) | {"findings": findings})
             else:
-                _show(found, agreed, findings)
-    raise SystemExit(0 if limit is None else exit_status(found, limit))
+                _show(comparison, agreed, findings)
+    raise SystemExit(0 if limit is None else exit_status(comparison, limit))
 
 
-def exit_status(found: StudyComparison, limit: float) -> int:
+def exit_status(comparison: StudyComparison, limit: float) -> int:
     """1 if an arm is certainly slower than the limit, 0 if certainly none is; else 3."""
-    answer = gate([pair.comparison for pair in found.pairs], limit)
+    answer = gate([pair.comparison for pair in comparison.pairs], limit)
     return {"slower": _SLOWER, "not slower": 0, "undecided": _UNDECIDED}[answer]
 
 
-def refuse_empty_baseline(found: StudyComparison) -> None:
+def refuse_empty_baseline(comparison: StudyComparison) -> None:
     """Raises UserError if the baseline lacks a metric that candidates have, such as acceptance."""
-    having = [pair.candidate.arm for pair in found.pairs if _has_values(pair.candidate)]
-    if having and not any(_has_values(pair.baseline) for pair in found.pairs):
+    having = [pair.candidate.arm for pair in comparison.pairs if _has_values(pair.candidate)]
+    if having and not any(_has_values(pair.baseline) for pair in comparison.pairs):
         named = ", ".join(map(repr, dict.fromkeys(having)))
-        raise UserError(f"{found.baseline!r} has no {found.metric}: choose a --baseline that has it, of {named}")
+        raise UserError(
+            f"{comparison.baseline!r} has no {comparison.metric}: choose a --baseline that has it, of {named}"
+        )
 
 
 def _has_values(arm: ArmRuns) -> bool:
     return any(run.value is not None for run in arm.runs)
 
 
-def _study_findings(con: duckdb.DuckDBPyConnection, found: StudyComparison) -> list[dict[str, str]]:
+def _study_findings(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[dict[str, str]]:
     """What the checks found about each job as a whole."""
-    every = pd.concat([results.findings(con, job_id) for job_id in found.jobs])
+    every = pd.concat([results.findings(con, job_id) for job_id in comparison.jobs])
     chosen = every[every["run_id"].isna()][["severity", "check_name", "sentence", "advice"]]
     return [{str(name): str(value) for name, value in row.items()} for row in chosen.to_dict("records")]
 
@@ -127,21 +132,21 @@ def _share(text: str) -> float:
     return share
 
 
-def _show(found: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:
-    print(f"{found.metric}, each arm against {found.baseline!r} ({', '.join(found.jobs)})\n")
+def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:
+    print(f"{comparison.metric}, each arm against {comparison.baseline!r} ({', '.join(comparison.jobs)})\n")
     columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
-    print_table(columns, [_row(pair, each) for pair, each in zip(found.pairs, agreed, strict=True)])
-    _show_reading(found)
-    for (arm, workload), even in break_evens(found).items():
+    print_table(columns, [_row(pair, agreement) for pair, agreement in zip(comparison.pairs, agreed, strict=True)])
+    _show_reading(comparison)
+    for (arm, workload), even in break_evens(comparison).items():
         print(f"{arm} on {workload}: {breakeven.sentence(even)}")
     for finding in findings:
         print(f"{finding['severity']}: {finding['sentence']} {finding['advice']}")
 
 
-def _show_reading(found: StudyComparison) -> None:
+def _show_reading(comparison: StudyComparison) -> None:
     """What the verdicts stand on, and what the controls say of the noise."""
-    print(f"verdicts: {READING_WORDS[found.strict]}")
-    for arm, words in controls(found).items():
+    print(f"verdicts: {READING_WORDS[comparison.strict]}")
+    for arm, words in controls(comparison).items():
         print(f"{arm} is a control, {words}")
 
 
@@ -174,14 +179,14 @@ def _bounds(ratio: Interval | None) -> str:
     return "" if ratio is None or ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
 
 
-def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
+def _as_dict(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
     return {
-        "jobs": found.jobs,
-        "metric": found.metric,
-        "unit": found.unit,
-        "baseline": found.baseline,
-        "strict": found.strict,
-        "controls": controls(found),
+        "jobs": comparison.jobs,
+        "metric": comparison.metric,
+        "unit": comparison.unit,
+        "baseline": comparison.baseline,
+        "strict": comparison.strict,
+        "controls": controls(comparison),
         "pairs": [
             {
                 "workload": pair.cell.workload,
@@ -192,16 +197,16 @@ def _as_dict(found: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, o
                 "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
                 "verdict": asdict(pair.verdict),
                 "basis": pair.comparison.basis,
-                "same_output_share": None if each.same_share is None else each.same_share.__dict__,
-                "outputs": _outputs_dict(each),
+                "same_output_share": None if agreement.same_share is None else agreement.same_share.__dict__,
+                "outputs": _outputs_dict(agreement),
                 "run_ids": [run.run_id for run in (*pair.baseline.runs, *pair.candidate.runs)],
             }
-            for pair, each in zip(found.pairs, agreed, strict=True)
+            for pair, agreement in zip(comparison.pairs, agreed, strict=True)
         ],
         "break_even": [
             {"arm": arm, "workload": workload, "answer": even.answer, "sure": even.sure}
             | {"crossings": [crossing.__dict__ for crossing in even.crossings]}
-            for (arm, workload), even in break_evens(found).items()
+            for (arm, workload), even in break_evens(comparison).items()
         ],
     }
 
@@ -213,29 +218,31 @@ def _outputs_dict(agreed: Agreement) -> dict[str, object]:
     return {"prompts": len(agreed.pairs), "same": agreed.same, **summary}
 
 
-def _show_tables(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
+def _show_tables(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
     rows, columns = sides
-    print(f"{found.metric}, ratio to {found.baseline!r} ({', '.join(found.jobs)})")
-    marks = (f"{mark} {word}" for word, mark in _MARKS.items() if word != "control" or controls(found))
+    print(f"{comparison.metric}, ratio to {comparison.baseline!r} ({', '.join(comparison.jobs)})")
+    marks = (f"{mark} {word}" for word, mark in _MARKS.items() if word != "control" or controls(comparison))
     print(f"{', '.join(marks)}; in brackets 95 % intervals")
-    _show_reading(found)
-    for each in tables:
-        table = each.table
-        print(f"\n{each.arm}: {rows} by {columns}")
-        lines = [_line(row, table, each.sweeps_by_row[row]) for row in table.rows]
+    _show_reading(comparison)
+    for arm_table in tables:
+        table = arm_table.table
+        print(f"\n{arm_table.arm}: {rows} by {columns}")
+        lines = [_line(row, table, arm_table.sweeps_by_row[row]) for row in table.rows]
         print_table((rows, *table.columns, "geometric mean"), [*lines, _last_line(table)])
-        print(_sweep_sentence(each))
+        print(_sweep_sentence(arm_table))
 
 
-def _print_tables_json(found: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
+def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], sides: tuple[str, str]) -> None:
     about = {
-        "jobs": found.jobs,
-        "metric": found.metric,
-        "baseline": found.baseline,
-        "strict": found.strict,
-        "controls": controls(found),
+        "jobs": comparison.jobs,
+        "metric": comparison.metric,
+        "baseline": comparison.baseline,
+        "strict": comparison.strict,
+        "controls": controls(comparison),
     }
-    print_json(about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(each) for each in tables]})
+    print_json(
+        about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(arm_table) for arm_table in tables]}
+    )
 
 
 def _line(row: str, table: RatioTable, sweep: Comparison) -> list[str]:
@@ -259,24 +266,24 @@ def _in_brackets(ratio: Interval | None) -> str:
     return "" if ratio is None or ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
 
 
-def _sweep_sentence(each: ArmTable) -> str:
-    found = each.sweep.comparison
-    if found.ratio is None:
+def _sweep_sentence(arm_table: ArmTable) -> str:
+    sweep = arm_table.sweep.comparison
+    if sweep.ratio is None:
         return "whole sweep: no repeat has every cell of both arms"
-    ratio = f"{found.ratio.value:.3f}{_in_brackets(found.ratio)}"
-    return f"whole sweep: {ratio}, {each.sweep.verdict.word}, from {found.basis}"
+    ratio = f"{sweep.ratio.value:.3f}{_in_brackets(sweep.ratio)}"
+    return f"whole sweep: {ratio}, {arm_table.sweep.verdict.word}, from {sweep.basis}"
 
 
-def _table_dict(each: ArmTable) -> dict[str, object]:
-    table = each.table
+def _table_dict(arm_table: ArmTable) -> dict[str, object]:
+    table = arm_table.table
     return {
-        "arm": each.arm,
+        "arm": arm_table.arm,
         "cells": [{"row": row, "column": column} | _cell_dict(cell) for (row, column), cell in table.cells.items()],
         "gmeans_by_row": table.gmeans_by_row,
         "gmeans_by_column": table.gmeans_by_column,
         "gmean": table.gmean,
-        "sweep": _cell_dict(each.sweep),
-        "sweeps_by_row": {row: _comparison_dict(found) for row, found in each.sweeps_by_row.items()},
+        "sweep": _cell_dict(arm_table.sweep),
+        "sweeps_by_row": {row: _comparison_dict(sweep) for row, sweep in arm_table.sweeps_by_row.items()},
     }
 
 
@@ -284,6 +291,11 @@ def _cell_dict(cell: Cell) -> dict[str, object]:
     return _comparison_dict(cell.comparison) | {"verdict": asdict(cell.verdict)}
 
 
-def _comparison_dict(found: Comparison) -> dict[str, object]:
-    ratio = None if found.ratio is None else asdict(found.ratio)
-    return {"ratio": ratio, "basis": found.basis, "repeats": found.repeats, "independent_repeats": found.blocks}
+def _comparison_dict(comparison: Comparison) -> dict[str, object]:
+    ratio = None if comparison.ratio is None else asdict(comparison.ratio)
+    return {
+        "ratio": ratio,
+        "basis": comparison.basis,
+        "repeats": comparison.repeats,
+        "independent_repeats": comparison.blocks,
+    }

@@ -29,30 +29,32 @@ def cost(
     if utilisation is not None and not 0 < utilisation <= 1:
         raise UserError(f"--utilisation {utilisation:g} is not a share above 0 and at most 1: 0.6 means 60 % busy")
     with results_of(study, ready_settings().warehouse_file) as con:
-        found = study_costs(con, study, price_per_hour, utilisation)
+        costs = study_costs(con, study, price_per_hour, utilisation)
         carried = carried_loads(con, study, price_per_hour, utilisation)
     if as_json:
-        print_json([*(asdict(each) for each in found), *({"capacity": asdict(each.arm)} for each in carried)])
+        print_json([*(asdict(arm_cost) for arm_cost in costs), *({"capacity": asdict(load.arm)} for load in carried)])
         return
-    if found:
-        _print_costs(found)
+    if costs:
+        _print_costs(costs)
     if carried:
         _print_capacities(carried)
 
 
-def _print_costs(found: Sequence[ArmCost]) -> None:
+def _print_costs(costs: Sequence[ArmCost]) -> None:
     figures = ("per 10^6 output tokens", "", "with start-up", "per 10^6 tokens", "per request", "electricity", "saving")
-    print_table(("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(each) for each in found])
+    print_table(
+        ("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(arm_cost) for arm_cost in costs]
+    )
 
 
 def _print_capacities(carried: Sequence[CarriedLoad]) -> None:
     print("at the capacity within the SLO:")
     columns = ("workload", "pattern", "arm", "capacity", "95 % interval", "per 10^6 output tokens", "currency")
-    print_table(columns, [_capacity_row(each.arm) for each in carried])
-    baseline = next((each.arm.arm for each in carried if each.arm.is_baseline), "the baseline")
-    for each in carried:
-        if sentence := each.sentence(baseline):
-            print(f"{sentence} ({each.arm.cell.workload}, {each.arm.cell.pattern})")
+    print_table(columns, [_capacity_row(load.arm) for load in carried])
+    baseline = next((load.arm.arm for load in carried if load.arm.is_baseline), "the baseline")
+    for load in carried:
+        if sentence := load.sentence(baseline):
+            print(f"{sentence} ({load.arm.cell.workload}, {load.arm.cell.pattern})")
 
 
 def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
@@ -69,11 +71,23 @@ def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
     )
 
 
-def _row(each: ArmCost) -> tuple[object, ...]:
-    saving = "" if each.saving is None else f"{each.saving:.1%}"
-    if each.saving_low is not None and each.saving_high is not None:
-        saving += f" ({each.saving_low:.1%} to {each.saving_high:.1%})"
-    peak = "peak" if each.at_peak else ""
-    others = (each.with_start_up, each.per_million_tokens, each.per_request, each.electricity_per_million_output_tokens)
-    figures = (each.per_million_output_tokens, peak, *others, saving)
-    return (each.cell.workload, each.cell.pattern, each.arm, *figures, each.currency, each.price_source)
+def _row(arm_cost: ArmCost) -> tuple[object, ...]:
+    saving = "" if arm_cost.saving is None else f"{arm_cost.saving:.1%}"
+    if arm_cost.saving_low is not None and arm_cost.saving_high is not None:
+        saving += f" ({arm_cost.saving_low:.1%} to {arm_cost.saving_high:.1%})"
+    peak = "peak" if arm_cost.at_peak else ""
+    others = (
+        arm_cost.with_start_up,
+        arm_cost.per_million_tokens,
+        arm_cost.per_request,
+        arm_cost.electricity_per_million_output_tokens,
+    )
+    figures = (arm_cost.per_million_output_tokens, peak, *others, saving)
+    return (
+        arm_cost.cell.workload,
+        arm_cost.cell.pattern,
+        arm_cost.arm,
+        *figures,
+        arm_cost.currency,
+        arm_cost.price_source,
+    )

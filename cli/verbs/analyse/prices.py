@@ -26,11 +26,11 @@ def prices(context: typer.Context, *, as_json: AsJson = False) -> None:
     """
     if context.invoked_subcommand is not None:
         return
-    found = price_book.entries(app_engine(ready_settings().app_database_url))
+    entries = price_book.entries(app_engine(ready_settings().app_database_url))
     if as_json:
-        print_json([_as_dict(entry) for entry in found])
+        print_json([_as_dict(entry) for entry in entries])
         return
-    rows = [_row(entry) for entry in found if entry.withdrawn_at is None]
+    rows = [_row(entry) for entry in entries if entry.withdrawn_at is None]
     if not rows:
         print("The price book is empty: add the price of your hardware with `drafthouse prices add`.")
         return

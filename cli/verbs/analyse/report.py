@@ -39,20 +39,24 @@ def report(
     if to is not None and to.suffix != ".md":
         raise UserError(f"--to {to} does not end in .md: the report is Markdown, with a PNG beside it")
     with results_of(study, settings.warehouse_file) as con:
-        found = compare_study(con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict)
-        refuse_empty_baseline(found)
+        comparison = compare_study(
+            con, study, metric, baseline=baseline, price_usd_per_hour=price_per_hour, strict=strict
+        )
+        refuse_empty_baseline(comparison)
         made = compare_report.Made(
-            _arms(settings.app_database_url, found.jobs[-1]),
+            _arms(settings.app_database_url, comparison.jobs[-1]),
             settings.page_url,
             datetime.fromtimestamp(settings.warehouse_file.stat().st_mtime, UTC),
-            repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, found.jobs[-1]),
+            repeat_seconds(
+                settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]
+            ),
         )
         if to is None:
-            print(compare_report.markdown(con, found, made), end="")
+            print(compare_report.markdown(con, comparison, made), end="")
             return
-        drawn = compare_report.picture(con, found, made)
+        drawn = compare_report.picture(con, comparison, made)
         picture = to.with_suffix(".png")
-        text = compare_report.markdown(con, found, made, None if drawn is None else picture.name)
+        text = compare_report.markdown(con, comparison, made, None if drawn is None else picture.name)
     _write(to, text.encode())
     if drawn is not None:
         _write(picture, drawn)

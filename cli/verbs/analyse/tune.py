@@ -60,20 +60,20 @@ def tune(
         settings, _to_tune(settings, study, k, budget_minutes, reference=reference)
     )
     with open_warehouse(settings.warehouse_file) as con:
-        found = tuning_report(con, job.job_id, job.study)
-    if found is None:
+        report = tuning_report(con, job.job_id, job.study)
+    if report is None:
         raise UserError(f"job {job.job_id} has no load with runs with and without speculation: see its runs")
-    words = speculation_words(settings, found.deployed)
+    words = speculation_words(settings, report.deployed)
     if as_json:
-        print_json(_as_dict(job, found, words))
+        print_json(_as_dict(job, report, words))
     else:
-        _show(job, found, words, follow.results_url(settings.page_url, job.job_id).replace("/results", "/tune"))
+        _show(job, report, words, follow.results_url(settings.page_url, job.job_id).replace("/results", "/tune"))
 
 
 def _tuned_job(settings: Settings, name: str) -> Job | None:
     """The job of that name, if it is a tuning."""
-    found = _job(settings, name)
-    return None if found is None or found.study.tune is None else found
+    job = _job(settings, name)
+    return None if job is None or job.study.tune is None else job
 
 
 def _job(settings: Settings, name: str) -> Job | None:
@@ -115,42 +115,50 @@ def _measured(settings: Settings, study: Study) -> Job:
     return ended
 
 
-def _as_dict(job: Job, found: Report, words: str | None) -> dict[str, Any]:
-    arms = {"single": found.single, "scheduled": found.scheduled, "deployed": found.deployed}
+def _as_dict(job: Job, report: Report, words: str | None) -> dict[str, Any]:
+    arms = {"single": report.single, "scheduled": report.scheduled, "deployed": report.deployed}
     named = {
         name: None if arm is None else arm.model_dump(mode="json", exclude_defaults=True) for name, arm in arms.items()
     }
-    costs = [asdict(each) for each in found.cost_of_nothing]
-    plain = {key: value for key, value in asdict(found).items() if key not in arms}
+    costs = [asdict(measured) for measured in report.cost_of_nothing]
+    plain = {key: value for key, value in asdict(report).items() if key not in arms}
     return {"job_id": job.job_id, **plain, **named, "cost_of_nothing": costs, "command_line": words}
 
 
-def _show(job: Job, found: Report, words: str | None, url: str) -> None:
-    print(f"{job.study.name} ({job.job_id}): {found.ended or 'still measuring'}, {found.runs} runs; {url}\n")
+def _show(job: Job, report: Report, words: str | None, url: str) -> None:
+    print(f"{job.study.name} ({job.job_id}): {report.ended or 'still measuring'}, {report.runs} runs; {url}\n")
     head = ("requests at once", "setting", "k", "speed-up", "stands on")
-    print_table(head, [(each.load, each.arm, each.k, ratio(each), each.basis) for each in found.best])
-    print(f"\nOne setting for all loads: {found.single.name}")
-    print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in found.ranges))
-    if found.assumption:
-        print(found.assumption)
-    print("To deploy:", found.deployed.name)
-    print(f"  {words or json.dumps(_speculation(found))}")
-    if found.final:
+    print_table(
+        head, [(measured.load, measured.arm, measured.k, ratio(measured), measured.basis) for measured in report.best]
+    )
+    print(f"\nOne setting for all loads: {report.single.name}")
+    print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in report.ranges))
+    if report.assumption:
+        print(report.assumption)
+    print("To deploy:", report.deployed.name)
+    print(f"  {words or json.dumps(_speculation(report))}")
+    if report.final:
         print("\nMeasured at the end, beside no speculation:")
         head = ("requests at once", "arm", "k", "speed-up", "verdict")
-        rows = sorted(found.final, key=lambda each: (each.load, each.arm))
-        print_table(head, [(each.load, each.arm, each.k, ratio(each), each.verdict) for each in rows])
-    for each in found.cost_of_nothing:
-        print(f"Ready to draft but drafting nothing at {each.load} at once: {ratio(each)} of no speculation")
+        rows = sorted(report.final, key=lambda measured: (measured.load, measured.arm))
+        print_table(
+            head, [(measured.load, measured.arm, measured.k, ratio(measured), measured.verdict) for measured in rows]
+        )
+    for measured in report.cost_of_nothing:
+        print(f"Ready to draft but drafting nothing at {measured.load} at once: {ratio(measured)} of no speculation")
 
 
-def _speculation(found: Report) -> dict[str, Any]:
+def _speculation(report: Report) -> dict[str, Any]:
     """The speculation to deploy, as a study has it; empty for none."""
-    drafted = found.deployed.speculation
+    drafted = report.deployed.speculation
     return {} if drafted is None else drafted.model_dump(mode="json", exclude_defaults=True)
 
 
-def ratio(each: Measured) -> str:
-    if each.ratio is None:
+def ratio(measured: Measured) -> str:
+    if measured.ratio is None:
         return "unknown"
-    return f"{each.ratio:.2f}x" if each.low is None else f"{each.ratio:.2f}x [{each.low:.2f}, {each.high:.2f}]"
+    return (
+        f"{measured.ratio:.2f}x"
+        if measured.low is None
+        else f"{measured.ratio:.2f}x [{measured.low:.2f}, {measured.high:.2f}]"
+    )

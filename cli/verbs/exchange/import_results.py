@@ -33,12 +33,12 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     Runs that were imported before stay as they are.
     """
     settings = ready_settings()
-    found = import_paths(settings, paths, tool, dict(map(_label, label or [])))
-    ingested = _ingest(settings) if found.new_run_ids else True
+    imported = import_paths(settings, paths, tool, dict(map(_label, label or [])))
+    ingested = _ingest(settings) if imported.new_run_ids else True
     if as_json:
-        print_json(_as_dict(found))
+        print_json(_as_dict(imported))
         return
-    _show(found)
+    _show(imported)
     if not ingested:
         print("The running ingester adds them to the warehouse within seconds.")
 
@@ -59,10 +59,10 @@ def _ingest(settings: Settings) -> bool:
     return True
 
 
-def _show(found: Import) -> None:
-    new = set(found.new_run_ids)
-    if found.taken_in:
-        print(f"{len(new)} of {len(found.taken_in)} runs are new; they keep the ids that they were exported with")
+def _show(imported: Import) -> None:
+    new = set(imported.new_run_ids)
+    if imported.taken_in:
+        print(f"{len(new)} of {len(imported.taken_in)} runs are new; they keep the ids that they were exported with")
         return
     rows = [
         (
@@ -73,23 +73,23 @@ def _show(found: Import) -> None:
             "" if run.run_id in new else "imported before",
             run.source.name,
         )
-        for run in found.runs
+        for run in imported.runs
     ]
     print_table(("run", "tool", "target", "in the file", "", "file"), rows)
-    for run in found.runs:
+    for run in imported.runs:
         for doubt in run.doubts:
             print(f"doubt about {run.run_id[:12]}: {doubt}")
-    for skipped in found.skipped:
+    for skipped in imported.skipped:
         print(f"skipped {skipped}")
-    print(f"{len(new)} of {len(found.runs)} runs are new, in the jobs {', '.join(found.jobs)}")
+    print(f"{len(new)} of {len(imported.runs)} runs are new, in the jobs {', '.join(imported.jobs)}")
 
 
-def _as_dict(found: Import) -> dict[str, object]:
-    new = set(found.new_run_ids)
+def _as_dict(imported: Import) -> dict[str, object]:
+    new = set(imported.new_run_ids)
     runs: list[dict[str, object]] = [
         {"run_id": run.run_id, "tool": run.tool, "tool_version": run.tool_version, "new": run.run_id in new}
         | {"file": run.source.name, "sha256": run.source.sha256, "place": run.place, "doubts": run.doubts}
-        for run in found.runs
+        for run in imported.runs
     ]
-    runs += [{"run_id": run_id, "tool": "drafthouse", "new": run_id in new} for run_id in found.taken_in]
-    return {"jobs": found.jobs, "runs": runs, "skipped": found.skipped}
+    runs += [{"run_id": run_id, "tool": "drafthouse", "new": run_id in new} for run_id in imported.taken_in]
+    return {"jobs": imported.jobs, "runs": runs, "skipped": imported.skipped}

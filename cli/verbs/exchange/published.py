@@ -23,10 +23,10 @@ def published(source: SourceName = None, *, as_json: AsJson = False) -> None:
         sources, figures = queries.sources(con), queries.figures(con, source)
         doubts = queries.doubts(con)
     if source is not None:
-        sources, doubts = (each[each["source"] == source] for each in (sources, doubts))
+        sources, doubts = (table[table["source"] == source] for table in (sources, doubts))
     if as_json:
-        found = {"sources": sources, "figures": figures, "doubts": doubts}
-        print_json({name: _records(each) for name, each in found.items()})
+        tables = {"sources": sources, "figures": figures, "doubts": doubts}
+        print_json({name: _records(table) for name, table in tables.items()})
         return
     if source is None:
         columns = ["source", "date", "title", "figures", "runs", "doubts", "preset"]
@@ -48,9 +48,9 @@ def _row(figure: dict[str, Any]) -> tuple[Any, ...]:
     return (figure["number"], setting, figure["metric"], shown, "yes" if len(figure["doubts"]) else "")
 
 
-def _records(found: pd.DataFrame) -> list[dict[str, Any]]:
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows as plain Python values; None for a missing value."""
-    return [{str(name): _plain(value) for name, value in row.items()} for row in found.to_dict("records")]
+    return [{str(name): _plain(value) for name, value in row.items()} for row in table.to_dict("records")]
 
 
 def _plain(value: Any) -> Any:

@@ -73,32 +73,32 @@ def _show_queued(url: str, arguments: str, job_id: str, *, as_json: bool) -> Non
 
 def _show(warehouse_file: Path, source: str, name: str, job_id: str, *, as_json: bool) -> None:
     with open_warehouse(warehouse_file) as con:
-        found = beside(con, source, name, job_id)
+        figures = beside(con, source, name, job_id)
     if as_json:
-        print_json({"job_id": job_id, "figures": [_as_dict(each) for each in found]})
+        print_json({"job_id": job_id, "figures": [_as_dict(figure) for figure in figures]})
         return
     print(f"{source} beside {job_id}\n")
-    print_table(("setting", "metric", "published", "here", "here / there"), map(_row, found))
-    differences = dict.fromkeys(difference for each in found for difference in each.differences)
+    print_table(("setting", "metric", "published", "here", "here / there"), map(_row, figures))
+    differences = dict.fromkeys(difference for figure in figures for difference in figure.differences)
     print("\nKnown differences:" if differences else "\nNo differences are known.")
     for difference in differences:
         print(f"  {difference}")
-    missing = sum(each.ours is None for each in found)
+    missing = sum(figure.ours is None for figure in figures)
     if missing:
-        print(f"{missing} of {len(found)} figures have no counterpart here.")
+        print(f"{missing} of {len(figures)} figures have no counterpart here.")
 
 
-def _row(each: Beside) -> tuple[Any, ...]:
-    figure = each.figure
+def _row(beside: Beside) -> tuple[Any, ...]:
+    figure = beside.figure
     drafted = figure.num_speculative_tokens
     method = figure.method if drafted is None else f"{figure.method} k = {drafted}"
     draft = (figure.draft_model or "").rpartition("/")[2]
     parts = (figure.engine, method, draft, figure.dataset, figure.access_pattern, figure.load)
     unit = figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})"
-    shown = "" if each.ours is None else f"{each.ours:.4g}"
-    ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
+    shown = "" if beside.ours is None else f"{beside.ours:.4g}"
+    ratio = "" if beside.ratio is None else f"{beside.ratio:.2f}"
     return (", ".join(part for part in parts if part), figure.metric, f"{figure.printed} {unit}", shown, ratio)
 
 
-def _as_dict(each: Beside) -> dict[str, Any]:
-    return asdict(each) | {"ratio": each.ratio}
+def _as_dict(beside: Beside) -> dict[str, Any]:
+    return asdict(beside) | {"ratio": beside.ratio}

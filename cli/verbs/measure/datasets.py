@@ -28,16 +28,18 @@ def datasets(
     """
     if context.invoked_subcommand is not None:
         return
-    found = list_datasets(load_settings())
+    states = list_datasets(load_settings())
     if as_json:
-        print_json([each.model_dump(mode="json") for each in found])
+        print_json([state.model_dump(mode="json") for state in states])
         return
-    print_table(("dataset", "state", "prompts", "description"), [(d.name, d.state, _prompts(d), d.what) for d in found])
-    for each in found:
-        if each.state == "missing":
-            print(f"\n{each.name}: {each.source}\n  licence: {each.licence}\n  to get it: {each.how_to_get}")
-            print(f"  its columns: {each.columns}")
-    if any(each.state == "missing" for each in found):
+    print_table(
+        ("dataset", "state", "prompts", "description"), [(d.name, d.state, _prompts(d), d.what) for d in states]
+    )
+    for state in states:
+        if state.state == "missing":
+            print(f"\n{state.name}: {state.source}\n  licence: {state.licence}\n  to get it: {state.how_to_get}")
+            print(f"  its columns: {state.columns}")
+    if any(state.state == "missing" for state in states):
         print("\nRegister a downloaded file with `drafthouse datasets add NAME FILE`.")
 
 

@@ -25,13 +25,13 @@ def jobs(
 ) -> None:
     """List the newest 200 jobs, and all that are queued or running."""
     engine = app_engine(ready_settings().app_database_url)
-    found = queue.page(engine, before=before)
+    page = queue.page(engine, before=before)
     if as_json:
-        print_json([_as_dict(job) for job in found.jobs])
+        print_json([_as_dict(job) for job in page.jobs])
     else:
-        _show(found.jobs, queue.set_aside(engine) if before is None else ())
-        if found.older is not None:
-            print(f"Older ones: drafthouse jobs --before {found.older}")
+        _show(page.jobs, queue.set_aside(engine) if before is None else ())
+        if page.older is not None:
+            print(f"Older ones: drafthouse jobs --before {page.older}")
 
 
 def cancel(job: JobName) -> None:
@@ -56,12 +56,12 @@ def retry(
     print(f"{job_id} is queued again")
 
 
-def _show(found: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
-    if not found and not set_aside:
+def _show(jobs: Sequence[Job], set_aside: Sequence[SetAside]) -> None:
+    if not jobs and not set_aside:
         print("No jobs yet. Begin with `drafthouse submit demo`.")
         return
     reasons = {job.job_id: job.reason for job in set_aside}
-    entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in found]
+    entries = [(_row(job), _sentences(job, reasons.pop(job.job_id, ""))) for job in jobs]
     entries += [((job.job_id, job.name, job.state, "", ""), [job.reason]) for job in set_aside if job.job_id in reasons]
     print_entries(("job", "study", "state", "runs", "time left"), entries)
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 def presets(*, as_json: AsJson = False) -> None:
     """List the published experiments that can be submitted by name."""
-    found = all_presets()
+    every = all_presets()
     if as_json:
-        studies = ({"study": each.study.model_dump(mode="json")} for each in found)
-        print_json([asdict(each) | study for each, study in zip(found, studies, strict=True)])
+        studies = ({"study": preset.study.model_dump(mode="json")} for preset in every)
+        print_json([asdict(preset) | study for preset, study in zip(every, studies, strict=True)])
     else:
-        print_table(("preset", "question"), [(each.name, each.title) for each in found])
+        print_table(("preset", "question"), [(preset.name, preset.title) for preset in every])
 
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
@@ -66,11 +66,11 @@ def _plan_as_dict(study: Study, estimate: Estimate, prospects: Prospects | None)
     }
 
 
-def _verdicts_as_dict(found: Prospects) -> dict[str, Any]:
-    plans = {"as_is": found.as_is, "one_more_start": found.one_more, "best": found.best}
+def _verdicts_as_dict(prospects: Prospects) -> dict[str, Any]:
+    plans = {"as_is": prospects.as_is, "one_more_start": prospects.one_more, "best": prospects.best}
     return {
-        "cells": found.cells,
-        **{name: None if each is None else asdict(each) for name, each in plans.items()},
-        "sentence": f"{found.sentence}, {found.basis}",
-        "advice": found.advice,
+        "cells": prospects.cells,
+        **{name: None if prospect is None else asdict(prospect) for name, prospect in plans.items()},
+        "sentence": f"{prospects.sentence}, {prospects.basis}",
+        "advice": prospects.advice,
     }

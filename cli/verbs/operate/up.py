@@ -85,9 +85,9 @@ def _answer(settings: Settings, job_id: str) -> list[str]:
     from warehouse.queries.comparing.comparisons import compare_study  # noqa: PLC0415 - likewise
 
     with open_warehouse(settings.warehouse_file) as con:
-        found = compare_study(con, job_id)
+        comparison = compare_study(con, job_id)
     repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, job_id)
-    return sentences(study_answer(found, repeat_s)).lines
+    return sentences(study_answer(comparison, repeat_s)).lines
 
 
 def _tend_until_stopped(services: supervisor.Services) -> None:

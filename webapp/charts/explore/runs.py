@@ -49,8 +49,8 @@ def order_of(rows: pd.DataFrame, axis: Axis) -> tuple[str, ...]:
 
 def numbers(rows: pd.DataFrame, x: Axis, y: Axis) -> pd.DataFrame:
     """Adds `x` and `y` in the units of the axes; runs that lack one of them are left out."""
-    found = rows.assign(x=_scaled(rows, x), y=_scaled(rows, y))
-    return found[found["x"].notna() & found["y"].notna()]
+    scaled = rows.assign(x=_scaled(rows, x), y=_scaled(rows, y))
+    return scaled[scaled["x"].notna() & scaled["y"].notna()]
 
 
 def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
@@ -201,15 +201,15 @@ def on_frontier(
 ) -> NDArray[np.bool_]:
     """Return whether each point (x, y) is on the Pareto frontier. Equal points all are; points with NaN never are."""
     across, up = (x if higher_x else -x), (y if higher_y else -y)
-    known = ~(np.isnan(x) | np.isnan(y))
-    found = np.zeros(x.shape, dtype=np.bool_)
+    is_known = ~(np.isnan(x) | np.isnan(y))
+    is_on_frontier = np.zeros(x.shape, dtype=np.bool_)
     order = np.lexsort((-up, -across))  # from the best x on; of equal ones the best y first
     highest, at = -np.inf, np.nan
-    for place in order[known[order]]:
+    for place in order[is_known[order]]:
         if up[place] > highest or (up[place] == highest and across[place] == at):
-            found[place] = True
+            is_on_frontier[place] = True
             highest, at = up[place], across[place]
-    return found
+    return is_on_frontier
 
 
 def counts_of(rows: pd.DataFrame) -> Counts:
@@ -220,22 +220,22 @@ def counts_of(rows: pd.DataFrame) -> Counts:
 
 def shares(rows: pd.DataFrame, most: int = _STEPS) -> pd.DataFrame:
     """series, ms, share: at most `most` steps per series."""
-    found = []
+    curves = []
     for name, group in rows.groupby("series", sort=False):
         values, reached = cumulative(counts_of(group), most)
-        found.append(pd.DataFrame({"series": name, "ms": values, "share": reached}))
-    return pd.concat(found, ignore_index=True)
+        curves.append(pd.DataFrame({"series": name, "ms": values, "share": reached}))
+    return pd.concat(curves, ignore_index=True)
 
 
 def percentiles(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """`by`, values (their number), p50, p90, p95, p99 in ms, always of the pooled values."""
-    found = []
+    rows_of_groups = []
     for key, group in rows.groupby(by, sort=False):
         counts = counts_of(group)
         row = dict(zip(by, key if isinstance(key, tuple) else (key,), strict=True))
         row |= {"values": sum(counts.values())} | {f"p{q}": quantile(counts, q / 100) for q in PERCENTILES}
-        found.append(row)
-    return pd.DataFrame(found)
+        rows_of_groups.append(row)
+    return pd.DataFrame(rows_of_groups)
 
 
 def ecdf(drawn: pd.DataFrame, scene: Scene) -> alt.LayerChart:

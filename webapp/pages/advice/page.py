@@ -111,20 +111,20 @@ def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
         "from published practice. A rule of thumb never overrules a measurement."
     )
     with st.grid(_MAX_COLUMNS, min_column_width=_MIN_WIDTH, gap="small"):
-        for workload, cells in groupby(advice.advice, key=lambda each: each.workload):
+        for workload, cells in groupby(advice.advice, key=lambda verdict: verdict.workload):
             with st.container(border=True, gap="xsmall", height="stretch"):
                 st.markdown(f"**{literal(workload)}**")
-                for each in cells:
-                    with st.expander(verdict_title(each), expanded=each is advice.advice[0]):
-                        for reason in each.reasons:
+                for verdict in cells:
+                    with st.expander(verdict_title(verdict), expanded=verdict is advice.advice[0]):
+                        for reason in verdict.reasons:
                             st.markdown(reason_line(reason, job_id))
 
 
-def verdict_title(each: Advice) -> str:
+def verdict_title(verdict: Advice) -> str:
     """`c4-n8 (concurrency 4) enable: draft with k = 3`, as Markdown."""
-    which = f": {literal(each.arm)} with k = {each.gamma}" if each.arm else ""
-    where = f"{literal(each.pattern)} :gray[(concurrency {each.concurrency})]"
-    return f"{_ICONS[each.action]} {where} **{each.action}{which}**"
+    which = f": {literal(verdict.arm)} with k = {verdict.gamma}" if verdict.arm else ""
+    where = f"{literal(verdict.pattern)} :gray[(concurrency {verdict.concurrency})]"
+    return f"{_ICONS[verdict.action]} {where} **{verdict.action}{which}**"
 
 
 def reason_line(reason: Reason, job_id: str) -> str:
@@ -140,7 +140,7 @@ def reason_line(reason: Reason, job_id: str) -> str:
 def show_follow_up(advice: StudyAdvice, job_id: str) -> None:
     """The number of open verdicts, and a study that would decide them."""
     st.subheader("What to measure next", anchor=False)
-    open_count = sum(each.action == "measure this next" for each in advice.advice)
+    open_count = sum(verdict.action == "measure this next" for verdict in advice.advice)
     if not open_count:
         st.caption(
             "Every workload and load is decided. The rules of thumb below suggest what else may be worth trying."

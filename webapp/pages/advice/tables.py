@@ -25,24 +25,24 @@ def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
     """One row per run: its prediction beside what it measured. NaN is unknown."""
     rows = [
         {
-            "arm": each.run.arm,
-            "workload": each.run.workload,
-            "pattern": each.run.pattern,
-            "concurrency": each.run.concurrency,
-            "k": each.run.gamma,
-            "alpha": each.alpha,
-            "break_even_alpha": each.break_even_alpha,
-            "predicted_length": each.predicted_length,
-            "length": each.run.acceptance_length,
-            "predicted_speedup": each.predicted_speedup,
-            "speedup": each.run.speedup,
-            "draft_cost": each.draft_cost,
-            "draft_cost_from": each.draft_cost_from,
-            "implied_draft_cost": each.implied_draft_cost,
-            "best_k": each.best_gamma,
-            "run_id": each.run.run_id,
+            "arm": prediction.run.arm,
+            "workload": prediction.run.workload,
+            "pattern": prediction.run.pattern,
+            "concurrency": prediction.run.concurrency,
+            "k": prediction.run.gamma,
+            "alpha": prediction.alpha,
+            "break_even_alpha": prediction.break_even_alpha,
+            "predicted_length": prediction.predicted_length,
+            "length": prediction.run.acceptance_length,
+            "predicted_speedup": prediction.predicted_speedup,
+            "speedup": prediction.run.speedup,
+            "draft_cost": prediction.draft_cost,
+            "draft_cost_from": prediction.draft_cost_from,
+            "implied_draft_cost": prediction.implied_draft_cost,
+            "best_k": prediction.best_gamma,
+            "run_id": prediction.run.run_id,
         }
-        for each in predictions
+        for prediction in predictions
     ]
     numbers = [name for name in _RUNS if name.endswith(("alpha", "length", "speedup", "cost"))]
     return pd.DataFrame(rows, columns=_RUNS).astype(dict.fromkeys([*numbers, "best_k"], float))
@@ -50,25 +50,25 @@ def runs(predictions: Sequence[Prediction]) -> pd.DataFrame:
 
 def pairs(runs: pd.DataFrame, predicted: str, measured: str) -> pd.DataFrame:
     """The runs for which both columns are known, renamed to `predicted` and `measured`."""
-    known = runs[runs[predicted].notna() & runs[measured].notna()]
-    about = known[["arm", "workload", "pattern", "concurrency", "run_id"]]
-    return about.assign(predicted=known[predicted], measured=known[measured])
+    complete = runs[runs[predicted].notna() & runs[measured].notna()]
+    about = complete[["arm", "workload", "pattern", "concurrency", "run_id"]]
+    return about.assign(predicted=complete[predicted], measured=complete[measured])
 
 
 def verdicts(advice: Sequence[Advice], measured: Sequence[Measured]) -> pd.DataFrame:
     """One row per workload and load: the action, the arm it is about, and that arm's speed-up with its interval."""
-    by_arm = {(each.workload, each.concurrency, each.pattern, each.arm): each for each in measured}
+    by_arm = {(cell.workload, cell.concurrency, cell.pattern, cell.arm): cell for cell in measured}
     rows = []
-    for each in advice:
-        figures = by_arm.get((each.workload, each.concurrency, each.pattern, each.arm or ""))
+    for verdict in advice:
+        figures = by_arm.get((verdict.workload, verdict.concurrency, verdict.pattern, verdict.arm or ""))
         rows.append(
             {
-                "workload": each.workload,
-                "pattern": each.pattern,
-                "concurrency": each.concurrency,
-                "action": each.action,
-                "arm": each.arm,
-                "k": each.gamma,
+                "workload": verdict.workload,
+                "pattern": verdict.pattern,
+                "concurrency": verdict.concurrency,
+                "action": verdict.action,
+                "arm": verdict.arm,
+                "k": verdict.gamma,
                 "speedup": figures.speedup if figures else None,
                 "low": figures.low if figures else None,
                 "high": figures.high if figures else None,
@@ -84,10 +84,10 @@ def with_signs(verdicts: pd.DataFrame) -> pd.DataFrame:
 def checklist(advice: Sequence[Advice]) -> pd.DataFrame:
     """One row per rule of thumb that applies: its text, and the workloads and loads it applies to."""
     cells: dict[str, list[str]] = {}
-    for each in advice:
-        for reason in each.reasons:
+    for verdict in advice:
+        for reason in verdict.reasons:
             if reason.basis == "rule of thumb":
-                cells.setdefault(reason.text, []).append(f"{each.workload} {each.pattern}".strip())
+                cells.setdefault(reason.text, []).append(f"{verdict.workload} {verdict.pattern}".strip())
     rows = [
         {"rule": text, "cells": len(set(where)), "where": ", ".join(dict.fromkeys(where))}
         for text, where in cells.items()

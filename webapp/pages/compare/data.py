@@ -23,9 +23,9 @@ LATENCIES = {name: catalogue.LATENCIES[name].label for name in ("ttft", "tpot", 
 Runs = tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def tables(job_id: str, found: StudyComparison, rows: str) -> list[ArmTable]:
+def tables(job_id: str, comparison: StudyComparison, rows: str) -> list[ArmTable]:
     """A table of each candidate: `rows` by load."""
-    return _tables((job_id, found.metric, found.baseline, found.strict), rows, found)
+    return _tables((job_id, comparison.metric, comparison.baseline, comparison.strict), rows, comparison)
 
 
 def runs_at(pairs: Sequence[Pair]) -> Runs:
@@ -34,9 +34,9 @@ def runs_at(pairs: Sequence[Pair]) -> Runs:
     return tuple((name, tuple(run.run_id for run in arm.runs)) for name, arm in arms.items())
 
 
-def agreement(found: StudyComparison, pair: Pair) -> Agreement:
+def agreement(comparison: StudyComparison, pair: Pair) -> Agreement:
     """Whether the outputs of one pair are the same, however many outputs the study has."""
-    return _agreement(runs_at([pair]), replace(found, pairs=(pair,)))
+    return _agreement(runs_at([pair]), replace(comparison, pairs=(pair,)))
 
 
 def texts(pair: Pair, prompt_ids: Sequence[str]) -> pd.DataFrame:
@@ -56,16 +56,16 @@ def acceptances(connection: duckdb.DuckDBPyConnection, runs: Runs) -> Mapping[st
 
 @published_query()
 def _tables(
-    connection: duckdb.DuckDBPyConnection, key: tuple[str, str, str, bool], rows: str, _found: StudyComparison
+    connection: duckdb.DuckDBPyConnection, key: tuple[str, str, str, bool], rows: str, _compared: StudyComparison
 ) -> list[ArmTable]:
     del key  # by which the answer is cached
-    return ratio_tables.arm_tables(connection, _found, rows, "load")
+    return ratio_tables.arm_tables(connection, _compared, rows, "load")
 
 
 @published_query()
-def _agreement(connection: duckdb.DuckDBPyConnection, runs: Runs, _found: StudyComparison) -> Agreement:
+def _agreement(connection: duckdb.DuckDBPyConnection, runs: Runs, _compared: StudyComparison) -> Agreement:
     del runs  # the key
-    return comparisons.agreements(connection, _found)[0][1]
+    return comparisons.agreements(connection, _compared)[0][1]
 
 
 @published_query()

@@ -60,21 +60,21 @@ def _figure(key: str, parameters: tuple[tuple[str, tuple[str, ...]], ...], mode:
 
 def styles_of(choice: Choice, mode: Mode) -> tuple[ArmStyle, ...]:
     """The styles of the study's arms: each has the colour of the other pages, whichever arm is the baseline here."""
-    known = selection.baselines(choice.job_id)
-    declared = next((pair.baseline.arm for pair in choice.found.pairs if pair.baseline.is_baseline), None)
-    declared = declared or next((p.candidate.arm for p in choice.found.pairs if p.candidate.is_baseline), None)
-    order = [*published_data.arms(choice.job_id), *known]
+    is_baseline = selection.baselines(choice.job_id)
+    declared = next((pair.baseline.arm for pair in choice.comparison.pairs if pair.baseline.is_baseline), None)
+    declared = declared or next((p.candidate.arm for p in choice.comparison.pairs if p.candidate.is_baseline), None)
+    order = [*published_data.arms(choice.job_id), *is_baseline]
     return arm_styles(list(dict.fromkeys(order)), declared, mode)
 
 
 def _heat(choice: Choice, _styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
-    return heat(choice, compare_data.tables(choice.job_id, choice.found, choice.heat_rows), mode)
+    return heat(choice, compare_data.tables(choice.job_id, choice.comparison, choice.heat_rows), mode)
 
 
 def heat(choice: Choice, every: Sequence[ArmTable], mode: Mode) -> Figure | None:
     """A heat map per chosen candidate, all on one colour scale; `every` has the tables of all candidates."""
-    own = [each for each in every if each.arm in choice.candidates]
-    rows = tables.heat(sorted(own, key=lambda each: choice.candidates.index(each.arm)))
+    own = [table for table in every if table.arm in choice.candidates]
+    rows = tables.heat(sorted(own, key=lambda table: choice.candidates.index(table.arm)))
     if rows["ratio"].isna().all():
         return None
     sides = [
@@ -87,7 +87,7 @@ def heat(choice: Choice, every: Sequence[ArmTable], mode: Mode) -> Figure | None
     )
     shown = {*_USUAL, *rows["verdict"].dropna()}
     marks = ", ".join(f"{mark} {word}" for word, mark in MARKS.items() if word in shown)
-    note = f"over {choice.found.baseline}; blue is better; {marks}"
+    note = f"over {choice.comparison.baseline}; blue is better; {marks}"
     title = f"{choice.measure.ratio_label} by {choice.heat_rows} and load"
     return Figure("heat", title, note, (), panels, rows, compare.heat_width(*sides))
 
@@ -107,7 +107,7 @@ def crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure |
         rows = rows[rows["workload"] == choice.workload]
     if rows.empty:
         return None
-    found = tables.crossings(evens(choice))
+    crossings = tables.crossings(evens(choice))
     look = compare.Look(
         f"{choice.measure.ratio_label} (×)",
         results.ratio_domain(rows),
@@ -116,7 +116,7 @@ def crossing(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure |
         choice.measure.higher_is_better,
     )
     panels = _panels(
-        rows, lambda part, workload: compare.break_even_panel(part, found[found["workload"] == workload], look)
+        rows, lambda part, workload: compare.break_even_panel(part, crossings[crossings["workload"] == workload], look)
     )
     title = f"{choice.measure.ratio_label} by concurrency"
     note = "bars: 95 % intervals; hollow mark and band: the crossing of 1× with its interval"
@@ -129,7 +129,7 @@ def _panels(rows: pd.DataFrame, draw: Callable[[pd.DataFrame, str], object]) -> 
 
 def evens(choice: Choice) -> dict[tuple[str, str], BreakEven]:
     """The break-even of each chosen candidate and workload."""
-    return {line: even for line, even in break_evens(choice.found).items() if line[0] in choice.candidates}
+    return {line: even for line, even in break_evens(choice.comparison).items() if line[0] in choice.candidates}
 
 
 def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
@@ -137,34 +137,34 @@ def _positions(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure
     rows = tables.positions(compare_data.acceptances(compare_data.runs_at(choice.here)))
     if rows.empty:
         return None
-    there = _drawn(rows, styles)
+    drawn = _drawn(rows, styles)
     panels: tuple[Panel, ...] = (
-        ("By position", compare.position_shares(rows, "acceptance", there)),
-        ("Given all positions before", compare.position_shares(rows, "conditional", there)),
-        ("Tokens per round, by k", compare.tokens_per_round(rows, there, mode)),
+        ("By position", compare.position_shares(rows, "acceptance", drawn)),
+        ("Given all positions before", compare.position_shares(rows, "conditional", drawn)),
+        ("Tokens per round, by k", compare.tokens_per_round(rows, drawn, mode)),
     )
     note = f"{choice.workload}, {choice.load}; hollow marks: estimates for a smaller k"
-    return Figure("positions", "Acceptance by position in the draft", note, there, panels, rows, _NARROW)
+    return Figure("positions", "Acceptance by position in the draft", note, drawn, panels, rows, _NARROW)
 
 
 def _ecdf(choice: Choice, styles: Sequence[ArmStyle], mode: Mode) -> Figure | None:
     rows = tables.ecdf(compare_data.histograms(compare_data.runs_at(choice.here)))
     if rows.empty:
         return None
-    there = _drawn(rows, styles)
+    drawn = _drawn(rows, styles)
     parts = {latency: rows[rows["latency"] == latency] for latency in compare_data.LATENCIES}
     panels: tuple[Panel, ...] = tuple(
-        ("", compare.ecdf_panel(part, compare_data.LATENCIES[latency], there, mode))
+        ("", compare.ecdf_panel(part, compare_data.LATENCIES[latency], drawn, mode))
         for latency, part in parts.items()
         if not part.empty
     )
     note = f"{choice.workload}, {choice.load}; all repeats pooled, exact to 0.5 %; marks: medians"
-    return Figure("ecdf", "Latency of requests", note, there, panels, rows, _NARROW)
+    return Figure("ecdf", "Latency of requests", note, drawn, panels, rows, _NARROW)
 
 
 def _drawn(rows: pd.DataFrame, styles: Sequence[ArmStyle]) -> tuple[ArmStyle, ...]:
-    there = arms_drawn(rows, [style.arm for style in styles])
-    return tuple(style for style in styles if style.arm in there)
+    arms = arms_drawn(rows, [style.arm for style in styles])
+    return tuple(style for style in styles if style.arm in arms)
 
 
 _FIGURES: Mapping[str, Callable[[Choice, Sequence[ArmStyle], Mode], Figure | None]] = {

@@ -30,16 +30,16 @@ def show(choice: Choice) -> None:
     arm_column, page_column, _ = st.columns([1.6, 1.2, 2.4])
     with arm_column:
         arm = url_widgets.choose(url_params.AGAINST, list(pairs))
-    found = data.agreement(choice.found, pairs[arm])
-    differing = [each for each in found.pairs if not each.same]
+    agreement = data.agreement(choice.comparison, pairs[arm])
+    differing = [compared for compared in agreement.pairs if not compared.same]
     pages = _pages(len(differing))
     with page_column:
         page = url_widgets.choose(url_params.PROMPTS, pages) if pages else ""
     url_widgets.report_missing(url_params.AGAINST, url_params.PROMPTS)
-    st.markdown(_sentence(found, arm, choice.found.baseline))
+    st.markdown(_sentence(agreement, arm, choice.comparison.baseline))
     if pages:
         first = pages.index(page) * _PAGE_SIZE
-        _show_page(choice.found.baseline, pairs[arm], differing[first : first + _PAGE_SIZE])
+        _show_page(choice.comparison.baseline, pairs[arm], differing[first : first + _PAGE_SIZE])
 
 
 def _pages(differing: int) -> list[str]:
@@ -48,33 +48,33 @@ def _pages(differing: int) -> list[str]:
     return [f"{start + 1} to {min(start + _PAGE_SIZE, differing)} of {differing}" for start in starts]
 
 
-def _sentence(found: Agreement, arm: str, baseline: str) -> str:
+def _sentence(agreement: Agreement, arm: str, baseline: str) -> str:
     """The share of prompts that agree, where the others begin to differ, and the share of degenerate outputs."""
-    same = found.same_share
+    same = agreement.same_share
     if same is None:
         sentence = "Outputs are not compared here: they were sampled, or no prompt was answered by both arms."
-        return f"{sentence} {_degenerate(found, arm, baseline)}"
+        return f"{sentence} {_degenerate(agreement, arm, baseline)}"
     bounds = "" if same.low is None or same.high is None else f" (95 %: {same.low:.0%} to {same.high:.0%})"
     sentence = (
-        f"**{same.value:.0%}** of {count(len(found.pairs), 'prompt')} got the same greedy output from {literal(arm)} "
-        f"as from {literal(baseline)}{bounds}."
+        f"**{same.value:.0%}** of {count(len(agreement.pairs), 'prompt')} got the same greedy output from "
+        f"{literal(arm)} as from {literal(baseline)}{bounds}."
     )
-    exact, estimated = found.median_first_differing_token, found.median_estimated_first_differing_token
+    exact, estimated = agreement.median_first_differing_token, agreement.median_estimated_first_differing_token
     if estimated is not None:
         about = "" if exact is not None else "about "
         sentence += f" The others differ from {about}token {estimated + 1:.0f} on (median)."
-    return f"{sentence} {_degenerate(found, arm, baseline)}"
+    return f"{sentence} {_degenerate(agreement, arm, baseline)}"
 
 
-def _degenerate(found: Agreement, arm: str, baseline: str) -> str:
-    ours, theirs = found.candidate_degenerate_share, found.baseline_degenerate_share
+def _degenerate(agreement: Agreement, arm: str, baseline: str) -> str:
+    ours, theirs = agreement.candidate_degenerate_share, agreement.baseline_degenerate_share
     if ours is None or theirs is None:
         return "Outputs are too short to judge whether they are degenerate (repeat themselves)."
     return f"Degenerate outputs (repeat themselves): {ours:.0%} of {literal(arm)}, {theirs:.0%} of {literal(baseline)}."
 
 
 def _show_page(baseline: str, pair: Pair, differing: Sequence[Texts]) -> None:
-    places = {each.prompt_id: each for each in differing}
+    places = {texts.prompt_id: texts for texts in differing}
     rows = data.texts(pair, list(places))
     for row in rows.to_dict("records"):
         with st.container(border=True):

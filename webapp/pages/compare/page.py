@@ -27,7 +27,7 @@ with show_user_errors():
         parameters |= sections.choose_cell(choice)
     choice, view = selection.parse(parameters), View("compare", parameters)
     with carried:
-        capacity_table.show(choice.job_id, view, strict=choice.found.strict)
+        capacity_table.show(choice.job_id, view, strict=choice.comparison.strict)
     with of_all:
         sections.show_charts(figures.OF_ALL, parameters, view)
     with of_cell:

@@ -42,70 +42,74 @@ class Made:
     repeat_s: float | None
 
 
-def view(found: StudyComparison) -> View:
+def view(comparison: StudyComparison) -> View:
     """The comparison on its page."""
-    reading = next(words for words, strict in selection.READINGS.items() if strict == found.strict)
+    reading = next(words for words, strict in selection.READINGS.items() if strict == comparison.strict)
     parameters = {
-        url_params.JOB: found.jobs[-1],
-        url_params.BASELINE: found.baseline,
-        url_params.METRIC: BY_NAME[found.metric].label,
+        url_params.JOB: comparison.jobs[-1],
+        url_params.BASELINE: comparison.baseline,
+        url_params.METRIC: BY_NAME[comparison.metric].label,
         url_params.READING: reading,
     }
     return View("compare", {param.key: (value,) for param, value in parameters.items()})
 
 
-def markdown(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made, picture: str | None = None) -> str:
+def markdown(
+    con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made, picture: str | None = None
+) -> str:
     """The report's text; `picture` is the name of the picture's file beside it."""
     return report.markdown(
         report.Report(
-            study_answer(found, made.repeat_s),
-            provenance(con, found),
+            study_answer(comparison, made.repeat_s),
+            provenance(con, comparison),
             None if picture is None else quote(picture),
-            f"{made.page.rstrip('/')}/{view(found).link}",
+            f"{made.page.rstrip('/')}/{view(comparison).link}",
             version("drafthouse"),
         )
     )
 
 
-def picture(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made) -> bytes | None:
+def picture(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes | None:
     """A PNG of the ratios by concurrency with their intervals, or else of the map of ratios; None without a ratio."""
-    choice = _whole(found, made.arms)
+    choice = _whole(comparison, made.arms)
     figure = _figure(con, choice, made.arms)
     if figure is None:
         return None
-    link = f"{made.page.rstrip('/')}/{view(found).link}"
+    link = f"{made.page.rstrip('/')}/{view(comparison).link}"
     return downloads.png(figure, About(figure.title, figure.note, SOURCE, made.as_of, link), "light")
 
 
-def archive(con: duckdb.DuckDBPyConnection, found: StudyComparison, made: Made) -> bytes:
+def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: Made) -> bytes:
     """A ZIP file with both."""
-    drawn = picture(con, found, made)
+    drawn = picture(con, comparison, made)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as files:
-        files.writestr(f"{_NAME}.md", markdown(con, found, made, None if drawn is None else f"{_NAME}.png"))
+        files.writestr(f"{_NAME}.md", markdown(con, comparison, made, None if drawn is None else f"{_NAME}.png"))
         if drawn is not None:
             files.writestr(f"{_NAME}.png", drawn)
     return packed.getvalue()
 
 
-def file_name(found: StudyComparison) -> str:
+def file_name(comparison: StudyComparison) -> str:
     """Of the archive: it tells reports of several studies and metrics apart."""
-    return About(f"report {found.jobs[-1]} {found.metric}", "", SOURCE, None, "").file_name("zip")
+    return About(f"report {comparison.jobs[-1]} {comparison.metric}", "", SOURCE, None, "").file_name("zip")
 
 
 def _figure(con: duckdb.DuckDBPyConnection, choice: Choice, arms: Sequence[str]) -> Figure | None:
     styles = arm_styles(
-        list(dict.fromkeys([*arms, *choice.candidates, choice.found.baseline])), choice.found.baseline, "light"
+        list(dict.fromkeys([*arms, *choice.candidates, choice.comparison.baseline])),
+        choice.comparison.baseline,
+        "light",
     )
     if len({pair.cell.workload for pair in choice.pairs}) <= figures.MAX_WORKLOADS:
         drawn = figures.crossing(choice, styles, "light")
         if drawn is not None:
             return drawn
-    return figures.heat(choice, arm_tables(con, choice.found), "light") if choice.pairs else None
+    return figures.heat(choice, arm_tables(con, choice.comparison), "light") if choice.pairs else None
 
 
-def _whole(found: StudyComparison, arms: Sequence[str]) -> Choice:
+def _whole(comparison: StudyComparison, arms: Sequence[str]) -> Choice:
     """All candidates in the study's order."""
-    there = {pair.candidate.arm for pair in found.pairs}
-    ordered = tuple(arm for arm in dict.fromkeys([*arms, *sorted(there)]) if arm in there)
-    return Choice(found.jobs[-1], BY_NAME[found.metric], found, ordered, "workload", "", "")
+    candidates = {pair.candidate.arm for pair in comparison.pairs}
+    ordered = tuple(arm for arm in dict.fromkeys([*arms, *sorted(candidates)]) if arm in candidates)
+    return Choice(comparison.jobs[-1], BY_NAME[comparison.metric], comparison, ordered, "workload", "", "")

@@ -54,9 +54,9 @@ def choose() -> dict[str, Sequence[str]]:
     with readings:
         reading = url_widgets.choose(url_params.READING, list(selection.READINGS), help_text=_READING_HELP)
     strict = selection.READINGS[reading]
-    found = published_data.compared(job_id, selection.BY_LABEL[measure].name, base, strict=strict)
+    comparison = published_data.compared(job_id, selection.BY_LABEL[measure].name, base, strict=strict)
     with candidates:
-        chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(found), placeholder="All")
+        chosen = url_widgets.choose_many(url_params.CANDIDATES, selection.candidates(comparison), placeholder="All")
     with rows:
         heat_rows = url_widgets.choose(url_params.HEAT_ROWS, selection.HEAT_ROWS)
     keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS, url_params.READING)
@@ -76,40 +76,40 @@ def show_charts(keys: Sequence[str], parameters: Parameters, view: View) -> None
 
 def choose_cell(choice: Choice) -> dict[str, Sequence[str]]:
     """Choose one workload and one load."""
-    workloads = selection.workloads(choice.found, choice.candidates)
+    workloads = selection.workloads(choice.comparison, choice.candidates)
     workload_column, load_column, _ = st.columns([2, 1.2, 2])
     with workload_column:
         workload = url_widgets.choose(url_params.AT_WORKLOAD, workloads)
     with load_column:
-        load = url_widgets.choose(url_params.AT_LOAD, selection.loads(choice.found, choice.candidates, workload))
+        load = url_widgets.choose(url_params.AT_LOAD, selection.loads(choice.comparison, choice.candidates, workload))
     url_widgets.report_missing(url_params.AT_WORKLOAD, url_params.AT_LOAD)
     return {url_params.AT_WORKLOAD.key: (workload,), url_params.AT_LOAD.key: (load,)}
 
 
 def show_summary(choice: Choice) -> None:
     """A card per candidate: the geometric mean over its cells, the interval, and how many cells are faster."""
-    more = arm_cards.show(choice.found, choice.candidates)
+    more = arm_cards.show(choice.comparison, choice.candidates)
     besides = f" {count(more, 'more arm')} in the tables below." if more > 0 else ""
     st.caption(
-        f"{literal(choice.measure.label)} over {literal(choice.found.baseline)}, geometric mean and 95 % interval; "
-        f"{READING_WORDS[choice.found.strict]}.{besides}"
+        f"{literal(choice.measure.label)} over {literal(choice.comparison.baseline)}, geometric mean and 95 % "
+        f"interval; {READING_WORDS[choice.comparison.strict]}.{besides}"
     )
 
 
 def show_report_button(choice: Choice) -> None:
     """A button that downloads the report of the whole comparison, whichever candidates are chosen."""
-    job_id, found, page = choice.job_id, choice.found, urljoin(st.context.url or "", ".")
+    job_id, comparison, page = choice.job_id, choice.comparison, urljoin(st.context.url or "", ".")
 
     def make() -> bytes:
         ours = published_data.settings()
         repeat_s = repeat_seconds(ours.app_database_url, ours.warehouse_file, ours.models_dir, job_id)
         made = report.Made(published_data.arms(job_id), page, published_data.published_at(), repeat_s)
-        return published_data.with_warehouse(report.archive)(found, made)
+        return published_data.with_warehouse(report.archive)(comparison, made)
 
     st.download_button(
         "Report (Markdown)",
         make,
-        report.file_name(found),
+        report.file_name(comparison),
         "application/zip",
         icon=":material/download:",
         on_click="ignore",
@@ -124,15 +124,15 @@ def show_caveats(choice: Choice) -> None:
 
 def show_gaps(choice: Choice) -> None:
     """Say why figures or intervals are missing."""
-    known = [pair for pair in choice.pairs if pair.comparison.ratio is not None]
+    with_ratio = [pair for pair in choice.pairs if pair.comparison.ratio is not None]
     label = literal(choice.measure.label)
-    if not known:
+    if not with_ratio:
         st.info(
-            f"{label} cannot be compared: {literal(choice.found.baseline)} or the candidates have no value. Choose "
-            "another baseline or metric.",
+            f"{label} cannot be compared: {literal(choice.comparison.baseline)} or the candidates have no value. "
+            "Choose another baseline or metric.",
             icon=":material/info:",
         )
-    elif all(pair.comparison.ratio is None or pair.comparison.ratio.low is None for pair in known):
+    elif all(pair.comparison.ratio is None or pair.comparison.ratio.low is None for pair in with_ratio):
         st.info(
             "One repeat does not show how much runs vary, so there are no intervals or verdicts yet: set repeats = 3 "
             "or more.",
@@ -152,9 +152,9 @@ def show_tables(choice: Choice, view: View) -> None:
 
 
 def _show_verdicts(choice: Choice, view: View) -> None:
-    shown = verdict_tables.verdicts(choice.found, _agreements(choice), None)
+    shown = verdict_tables.verdicts(choice.comparison, _agreements(choice), None)
     chosen = shown[shown["arm"].isin(choice.candidates)] if not shown.empty else shown
-    config = verdict_tables.verdict_config(strict=choice.found.strict)
+    config = verdict_tables.verdict_config(strict=choice.comparison.strict)
     show_table(chosen, config, "Whether each arm is faster", view, "verdicts")
 
 
@@ -178,9 +178,9 @@ def _show_percentiles(choice: Choice, view: View) -> None:
 
 def _agreements(choice: Choice) -> list[Agreement] | None:
     """Agreements at once where the outputs are few, else if the reader switches them on; None if not."""
-    found = published_data.agreements(choice.job_id, choice.measure.name, choice.found)
-    if found is not None:
-        return found
+    agreements = published_data.agreements(choice.job_id, choice.measure.name, choice.comparison)
+    if agreements is not None:
+        return agreements
     outputs = published_data.output_count(choice.job_id)
     wanted = st.toggle(
         f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
@@ -189,4 +189,4 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     if not wanted:
         return None
     with st.spinner("Reading the outputs"):
-        return published_data.agreements(choice.job_id, choice.measure.name, choice.found, without_limit=True)
+        return published_data.agreements(choice.job_id, choice.measure.name, choice.comparison, without_limit=True)

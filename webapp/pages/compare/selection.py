@@ -34,7 +34,7 @@ class Choice:
 
     job_id: str
     measure: Metric
-    found: StudyComparison
+    comparison: StudyComparison
     candidates: tuple[str, ...]
     heat_rows: str
     workload: str
@@ -42,7 +42,7 @@ class Choice:
 
     @property
     def pairs(self) -> tuple[Pair, ...]:
-        return tuple(pair for pair in self.found.pairs if pair.candidate.arm in self.candidates)
+        return tuple(pair for pair in self.comparison.pairs if pair.candidate.arm in self.candidates)
 
     @property
     def here(self) -> tuple[Pair, ...]:
@@ -56,14 +56,14 @@ def parse(parameters: Mapping[str, Sequence[str]]) -> Choice:
     measure = BY_LABEL[_one(parameters, url_params.METRIC, list(BY_LABEL))]
     baseline = _one(parameters, url_params.BASELINE, baselines(job_id))
     strict = READINGS[_one(parameters, url_params.READING, list(READINGS))]
-    found = published_data.compared(job_id, measure.name, baseline, strict=strict)
+    comparison = published_data.compared(job_id, measure.name, baseline, strict=strict)
     named = parameters.get(url_params.CANDIDATES.key, ())
-    every = candidates(found)
+    every = candidates(comparison)
     chosen = [arm for arm in every if arm in named] or every
-    workload = _one(parameters, url_params.AT_WORKLOAD, workloads(found, chosen))
-    load = _one(parameters, url_params.AT_LOAD, loads(found, chosen, workload))
+    workload = _one(parameters, url_params.AT_WORKLOAD, workloads(comparison, chosen))
+    load = _one(parameters, url_params.AT_LOAD, loads(comparison, chosen, workload))
     rows = _one(parameters, url_params.HEAT_ROWS, HEAT_ROWS)
-    return Choice(job_id, measure, found, tuple(chosen), rows, workload, load)
+    return Choice(job_id, measure, comparison, tuple(chosen), rows, workload, load)
 
 
 def _one(parameters: Mapping[str, Sequence[str]], param: Param, options: Sequence[str]) -> str:
@@ -81,16 +81,16 @@ def baselines(job_id: str) -> tuple[str, ...]:
     return tuple(sorted((arm for arm in arms if isinstance(arm, str)), key=lambda arm: arm not in declared))
 
 
-def candidates(found: StudyComparison) -> list[str]:
-    there = list(dict.fromkeys(pair.candidate.arm for pair in found.pairs))
-    order = published_data.arms(found.jobs[0])
-    return sorted(there, key=lambda arm: order.index(arm) if arm in order else len(order))
+def candidates(comparison: StudyComparison) -> list[str]:
+    arms = list(dict.fromkeys(pair.candidate.arm for pair in comparison.pairs))
+    order = published_data.arms(comparison.jobs[0])
+    return sorted(arms, key=lambda arm: order.index(arm) if arm in order else len(order))
 
 
-def workloads(found: StudyComparison, arms: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys(pair.cell.workload for pair in found.pairs if pair.candidate.arm in arms))
+def workloads(comparison: StudyComparison, arms: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(pair.cell.workload for pair in comparison.pairs if pair.candidate.arm in arms))
 
 
-def loads(found: StudyComparison, arms: Sequence[str], workload: str) -> list[str]:
-    there = (pair for pair in found.pairs if pair.candidate.arm in arms and pair.cell.workload == workload)
-    return list(dict.fromkeys(pair.cell.pattern for pair in there))
+def loads(comparison: StudyComparison, arms: Sequence[str], workload: str) -> list[str]:
+    pairs = (pair for pair in comparison.pairs if pair.candidate.arm in arms and pair.cell.workload == workload)
+    return list(dict.fromkeys(pair.cell.pattern for pair in pairs))

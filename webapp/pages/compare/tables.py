@@ -28,30 +28,30 @@ PERCENTILE_RANKS = (50, 90, 95, 99)
 
 def heat(tables: Sequence[ArmTable]) -> pd.DataFrame:
     """arm, row, column, is_mean, ratio, low, high, verdict (None of means without one), basis: one row per cell."""
-    return pd.DataFrame([row for each in tables for row in _heat_rows(each)], columns=_HEAT)
+    return pd.DataFrame([row for table in tables for row in _heat_rows(table)], columns=_HEAT)
 
 
 _HEAT = ["arm", "row", "column", "is_mean", "ratio", "low", "high", "verdict", "basis"]
 
 
-def _heat_rows(each: ArmTable) -> list[dict[str, Any]]:
-    table = each.table
-    rows = [_cell(each.arm, *place, cell) for place, cell in table.cells.items()]
+def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
+    table = arm_table.table
+    rows = [_cell(arm_table.arm, *place, cell) for place, cell in table.cells.items()]
     if len(table.columns) > 1:
-        sweeps = each.sweeps_by_row
-        rows += [_mean(each.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
+        sweeps = arm_table.sweeps_by_row
+        rows += [_mean(arm_table.arm, row, MEAN, table.gmeans_by_row[row], sweeps[row]) for row in table.rows]
     if len(table.rows) > 1:
-        rows += [_mean(each.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
+        rows += [_mean(arm_table.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
     if len(table.rows) > 1 and len(table.columns) > 1:
-        whole = _mean(each.arm, MEAN, MEAN, table.gmean, each.sweep.comparison)
-        rows.append(whole | {"verdict": each.sweep.verdict.word})
+        whole = _mean(arm_table.arm, MEAN, MEAN, table.gmean, arm_table.sweep.comparison)
+        rows.append(whole | {"verdict": arm_table.sweep.verdict.word})
     return rows
 
 
 def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
-    found = cell.comparison
+    comparison = cell.comparison
     here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
-    return here | _interval(found) | {"basis": found.basis}
+    return here | _interval(comparison) | {"basis": comparison.basis}
 
 
 def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison
     return here | bounds | {"ratio": mean}
 
 
-def _interval(found: Comparison) -> dict[str, float | None]:
-    ratio = found.ratio
+def _interval(comparison: Comparison) -> dict[str, float | None]:
+    ratio = comparison.ratio
     if ratio is None:
         return {"ratio": None, "low": None, "high": None}
     return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
@@ -92,17 +92,17 @@ def crossings(evens: Mapping[tuple[str, str], BreakEven]) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for (arm, workload), even in evens.items():
         about = {"arm": arm, "workload": workload, "words": sentence(even), "sure": even.sure}
-        rows += [about | each.__dict__ for each in even.crossings] or [about]
+        rows += [about | crossing.__dict__ for crossing in even.crossings] or [about]
     names = ["arm", "workload", "words", "sure", "concurrency", "low", "high"]
     return pd.DataFrame(rows, columns=names).astype({"concurrency": float, "low": float, "high": float})
 
 
-def positions(found: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
+def positions(acceptances: Mapping[str, Mapping[int, Acceptance]]) -> pd.DataFrame:
     """arm, position (from 1), acceptance, conditional (given those before), length (tokens per round with so many
     drafted tokens), is_estimate (of the length), rounds.
     """
     rows = []
-    for arm, by_k in found.items():
+    for arm, by_k in acceptances.items():
         measured = by_k[max(by_k)] if by_k else None
         if measured is None or measured.per_position is None or measured.conditional is None:
             continue

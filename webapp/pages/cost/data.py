@@ -42,9 +42,9 @@ def entries() -> list[Entry]:
 
 def add(price: Price) -> tuple[int, bool]:
     """Add a price unless an entry in force says the same. Returns the entry's number, and whether it is new."""
-    known = {entry.price_id for entry in entries()}
+    earlier = {entry.price_id for entry in entries()}
     number = price_book.add(published_data.engine(), price)
-    return number, number not in known
+    return number, number not in earlier
 
 
 def withdraw(price_id: int) -> None:

@@ -51,8 +51,8 @@ def _saving(frame: pd.DataFrame, styles: Sequence[ArmStyle], mode: Mode) -> Figu
     rows = frame[~frame["is_baseline"] & frame["saving"].notna()]
     if rows.empty:
         return None
-    domain, known = cost.saving_domain(rows), rows["saving_low"].notna().any()
-    note = f"share of its cost; {'whiskers: 95 % interval' if known else 'one repeat: no interval'}"
+    domain, has_intervals = cost.saving_domain(rows), rows["saving_low"].notna().any()
+    note = f"share of its cost; {'whiskers: 95 % interval' if has_intervals else 'one repeat: no interval'}"
     return _figure(
         ("saving", "Saving against the baseline by load", note),
         rows,

@@ -98,7 +98,7 @@ def _show_withdraw(in_force: Sequence[Entry]) -> None:
     with st.popover("Withdraw an entry", icon=":material/remove_circle:"):
         st.markdown("A withdrawn entry no longer applies, but stays in the book.")
         chosen = st.selectbox("Entry", list(labels), format_func=labels.__getitem__, key="price-withdraw")
-        entry = next((each for each in in_force if each.price_id == chosen), None)
+        entry = next((candidate for candidate in in_force if candidate.price_id == chosen), None)
         st.button("Withdraw", key="price-withdraw-it", disabled=entry is None, on_click=_withdraw, args=(entry,))
 
 

@@ -27,17 +27,17 @@ def rows(costs: Sequence[ArmCost], least_share: float) -> pd.DataFrame:
     """One row per arm and cell. `category` repeats the workload, by which charts are split into panels; `meets_slo` is
     yes, no or unknown.
     """
-    return pd.DataFrame([_row(each, least_share) for each in costs])
+    return pd.DataFrame([_row(arm_cost, least_share) for arm_cost in costs])
 
 
-def _row(each: ArmCost, least_share: float) -> dict[str, Any]:
-    cell, values = asdict(each.cell), asdict(each)
+def _row(arm_cost: ArmCost, least_share: float) -> dict[str, Any]:
+    cell, values = asdict(arm_cost.cell), asdict(arm_cost)
     del values["cell"]
-    return cell | values | {"category": cell["workload"], "meets_slo": _MEETS[meets_slo(each, least_share)]}
+    return cell | values | {"category": cell["workload"], "meets_slo": _MEETS[meets_slo(arm_cost, least_share)]}
 
 
 def currencies(costs: Sequence[ArmCost]) -> list[str]:
-    return sorted({each.currency for each in costs})
+    return sorted({arm_cost.currency for arm_cost in costs})
 
 
 def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
@@ -53,20 +53,20 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
 
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
     """One row per workload: the cheapest arm that meets the SLO. Shares in percent."""
-    return pd.DataFrame([_cheapest_row(workload, each) for workload, each in by_workload.items()])
+    return pd.DataFrame([_cheapest_row(workload, arm_cost) for workload, arm_cost in by_workload.items()])
 
 
-def _cheapest_row(workload: str, each: ArmCost | None) -> dict[str, Any]:
-    if each is None:
+def _cheapest_row(workload: str, arm_cost: ArmCost | None) -> dict[str, Any]:
+    if arm_cost is None:
         return {"workload": workload, "arm": "none meets it"}
     return {
         "workload": workload,
-        "arm": each.arm,
-        "pattern": each.cell.pattern,
-        "concurrency": each.cell.concurrency,
-        "per_million_output_tokens": each.per_million_output_tokens,
-        "within_slo": None if each.within_slo is None else 100 * each.within_slo,
-        "saving": None if each.saving is None else 100 * each.saving,
+        "arm": arm_cost.arm,
+        "pattern": arm_cost.cell.pattern,
+        "concurrency": arm_cost.cell.concurrency,
+        "per_million_output_tokens": arm_cost.per_million_output_tokens,
+        "within_slo": None if arm_cost.within_slo is None else 100 * arm_cost.within_slo,
+        "saving": None if arm_cost.saving is None else 100 * arm_cost.saving,
     }
 
 
@@ -104,7 +104,7 @@ def table_config(currency: str) -> dict[str, Any]:
 
 def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:
     """The price of a working hour and its source; several prices are all named."""
-    prices = sorted({(each.price_per_hour, each.currency, each.price_source) for each in costs})
+    prices = sorted({(arm_cost.price_per_hour, arm_cost.currency, arm_cost.price_source) for arm_cost in costs})
     each_price = "; ".join(f"{number(per_hour)} {currency} ({source})" for per_hour, currency, source in prices)
     share = "" if utilisation is None else f", at {utilisation:.0%} utilisation"
     return f"A working hour costs {each_price}{share}."
@@ -112,21 +112,25 @@ def price_sentence(costs: Sequence[ArmCost], utilisation: float | None) -> str:
 
 def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
     label = "Lowest cost per 10⁶ output tokens"
-    known = [(each.per_million_output_tokens, each) for each in costs if each.per_million_output_tokens is not None]
-    if not known:
+    priced = [
+        (arm_cost.per_million_output_tokens, arm_cost)
+        for arm_cost in costs
+        if arm_cost.per_million_output_tokens is not None
+    ]
+    if not priced:
         return Card(label, "unknown", "No run has an output throughput")
-    if len({each.currency for each in costs}) > 1:
+    if len({arm_cost.currency for arm_cost in costs}) > 1:
         return Card(label, "–", "Prices in different currencies cannot be compared: enter one price above")
-    amount, lowest = min(known, key=lambda pair: pair[0])
+    amount, lowest = min(priced, key=lambda pair: pair[0])
     return Card(label, f"{number(amount)} {lowest.currency}", where(lowest))
 
 
 def saving_card(costs: Sequence[ArmCost]) -> Card:
     label = "Largest saving"
-    known = [(each.saving, each) for each in costs if each.saving is not None]
-    if not known:
+    savings = [(arm_cost.saving, arm_cost) for arm_cost in costs if arm_cost.saving is not None]
+    if not savings:
         return Card(label, "–", "Needs the baseline and another arm under the same load, with prices in one currency")
-    amount, most = max(known, key=lambda pair: pair[0])
+    amount, most = max(savings, key=lambda pair: pair[0])
     if most.saving_low is None or most.saving_high is None:
         interval = "one repeat: no interval"
     else:
@@ -140,17 +144,21 @@ def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_shar
     if slo is None:
         return Card(label, "no SLO", "This study sets none; [slo] in a study may bound TTFT, TPOT and E2E latency")
     bounds = f"{slo_bounds(slo)}, for {least_share:.0%} of requests"
-    arms = {each.arm for each in cheapest.values() if each is not None}
+    arms = {arm_cost.arm for arm_cost in cheapest.values() if arm_cost is not None}
     if not arms:
         return Card(label, "none", f"No arm meets it at any load: {bounds}")
-    without = sum(each is None for each in cheapest.values())
+    without = sum(arm_cost is None for arm_cost in cheapest.values())
     more = f"; no arm meets it on {count(without, 'workload')}" if without else ""
     return Card(label, next(iter(arms)) if len(arms) == 1 else f"{len(arms)} arms", f"{bounds}{more}")
 
 
 def energy_card(costs: Sequence[ArmCost]) -> Card:
     label = "Lowest energy per 10⁶ output tokens"
-    measured = [(each.kwh_per_million_output_tokens, each) for each in costs if each.kwh_per_million_output_tokens]
+    measured = [
+        (arm_cost.kwh_per_million_output_tokens, arm_cost)
+        for arm_cost in costs
+        if arm_cost.kwh_per_million_output_tokens
+    ]
     if not measured:
         return Card(label, "not measured", "These runs recorded no GPU power")
     kwh, lowest = min(measured, key=lambda pair: pair[0])
@@ -159,5 +167,5 @@ def energy_card(costs: Sequence[ArmCost]) -> Card:
     return Card(label, f"{number(kwh)} kWh", f"{where(lowest)}{paid}")
 
 
-def where(each: ArmCost) -> str:
-    return f"{each.arm}, {each.cell.workload}, concurrency {each.cell.concurrency}"
+def where(arm_cost: ArmCost) -> str:
+    return f"{arm_cost.arm}, {arm_cost.cell.workload}, concurrency {arm_cost.cell.concurrency}"

@@ -64,8 +64,8 @@ def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
 def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
     light, dark = (render_pins.render(pins, mode, link) for mode in ("light", "dark"))
     return [
-        Sheet(one.about, one.pin.caption, one.problem, one.figure, other.figure)
-        for one, other in zip(light, dark, strict=True)
+        Sheet(light_card.about, light_card.pin.caption, light_card.problem, light_card.figure, dark_card.figure)
+        for light_card, dark_card in zip(light, dark, strict=True)
     ]
 
 

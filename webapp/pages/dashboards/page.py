@@ -158,23 +158,23 @@ def show_list() -> None:
         if listed:
             _show_new()
     undo_banner.show(UNDO)
-    for each in listed:
-        _show_one(each)
+    for dashboard in listed:
+        _show_one(dashboard)
     if not listed:
         _show_empty()
 
 
-def _show_one(each: Dashboard) -> None:
+def _show_one(dashboard: Dashboard) -> None:
     with st.container(
         border=True, horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
     ):
         st.page_link(
             _PAGE,
-            label=f"**{literal(each.name)}**",
+            label=f"**{literal(dashboard.name)}**",
             icon=":material/dashboard:",
-            query_params={DASHBOARD: each.dashboard_id},
+            query_params={DASHBOARD: dashboard.dashboard_id},
         )
-        st.markdown(f":gray[{count(each.pins, 'pin')} · changed {moment(each.changed_at)}]", width="content")
+        st.markdown(f":gray[{count(dashboard.pins, 'pin')} · changed {moment(dashboard.changed_at)}]", width="content")
 
 
 def _show_empty() -> None:
@@ -211,51 +211,51 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
     if not cards:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
-        for place, each in enumerate(cards):
-            is_wide = each.figure is not None and each.figure.is_wide
+        for place, card in enumerate(cards):
+            is_wide = card.figure is not None and card.figure.is_wide
             with grid.cell(column_span="all" if is_wide else 1):
-                _show_card(each, mode)
+                _show_card(card, mode)
                 if is_edited:
                     _show_controls(cards, place)
 
 
-def _show_card(each: RenderedPin, mode: Mode) -> None:
-    with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{each.pin.pin_id}"):
+def _show_card(card: RenderedPin, mode: Mode) -> None:
+    with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{card.pin.pin_id}"):
         with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
-            note = f" :gray[({literal(each.about.note)})]" if each.about.note else ""
-            st.markdown(f"**{literal(each.about.title)}**{note}", width="stretch")
-            if each.figure is not None:
-                figure = replace(each.figure, key=f"{each.pin.pin_id}-{each.figure.key}")
-                downloads.show_files(figure, each.about, mode)
-        if each.pin.caption:
-            st.markdown(literal(each.pin.caption))
-        _show_figure(each, mode)
-        _show_foot(each)
+            note = f" :gray[({literal(card.about.note)})]" if card.about.note else ""
+            st.markdown(f"**{literal(card.about.title)}**{note}", width="stretch")
+            if card.figure is not None:
+                figure = replace(card.figure, key=f"{card.pin.pin_id}-{card.figure.key}")
+                downloads.show_files(figure, card.about, mode)
+        if card.pin.caption:
+            st.markdown(literal(card.pin.caption))
+        _show_figure(card, mode)
+        _show_foot(card)
 
 
-def _show_figure(each: RenderedPin, mode: Mode) -> None:
-    if each.figure is None:
-        st.warning(literal(each.problem), icon=":material/link_off:")
-    elif each.figure.panels:
-        show_panels(each.figure, mode)
+def _show_figure(card: RenderedPin, mode: Mode) -> None:
+    if card.figure is None:
+        st.warning(literal(card.problem), icon=":material/link_off:")
+    elif card.figure.panels:
+        show_panels(card.figure, mode)
     else:
-        st.dataframe(each.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=each.about.title, placeholder="")
+        st.dataframe(card.figure.rows, hide_index=True, height=_TABLE_HEIGHT, alt=card.about.title, placeholder="")
 
 
-def _show_foot(each: RenderedPin) -> None:
-    as_of = each.pin.shown.as_of
+def _show_foot(card: RenderedPin) -> None:
+    as_of = card.pin.shown.as_of
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         if as_of is None:
-            st.caption(f":material/sync: newest data: {moment(each.about.as_of)}", width="content")
+            st.caption(f":material/sync: newest data: {moment(card.about.as_of)}", width="content")
         else:
             st.caption(f":material/history: data as of {moment(as_of)}", width="content")
-        if each.view.page not in FIGURES:
+        if card.view.page not in FIGURES:
             return
         st.page_link(
-            page_file(each.view.page),
+            page_file(card.view.page),
             label="Source page",
             icon=":material/open_in_new:",
-            query_params=[(name, value) for name, values in each.view.parameters.items() for value in values],
+            query_params=[(name, value) for name, values in card.view.parameters.items() for value in values],
         )
 
 
@@ -294,10 +294,10 @@ def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
     _try(lambda: pins.move(published_data.engine(), cards[place].pin.pin_id, before))
 
 
-def _remove_card(each: RenderedPin) -> None:
-    engine, pin_id = published_data.engine(), each.pin.pin_id
+def _remove_card(card: RenderedPin) -> None:
+    engine, pin_id = published_data.engine(), card.pin.pin_id
     pins.remove(engine, pin_id)
-    message = f"The pin “{each.about.title}” was removed."
+    message = f"The pin “{card.about.title}” was removed."
     undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id))
 
 

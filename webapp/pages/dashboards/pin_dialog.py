@@ -33,7 +33,7 @@ def show_button(title: str, view: View, figure: str, label: str = "") -> None:
 @st.dialog("Pin to a dashboard", icon=":material/keep:")
 def _show_dialog(title: str, view: View, figure: str) -> None:
     st.markdown(f"**{literal(title)}**")
-    names = [each.name for each in dashboards.all_dashboards(published_data.engine())]
+    names = [dashboard.name for dashboard in dashboards.all_dashboards(published_data.engine())]
     name = st.selectbox(
         "Dashboard",
         names,

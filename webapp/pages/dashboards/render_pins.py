@@ -76,7 +76,9 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
             pages[key] = _figures(shown, mode)
         figures = pages[key]
         figure = (
-            None if isinstance(figures, str) else next((each for each in figures if each.key == shown.figure), None)
+            None
+            if isinstance(figures, str)
+            else next((candidate for candidate in figures if candidate.key == shown.figure), None)
         )
         problem = figures if isinstance(figures, str) else "" if figure else _GONE
         title = shown.page.capitalize() if figure is None else figure.title

@@ -113,9 +113,9 @@ def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
 def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
     """The axes, costs in the currency of their prices, and notes. A frontier is per GPU for all runs or for none."""
     x, y = (view.frontier.x, view.frontier.y) if view.mark == "Pareto" else (view.x, view.metric)
-    found = set(_currencies(runs))
-    if len(found) == 1:
-        (unit,) = found
+    currencies = set(_currencies(runs))
+    if len(currencies) == 1:
+        (unit,) = currencies
         x, y = (replace(axis, unit=unit) if axis == COST else axis for axis in (x, y))
     if view.mark == "Pareto" and y == PER_GPU and _lacks_gpus(runs):
         return x, PER_ENGINE, ["The number of GPUs is unknown for some runs: throughput is that of a whole engine."]
@@ -124,8 +124,8 @@ def _axes(view: Selection, runs: pd.DataFrame) -> tuple[Axis, Axis, list[str]]:
 
 def _lacks_gpus(runs: pd.DataFrame) -> bool:
     """Whether a run that has both numbers of a whole engine does not record its GPUs."""
-    there = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
-    return bool(runs.loc[there, "gpus"].isna().any())
+    has_rates = runs[PER_USER.column].notna() & runs[PER_ENGINE.column].notna()
+    return bool(runs.loc[has_rates, "gpus"].isna().any())
 
 
 def _currencies(rows: pd.DataFrame) -> list[str]:
@@ -140,7 +140,7 @@ def _missing(runs: pd.DataFrame, x: Axis, y: Axis) -> str:
 def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
     """Within each panel, whether no other run is better in both numbers."""
     pair = view.frontier
-    found = [
+    best_rows = [
         pd.Series(
             explore_runs.on_frontier(
                 part["x"].to_numpy(float), part["y"].to_numpy(float), higher_x=pair.higher, higher_y=pair.higher
@@ -149,7 +149,7 @@ def _best(rows: pd.DataFrame, view: Selection) -> pd.Series:
         )
         for _, part in _parts(rows, view.facet)
     ]
-    together: pd.Series = pd.concat(found)
+    together: pd.Series = pd.concat(best_rows)
     return together
 
 
@@ -173,11 +173,11 @@ def _ecdf(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> Show
     if pooled.empty:
         return Shown(None, runs, None, tuple(notes))
     looks = styles(pooled, view.colour, order, mode)
-    found = [(title, explore_runs.shares(part)) for title, part in _parts(pooled, view.facet)]
-    every = pd.concat([part["ms"] for _, part in found])
+    curves = [(title, explore_runs.shares(part)) for title, part in _parts(pooled, view.facet)]
+    every = pd.concat([part["ms"] for _, part in curves])
     domain = (float(every.min()), float(every.max()))
     scene = Scene(view.latency, view.latency, looks, mode, _height(pooled, view.facet), x_domain=domain)
-    panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in found)
+    panels: tuple[Panel, ...] = tuple((title, explore_runs.ecdf(part, scene)) for title, part in curves)
     figure = Figure("explore", f"{view.latency.label} of single requests", _ECDF_NOTE, looks, panels, groups)
     return Shown(figure, runs, groups, tuple(notes))
 

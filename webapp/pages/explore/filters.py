@@ -30,21 +30,21 @@ def choose_drawing() -> Chosen:
     columns = st.columns(5)
     with columns[0]:
         chosen = url_widgets.choose(url_params.MARK, choices(url_params.MARK))
-    mark: Mark = next(each for each in MARKS if each == chosen)
-    found: Chosen = {url_params.MARK.key: [mark]}
+    mark: Mark = next(option for option in MARKS if option == chosen)
+    drawing: Chosen = {url_params.MARK.key: [mark]}
     for column, param in zip(columns[1:], USES[mark], strict=False):
         with column:
-            found[param.key] = [url_widgets.choose(param, choices(param))]
-    return found
+            drawing[param.key] = [url_widgets.choose(param, choices(param))]
+    return drawing
 
 
 def choose_runs(options: pd.DataFrame) -> Chosen:
     """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that no longer exist."""
     studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
     with studies:
-        found: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
+        filters: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
     with validity:
-        found[url_params.VALIDITY.key] = [url_widgets.choose(url_params.VALIDITY, choices(url_params.VALIDITY))]
+        filters[url_params.VALIDITY.key] = [url_widgets.choose(url_params.VALIDITY, choices(url_params.VALIDITY))]
     with reset_:
         st.button("Reset", icon=":material/restart_alt:", on_click=reset, width="stretch")
     folded = st.expander(
@@ -52,20 +52,20 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     )
     if folded.open or _any_is_set():
         with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
-            found |= _choose_more(options)
+            filters |= _choose_more(options)
     url_widgets.report_missing(url_params.MARK, *_drawn_by(), *url_params.SLICED.values())
     url_widgets.report_missing(url_params.VALIDITY, url_params.BEGUN_FROM, url_params.BEGUN_TO)
-    return {key: chosen for key, chosen in found.items() if chosen}
+    return {key: chosen for key, chosen in filters.items() if chosen}
 
 
 def _choose_more(options: pd.DataFrame) -> Chosen:
-    found: Chosen = {
+    filters: Chosen = {
         param.key: _choose_values(options, name, param) for name, param in url_params.SLICED.items() if param in _MORE
     }
     for param in (url_params.BEGUN_FROM, url_params.BEGUN_TO):
         day = url_widgets.choose_day(param)
-        found[param.key] = [] if day is None else [day.isoformat()]
-    return found
+        filters[param.key] = [] if day is None else [day.isoformat()]
+    return filters
 
 
 def _any_is_set() -> bool:
@@ -89,8 +89,8 @@ def _is_open() -> bool:
     """Open at first if the link sets one of its filters; afterwards as the reader leaves it."""
     if _OPEN not in st.session_state:
         st.session_state[_OPEN] = any(param.key in st.query_params for param in _MORE)
-    found: bool = st.session_state[_OPEN]
-    return found
+    is_open: bool = st.session_state[_OPEN]
+    return is_open
 
 
 def _newest() -> str:
@@ -102,12 +102,12 @@ def _newest() -> str:
 
 
 def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
-    there = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
+    studies = options[options["dimension"] == "study"].sort_values("begun", ascending=False, na_position="last")
     origins = set(options.loc[options["dimension"] == "origin", "value"])
     beside = [name for name, origin in BESIDE.items() if origin in origins]
     return url_widgets.choose_many(
         url_params.SLICED["study"],
-        [EVERY_STUDY, *beside, *there["value"]],
+        [EVERY_STUDY, *beside, *studies["value"]],
         first=[_newest()],
         help_text="Choose one or more; “everything published” adds all published results",
         on_change=_studies_changed,
@@ -120,15 +120,15 @@ def _studies_changed(param: url_params.Param) -> None:
     if not chosen or chosen[-1] == EVERY_STUDY:
         st.session_state[param.key] = [EVERY_STUDY]
     elif EVERY_STUDY in chosen:
-        st.session_state[param.key] = [each for each in chosen if each != EVERY_STUDY]
+        st.session_state[param.key] = [study for study in chosen if study != EVERY_STUDY]
     url_widgets.forget_missing(param)
 
 
 def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) -> Sequence[str]:
     """A filter is shown only where it has several values."""
-    there = options[options["dimension"] == name]
-    values = sorted(there["value"], key=natural)
-    runs = dict(zip(there["value"], there["runs"], strict=True))
+    rows = options[options["dimension"] == name]
+    values = sorted(rows["value"], key=natural)
+    runs = dict(zip(rows["value"], rows["runs"], strict=True))
     listed = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MAX_LISTED])
     more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
     return url_widgets.choose_many(param, values, help_text=f"Runs: {listed}{more}", show=len(values) > 1)

@@ -79,9 +79,11 @@ def _origins(runs: pd.DataFrame) -> str:
     """The runs that were not measured here, with their sources."""
     parts = []
     for origin in ("imported", "published"):
-        there = runs[runs["origin"] == origin]
-        if len(there):
-            parts.append(f"{len(there):,} {origin} ({literal(', '.join(sorted(set(there['source']))))}), drawn hollow")
+        of_origin = runs[runs["origin"] == origin]
+        if len(of_origin):
+            parts.append(
+                f"{len(of_origin):,} {origin} ({literal(', '.join(sorted(set(of_origin['source']))))}), drawn hollow"
+            )
     return "" if not parts else ", of which " + " and ".join(parts)
 
 
@@ -148,8 +150,8 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
         runs = run_table(shown.runs, selection)
         show_table(runs, run_config(selection), "Runs of this slice", view, "runs")
 
-    def show_groups(found: pd.DataFrame) -> None:
-        show_table(group_table(found), group_config(selection), "Percentiles of each group", view, "groups")
+    def show_groups(groups: pd.DataFrame) -> None:
+        show_table(group_table(groups), group_config(selection), "Percentiles of each group", view, "groups")
 
     if shown.groups is None:
         st.markdown(f"**Runs ({len(shown.runs):,})**")
@@ -158,11 +160,11 @@ def show_tables(shown: Shown, selection: Selection, view: View) -> None:
         url_widgets.show_tabs(url_params.EXPLORE_TAB, {"Groups": partial(show_groups, shown.groups), "Runs": show_runs})
 
 
-def run_table(found: pd.DataFrame, view: Selection) -> pd.DataFrame:
+def run_table(runs: pd.DataFrame, view: Selection) -> pd.DataFrame:
     """Runs measured here come first, the chart's own numbers precede others, and columns without values are dropped."""
-    numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in found]
+    numbers = [name for name in dict.fromkeys([*view.numbers, *ALWAYS]) if name in runs]
     wanted = [*_FIRST, *numbers, *_LAST, "is_valid", "started_at", "run_id", "job_id"]
-    table = found[[name for name in wanted if name in found]]
+    table = runs[[name for name in wanted if name in runs]]
     table = table.sort_values("origin", key=lambda origins: origins.map(_ORIGINS.index), kind="stable")
     table = table.assign(**{name: table[name] * _AXES[name].factor for name in numbers})
     return _counted(table).drop(columns=[name for name in table if name not in _LINKED and table[name].isna().all()])
@@ -170,8 +172,8 @@ def run_table(found: pd.DataFrame, view: Selection) -> pd.DataFrame:
 
 def _counted(table: pd.DataFrame) -> pd.DataFrame:
     """Numeric dimensions as numbers, null where unknown."""
-    there = [name for name in ("concurrency", "k") if name in table]
-    return table.assign(**{name: pd.to_numeric(table[name], errors="coerce") for name in there})
+    counts = [name for name in ("concurrency", "k") if name in table]
+    return table.assign(**{name: pd.to_numeric(table[name], errors="coerce") for name in counts})
 
 
 def run_config(view: Selection) -> dict[str, Any]:
@@ -185,10 +187,10 @@ def run_config(view: Selection) -> dict[str, Any]:
     }
 
 
-def group_table(found: pd.DataFrame) -> pd.DataFrame:
+def group_table(runs: pd.DataFrame) -> pd.DataFrame:
     """Groups sorted by their dimensions, numbers by size."""
-    rest = [axis.column for axis in DIMENSIONS if axis.column in found and axis.column != "origin"]
-    table = found.sort_values(rest, key=lambda values: values.map(natural))
+    rest = [axis.column for axis in DIMENSIONS if axis.column in runs and axis.column != "origin"]
+    table = runs.sort_values(rest, key=lambda values: values.map(natural))
     return _counted(table[[*rest, "origin", "runs", "values", *(f"p{q}" for q in PERCENTILES)]])
 
 

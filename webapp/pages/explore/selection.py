@@ -39,7 +39,7 @@ FRONTIERS: tuple[Frontier, ...] = (
     Frontier("TPOT and cost", COST, _BY_COLUMN["tpot_p50_ms"], higher=False),
     Frontier("TTFT and cost", COST, _BY_COLUMN["ttft_p50_ms"], higher=False),
 )
-_FRONTIERS = {each.label: each for each in FRONTIERS}
+_FRONTIERS = {frontier.label: frontier for frontier in FRONTIERS}
 #: The parameters of each mark.
 USES: dict[Mark, tuple[url_params.Param, ...]] = {
     "Line": (url_params.METRIC, url_params.X, url_params.COLOUR, url_params.FACET),
@@ -89,7 +89,7 @@ _SCATTER_X = {axis.label: axis for axis in _scatter_x()}
 
 def choices(param: url_params.Param) -> list[str]:
     """The options of a parameter that is not a filter, the default first."""
-    found: dict[url_params.Param, Sequence[str]] = {
+    names: dict[url_params.Param, Sequence[str]] = {
         url_params.MARK: MARKS,
         url_params.METRIC: list(_NUMBERS),
         url_params.X: list(_DIMENSIONS),
@@ -100,7 +100,7 @@ def choices(param: url_params.Param) -> list[str]:
         url_params.FRONTIER: list(_FRONTIERS),
         url_params.VALIDITY: VALIDITIES,
     }
-    return list(found[param])
+    return list(names[param])
 
 
 def parse(parameters: Mapping[str, Sequence[str]]) -> Selection:
@@ -136,8 +136,8 @@ def _filters(parameters: Mapping[str, Sequence[str]]) -> Filters:
     )
 
 
-def _chosen(parameters: Mapping[str, Sequence[str]], param: url_params.Param, known: Mapping[str, T]) -> T:
-    return known[_first(parameters, param) or choices(param)[0]]
+def _chosen(parameters: Mapping[str, Sequence[str]], param: url_params.Param, options: Mapping[str, T]) -> T:
+    return options[_first(parameters, param) or choices(param)[0]]
 
 
 def _first(parameters: Mapping[str, Sequence[str]], param: url_params.Param) -> str | None:

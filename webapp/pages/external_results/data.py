@@ -56,9 +56,9 @@ published_sources = published_query(1)(queries.sources)
 def published(connection: duckdb.DuckDBPyConnection, source: str) -> Published:
     figures, doubts = queries.figures(connection, source), queries.doubts(connection)
     presets = dict.fromkeys(book.preset_of(source, study) for study in dict.fromkeys(figures["study"]))
-    known = figures.drop(columns=list(_HIDDEN)).dropna(axis="columns", how="all")
-    first = [name for name in _FIRST if name in known]
-    ordered = known[[*first, *known.columns.difference(first, sort=False)]]
+    filled = figures.drop(columns=list(_HIDDEN)).dropna(axis="columns", how="all")
+    first = [name for name in _FIRST if name in filled]
+    ordered = filled[[*first, *filled.columns.difference(first, sort=False)]]
     return Published(ordered, tuple(presets), tuple(doubts[doubts["source"] == source]["sentence"]))
 
 
@@ -75,13 +75,13 @@ def replications(connection: duckdb.DuckDBPyConnection, source: str, preset: str
 
 
 def _replication(study_name: str, job_id: str, figures: Sequence[Beside]) -> Replication:
-    rows = pd.DataFrame([_row(each) for each in figures if each.ours is not None])
-    differences = dict.fromkeys(difference for each in figures for difference in each.differences)
+    rows = pd.DataFrame([_row(figure) for figure in figures if figure.ours is not None])
+    differences = dict.fromkeys(difference for figure in figures for difference in figure.differences)
     return Replication(study_name, job_id, rows, tuple(differences))
 
 
-def _row(each: Beside) -> dict[str, Any]:
-    figure = each.figure
+def _row(beside: Beside) -> dict[str, Any]:
+    figure = beside.figure
     return {
         "method": figure.method,
         "num_speculative_tokens": figure.num_speculative_tokens,
@@ -90,6 +90,6 @@ def _row(each: Beside) -> dict[str, Any]:
         "metric": figure.metric,
         "unit": figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})",
         "published": figure.value,
-        "here": each.ours,
-        "ratio": each.ratio,
+        "here": beside.ours,
+        "ratio": beside.ratio,
     }

@@ -89,10 +89,10 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
         imported = data.import_files(files, labels)
     except UserError as error:
         return False, literal(error)
-    new, known = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
+    new, earlier = len(imported.new_run_ids), len(imported.runs) - len(imported.new_run_ids)
     if not new:
-        return True, f"Nothing was imported: {count(known, 'run')} in the files, all of them imported before."
-    jobs, rest = literal(", ".join(imported.jobs)), f" ({known} more were imported before)" if known else ""
+        return True, f"Nothing was imported: {count(earlier, 'run')} in the files, all of them imported before."
+    jobs, rest = literal(", ".join(imported.jobs)), f" ({earlier} more were imported before)" if earlier else ""
     return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
 
 
@@ -130,11 +130,11 @@ def _show_replications(source: str, name: str) -> None:
         icon=":material/replay:",
         query_params={"preset": name},
     )
-    for each in data.replications(source, name):
-        st.markdown(f"**Compared with {literal(each.study_name)}** :gray[{literal(each.job_id)}]")
-        _show_table(each.figures, f"{source} and {each.job_id}", source, f"beside-{each.job_id}")
-        if each.differences:
-            st.caption("Other differences: " + "; ".join(map(literal, each.differences)) + ".")
+    for replication in data.replications(source, name):
+        st.markdown(f"**Compared with {literal(replication.study_name)}** :gray[{literal(replication.job_id)}]")
+        _show_table(replication.figures, f"{source} and {replication.job_id}", source, f"beside-{replication.job_id}")
+        if replication.differences:
+            st.caption("Other differences: " + "; ".join(map(literal, replication.differences)) + ".")
 
 
 def _show_table(frame: pd.DataFrame, title: str, source: str, key: str) -> None:

@@ -108,13 +108,13 @@ def _submit_demo() -> None:
         queue.submit(published_data.settings(), study)
 
 
-def show_headlines(found: Sequence[Headline]) -> None:
+def show_headlines(headlines: Sequence[Headline]) -> None:
     st.subheader("What the newest study of each target says", anchor=False)
-    if not found:
+    if not headlines:
         st.caption("No study says anything yet: needs valid runs of a baseline and of another arm at the same load.")
         return
     show_table(
-        tables.headlines(found),
+        tables.headlines(headlines),
         tables.headline_config(),
         "The headline of each target",
         View(""),
@@ -124,7 +124,7 @@ def show_headlines(found: Sequence[Headline]) -> None:
         "The arm that is surest to be faster, as the geometric mean over all of its cells. Verdicts are strict: with "
         "95 % confidence none of them is false."
     )
-    if any(each.arm is None for each in found):
+    if any(headline.arm is None for headline in headlines):
         st.caption("One repeat gives no interval, as it does not show how much runs vary. Use three repeats or more.")
 
 
@@ -195,16 +195,18 @@ def measured_card(studies: pd.DataFrame) -> Card:
 def workers_card(workers: Sequence[WorkerInfo], now: datetime) -> Card:
     """The workers that are present: how many are free, their hardware, GPUs and engines."""
     label = "Workers"
-    there = [worker for worker in workers if not worker.is_away(now)]
-    if not there:
+    present = [worker for worker in workers if not worker.is_away(now)]
+    if not present:
         away = f"{len(workers)} away; " if workers else ""
         return Card(label, "none", f"{away}start one with drafthouse up or drafthouse worker")
-    free = sum(worker.job_id is None for worker in there)
-    gpus = sum(worker.gpus for worker in there)
-    hardware = ", ".join(sorted({worker.hardware for worker in there}))
-    engines = ", ".join(sorted({engine_names(worker) for worker in there}))
+    free = sum(worker.job_id is None for worker in present)
+    gpus = sum(worker.gpus for worker in present)
+    hardware = ", ".join(sorted({worker.hardware for worker in present}))
+    engines = ", ".join(sorted({engine_names(worker) for worker in present}))
     return Card(
-        label, f"{free} free" if free else f"{len(there)} busy", f"{hardware}; {count(gpus, 'GPU')}; engines: {engines}"
+        label,
+        f"{free} free" if free else f"{len(present)} busy",
+        f"{hardware}; {count(gpus, 'GPU')}; engines: {engines}",
     )
 
 

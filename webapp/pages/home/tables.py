@@ -28,21 +28,21 @@ _ENDED = ("state", "study", "target", "runs", "took", "ended", "open", "error")
 _read_headlines = published_data.published_query(1)(queries.headlines)
 
 
-def headlines(found: Sequence[Headline]) -> pd.DataFrame:
+def headlines(newest: Sequence[Headline]) -> pd.DataFrame:
     """One row per target."""
-    return pd.DataFrame([_headline(each) for each in found])
+    return pd.DataFrame([_headline(headline) for headline in newest])
 
 
-def _headline(each: Headline) -> dict[str, object]:
+def _headline(headline: Headline) -> dict[str, object]:
     return (
-        {"target": each.target}
-        | _arm(each.arm)
+        {"target": headline.target}
+        | _arm(headline.arm)
         | {
-            "arms": each.arms,
-            "open": _results_link(each.job_id),
-            "study": each.study_name,
-            "hardware": each.hardware,
-            "measured": each.measured_at,
+            "arms": headline.arms,
+            "open": _results_link(headline.job_id),
+            "study": headline.study_name,
+            "hardware": headline.hardware,
+            "measured": headline.measured_at,
         }
     )
 
@@ -106,9 +106,9 @@ def ended(jobs: Sequence[Job], studies: pd.DataFrame) -> pd.DataFrame:
     by_id = {row["job_id"]: row for row in studies.to_dict("records")}
     rows = [_of_queue(job, by_id.get(job.job_id)) for job in jobs]
     rows += [_of_elsewhere(row) for row in by_id.values() if not row["is_in_queue"]]
-    found = pd.DataFrame(rows, columns=list(_ENDED))
-    found["ended"] = pd.to_datetime(found["ended"], utc=True)
-    return found.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MAX_ENDED)
+    table = pd.DataFrame(rows, columns=list(_ENDED))
+    table["ended"] = pd.to_datetime(table["ended"], utc=True)
+    return table.sort_values("ended", ascending=False, na_position="last", kind="stable").head(MAX_ENDED)
 
 
 def _of_queue(job: Job, results: Mapping[Hashable, Any] | None) -> dict[str, object]:

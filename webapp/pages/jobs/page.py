@@ -45,16 +45,16 @@ def _show(engine: sa.Engine) -> None:
 
 def labels(jobs: Sequence[Job]) -> list[str]:
     """The labels of these jobs, and of one on another page of the history that the link or the reader has chosen."""
-    found = [url_params.job_label(job.name, job.job_id) for job in jobs]
+    names = [url_params.job_label(job.name, job.job_id) for job in jobs]
     wanted = st.session_state.get(url_params.JOB.key) or st.query_params.get(url_params.JOB.key, "")
     wanted_id = url_params.job_id_of(wanted)
     if wanted_id and all(job.job_id != wanted_id for job in jobs):
         try:
             other = queue.job(published_data.engine(), wanted_id)
         except UserError:
-            return found  # the widget says that it does not exist
-        found.append(url_params.job_label(other.name, other.job_id))
-    return found
+            return names  # the widget says that it does not exist
+        names.append(url_params.job_label(other.name, other.job_id))
+    return names
 
 
 if __name__ == "__main__":

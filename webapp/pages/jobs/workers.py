@@ -68,8 +68,8 @@ def engine_names(worker: WorkerInfo) -> str:
     """`vllm 0.32.0+cpu, transformers 5.19.0`, without endpoints, which are not the worker's own engines."""
     if worker.engines is None:
         return "not reported yet"
-    own = [each for each in worker.engines if each.kind != "endpoint"]
-    return ", ".join(f"{each.engine} {each.version or ''}".strip() for each in own) or "none"
+    own = [engine for engine in worker.engines if engine.kind != "endpoint"]
+    return ", ".join(f"{engine.engine} {engine.version or ''}".strip() for engine in own) or "none"
 
 
 def _column_config() -> dict[str, Any]:

@@ -36,14 +36,14 @@ def _drawn(
     speedups: pd.DataFrame, acceptance: pd.DataFrame, measure: Metric, mode: Mode, arms: Sequence[str]
 ) -> list[Figure]:
     styles = panels.styles_of(speedups, mode, arms)
-    found: list[Figure] = []
+    figures: list[Figure] = []
     if (~speedups["is_baseline"] & speedups["ratio"].notna()).any():
-        found.append(panels.speedup_figure(speedups, measure, styles, mode))
+        figures.append(panels.speedup_figure(speedups, measure, styles, mode))
     if speedups["value"].notna().any():
-        found.append(panels.throughput_figure(speedups, measure, styles, mode))
+        figures.append(panels.throughput_figure(speedups, measure, styles, mode))
     if not acceptance.empty:
-        found.append(panels.acceptance_figure(acceptance, styles))
-    return found
+        figures.append(panels.acceptance_figure(acceptance, styles))
+    return figures
 
 
 def of_category(frame: pd.DataFrame, category: str) -> pd.DataFrame:

@@ -60,8 +60,8 @@ def categories(runs: pd.DataFrame) -> list[str]:
 def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Metric) -> None:
     """First each arm over all of its cells, then the best single cell, as such."""
     order = panels.arms_of(cells, published_data.arms(compared.jobs[0]))
-    there = {pair.candidate.arm for pair in compared.pairs}
-    more = arm_cards.show(compared, [arm for arm in order if arm in there])
+    candidates = {pair.candidate.arm for pair in compared.pairs}
+    more = arm_cards.show(compared, [arm for arm in order if arm in candidates])
     noun = "speed-up" if measure.higher_is_better else "ratio"
     show_cards([tables.best_card(compared, noun), tables.break_even_card(compared)])
     besides = f" {count(more, 'more arm')} in the tables below." if more else ""

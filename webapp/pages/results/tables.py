@@ -34,9 +34,9 @@ GPU = frozenset(column for column in _RUNS if column.startswith(("gpu_", "energy
 _FAILED = ["arm", "category", "pattern", "repeat", "error", "started_at", "run_id"]
 
 
-def cells(found: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
+def cells(values: pd.DataFrame, arms: Sequence[str]) -> pd.DataFrame:
     """The rows behind the charts, arms in the order of their legends."""
-    ordered = found.sort_values("arm", key=lambda column: column.map(list(arms).index), kind="stable")
+    ordered = values.sort_values("arm", key=lambda column: column.map(list(arms).index), kind="stable")
     words = ordered["verdict"].map(SIGNS).mask(ordered["is_baseline"], "baseline")
     return _columns(ordered.assign(verdict=words), _CELLS)
 
@@ -61,13 +61,13 @@ def failed(failed_runs: pd.DataFrame) -> pd.DataFrame:
 
 def _columns(frame: pd.DataFrame, wanted: list[str]) -> pd.DataFrame:
     """The wanted columns that exist; dataset and output length only if they differ between rows."""
-    there = [column for column in wanted if column in frame]
+    present = [column for column in wanted if column in frame]
     constant = {
         column
         for column in ("dataset", "requested_output_tokens")
-        if column in there and len(frame[column].unique()) <= 1
+        if column in present and len(frame[column].unique()) <= 1
     }
-    return frame[[column for column in there if column not in constant]]
+    return frame[[column for column in present if column not in constant]]
 
 
 def cell_config(measure: Metric) -> dict[str, Any]:
@@ -82,17 +82,17 @@ def run_config() -> dict[str, Any]:
     return columns(*_WHERE, *more) | {name: metric_column(BY_NAME[name]) for name in _RUNS if name in BY_NAME}
 
 
-def best_pair(found: StudyComparison) -> Pair | None:
+def best_pair(comparison: StudyComparison) -> Pair | None:
     """The candidate's cell that is surest to be better than the baseline; None while no cell has an interval."""
-    known = [(pair, pair.gain) for pair in found.pairs if not pair.comparison.control]
-    sure = [(gain.low, pair) for pair, gain in known if gain is not None and gain.low is not None]
-    return max(sure, key=lambda each: each[0])[1] if sure else None
+    gains = [(pair, pair.gain) for pair in comparison.pairs if not pair.comparison.control]
+    sure = [(gain.low, pair) for pair, gain in gains if gain is not None and gain.low is not None]
+    return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 
-def best_card(found: StudyComparison, noun: str) -> Card:
-    cells = sum(not pair.comparison.control for pair in found.pairs)
+def best_card(comparison: StudyComparison, noun: str) -> Card:
+    cells = sum(not pair.comparison.control for pair in comparison.pairs)
     label = f"Best {noun} of {count(cells, 'cell')}"
-    best = best_pair(found)
+    best = best_pair(comparison)
     if best is None or best.ratio is None:
         why = "Needs the baseline and another arm at the same load." if not cells else _NO_INTERVAL
         return Card(label, "–", why)
@@ -105,14 +105,16 @@ def best_card(found: StudyComparison, noun: str) -> Card:
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
 
 
-def break_even_card(found: StudyComparison) -> Card:
+def break_even_card(comparison: StudyComparison) -> Card:
     """The break-even of the best pair's arm on its workload, in words."""
     label = "Break-even"
-    best = best_pair(found)
+    best = best_pair(comparison)
     if best is None:
-        return Card(label, "–", _NO_INTERVAL if found.pairs else "Needs the baseline and another arm at the same load.")
+        return Card(
+            label, "–", _NO_INTERVAL if comparison.pairs else "Needs the baseline and another arm at the same load."
+        )
     where = f"{best.candidate.arm}, {best.cell.workload}"
-    even = break_evens(found).get((best.candidate.arm, best.cell.workload))
+    even = break_evens(comparison).get((best.candidate.arm, best.cell.workload))
     if even is None:
         return Card(label, "–", f"{where}: several loads have the same concurrency")
     words = breakeven.sentence(even)

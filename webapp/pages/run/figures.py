@@ -36,9 +36,9 @@ def _timeline(requests: pd.DataFrame, mode: Mode) -> list[Figure]:
 
 
 def _seconds(telemetry: pd.DataFrame, mode: Mode) -> list[Figure]:
-    seen = timeline.known(telemetry)
-    if not seen or len(telemetry) < 2:
+    metrics = timeline.known(telemetry)
+    if not metrics or len(telemetry) < 2:
         return []
-    panels = tuple((each.heading, timeline.second(telemetry, each, mode)) for each in seen)
+    panels = tuple((metric.heading, timeline.second(telemetry, metric, mode)) for metric in metrics)
     note = f"{len(telemetry)} seconds of the measured window"
     return [Figure("seconds", "By second", note, (), panels, telemetry)]

@@ -137,9 +137,9 @@ def show_summary(run: pd.Series) -> None:
 
 def show_charts(view: View) -> None:
     mode = colour_mode()
-    found = figures.figures(view.parameters, mode)
-    show_figures(found, mode, view)
-    if all(figure.key != "seconds" for figure in found):
+    drawn = figures.figures(view.parameters, mode)
+    show_figures(drawn, mode, view)
+    if all(figure.key != "seconds" for figure in drawn):
         st.caption("The measured window was too short for figures by second.")
 
 
@@ -173,11 +173,11 @@ def show(run: pd.Series, view: View) -> None:
 def _show_checks(run: pd.Series, findings: pd.DataFrame) -> None:
     if findings.empty:
         st.caption("The checks found nothing in this run.")
-    for _, found in findings.iterrows():
+    for _, finding in findings.iterrows():
         icon = {"invalid": ":red[:material/gpp_bad:]", "warning": ":orange[:material/warning:]"}
         st.markdown(
-            f"{icon.get(found['severity'], ':material/info:')} **{literal(found['check_name'])}** "
-            f"{literal(found['sentence'])}  \n:gray[{literal(found['advice'])}]"
+            f"{icon.get(finding['severity'], ':material/info:')} **{literal(finding['check_name'])}** "
+            f"{literal(finding['sentence'])}  \n:gray[{literal(finding['advice'])}]"
         )
     unjudged = run["unjudged_checks"]
     if unjudged is not None and len(unjudged):
@@ -224,7 +224,7 @@ def _figure(value: object) -> str:
     if isinstance(value, Real):
         whole = float(value).is_integer()
         return f"{float(value):,.0f}" if whole else number(float(value), 5)
-    return ", ".join(number(float(each), 3) for each in value)  # type: ignore[attr-defined]
+    return ", ".join(number(float(part), 3) for part in value)  # type: ignore[attr-defined]
 
 
 def _show_how(run: pd.Series) -> None:
@@ -233,11 +233,11 @@ def _show_how(run: pd.Series) -> None:
         if not isinstance(text, str) or text in ("{}", "[]"):
             continue
         st.markdown(f"**{title}**")
-        found = json.loads(text)
+        recorded = json.loads(text)
         if column == "command_json":
-            st.code(" ".join(found), language="bash", wrap_lines=True)
+            st.code(" ".join(recorded), language="bash", wrap_lines=True)
         else:
-            st.json(found, expanded=column != "effective_config_json")
+            st.json(recorded, expanded=column != "effective_config_json")
 
 
 def _folder(run: pd.Series) -> Path:

@@ -52,8 +52,8 @@ def cached_chart(sql: str, spec: ChartSpec, title: str, mode: Mode) -> Figure:
 
 def chart(frame: pd.DataFrame, spec: ChartSpec, title: str, mode: Mode) -> Figure:
     """The chart as a figure; without rows or with a missing column it has no panel, and its note says why."""
-    frame, there = with_floats(frame), drawable(frame)
-    if missing := [column for column in spec.columns if column not in there]:
+    frame, columns = with_floats(frame), drawable(frame)
+    if missing := [column for column in spec.columns if column not in columns]:
         note = f"the chart uses {', '.join(missing)}, which the answer does not contain"
         return Figure(CHART, title, note, (), (), frame)
     if frame.empty:
@@ -81,8 +81,10 @@ def _arm_styles(frame: pd.DataFrame, spec: ChartSpec, mode: Mode) -> tuple[ArmSt
         return ()
     job_id, names = str(studies["job_id"].iloc[0]), set(frame[_ARM])
     runs = published_data.results(job_id)
-    known = panels.styles_of(runs.assign(is_baseline=runs["is_baseline"].eq(True)), mode, published_data.arms(job_id))
-    styles = tuple(style for style in known if style.arm in names)
+    styles_of_job = panels.styles_of(
+        runs.assign(is_baseline=runs["is_baseline"].eq(True)), mode, published_data.arms(job_id)
+    )
+    styles = tuple(style for style in styles_of_job if style.arm in names)
     return styles if len(styles) == len(names) else ()
 
 
@@ -92,10 +94,10 @@ def title_of(sql: str, view_id: str) -> str:
     The name is that of the SQL, whichever chart was saved with it.
     """
     views = saved_views.named_views(published_data.engine(), state.PAGE)
-    named = [each.name for each in views if each.view_id == view_id] or [
-        each.name for each in views if (query := state.saved(each.view_id)) is not None and query.sql == sql
+    named = [view.name for view in views if view.view_id == view_id] or [
+        view.name for view in views if (query := state.saved(view.view_id)) is not None and query.sql == sql
     ]
-    if named := named or [each.title for each in EXAMPLES if each.sql == sql]:
+    if named := named or [example.title for example in EXAMPLES if example.sql == sql]:
         return named[0]
     first = sql.strip().partition("\n")[0]
     comment = first.removeprefix(_COMMENT).strip()[:_MAX_TITLE_LETTERS] if first.startswith(_COMMENT) else ""

@@ -88,7 +88,7 @@ def _show_choices() -> None:
         saved = saved_views.named_views(published_data.engine(), PAGE)
         st.selectbox(
             "Saved queries",
-            [each.name for each in saved],
+            [view.name for view in saved],
             index=None,
             key=_NAMED,
             on_change=_take_named,
@@ -98,14 +98,14 @@ def _show_choices() -> None:
 
 
 def _take_example() -> None:
-    chosen = next((each for each in EXAMPLES if each.title == st.session_state[_EXAMPLE]), None)
+    chosen = next((example for example in EXAMPLES if example.title == st.session_state[_EXAMPLE]), None)
     if chosen is not None:
         state.show(Query(chosen.sql, chosen.chart))
         st.session_state[_NAMED] = None
 
 
 def _take_named() -> None:
-    view_ids = {each.name: each.view_id for each in saved_views.named_views(published_data.engine(), PAGE)}
+    view_ids = {view.name: view.view_id for view in saved_views.named_views(published_data.engine(), PAGE)}
     if (view_id := view_ids.get(st.session_state[_NAMED])) is not None:
         state.show_saved(view_id)
         st.session_state[_EXAMPLE] = None

@@ -147,14 +147,14 @@ def show_saved(view_id: str) -> None:
 
 def remember(query: Query) -> None:
     """Put the query at the head of this browser session's history, in place of one with the same SQL."""
-    older = [each for each in history() if each.sql != query.sql]
+    older = [earlier for earlier in history() if earlier.sql != query.sql]
     st.session_state[_HISTORY] = [query, *older][:_MAX_HISTORY]
 
 
 def history() -> list[Query]:
     """The queries run in this browser session, newest first."""
-    found: list[Query] = st.session_state.get(_HISTORY, [])
-    return found
+    queries: list[Query] = st.session_state.get(_HISTORY, [])
+    return queries
 
 
 def set_chart(chart: ChartSpec | None) -> None:

@@ -40,16 +40,20 @@ def engines() -> list[Capabilities]:
 
 
 def engine_names() -> list[str]:
-    return list(dict.fromkeys([*(each.engine for each in engines()), DEFAULT_ENGINE, ENDPOINT]))
+    return list(dict.fromkeys([*(capabilities.engine for capabilities in engines()), DEFAULT_ENGINE, ENDPOINT]))
 
 
 def is_endpoint(engine: str | None) -> bool:
-    return engine == ENDPOINT or any(each.engine == engine and each.kind == ENDPOINT for each in engines())
+    return engine == ENDPOINT or any(
+        capabilities.engine == engine and capabilities.kind == ENDPOINT for capabilities in engines()
+    )
 
 
 def methods(engine: str | None) -> list[str]:
     """The methods of this engine as workers reported them, well-known ones first; all well-known ones if none did."""
-    reported = [method for each in engines() if each.engine == engine for method in each.methods]
+    reported = [
+        method for capabilities in engines() if capabilities.engine == engine for method in capabilities.methods
+    ]
     well_known = [method for method in METHODS if method in reported or not reported]
     return list(dict.fromkeys([*well_known, *reported]))
 
@@ -68,9 +72,9 @@ def add_dataset(name: str, file: Path) -> DatasetState:
 
 def dataset_labels() -> dict[str, str]:
     """Name -> label; missing datasets come last."""
-    states = sorted(datasets(), key=lambda each: each.state == "missing")
-    return {each.name: f"{each.name} ({note})" if (note := _NOTES[each.state]) else each.name for each in states}
+    states = sorted(datasets(), key=lambda state: state.state == "missing")
+    return {state.name: f"{state.name} ({note})" if (note := _NOTES[state.state]) else state.name for state in states}
 
 
 def categories(dataset: str) -> list[str]:
-    return next((list(each.stock.categories) for each in datasets() if each.name == dataset and each.stock), [])
+    return next((list(state.stock.categories) for state in datasets() if state.name == dataset and state.stock), [])

@@ -95,8 +95,8 @@ def _refusal(study: Study) -> list[Problem]:
 def show_plan(study: Study) -> None:
     forecast = published_data.forecast(study)
     prospects = published_data.verdicts_forecast(study)
-    each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
-    starts = "one per arm and repeat" if each == 1 else f"one per arm and {each} repeats"
+    per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    starts = "one per arm and repeat" if per_launch == 1 else f"one per arm and {per_launch} repeats"
     runs = "arms × workloads × loads × repeats"
     if study.order == "fewest_launches":
         starts = "one per arm"

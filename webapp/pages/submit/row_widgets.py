@@ -56,7 +56,7 @@ def add(table: str, *new: Row) -> None:
 
 def add_after(table: str, number: int, row: Row) -> None:
     add(table, row)
-    numbers = [each for each, _ in rows(table)]
+    numbers = [other for other, _ in rows(table)]
     rows(table).insert(numbers.index(number) + 1, rows(table).pop())
 
 

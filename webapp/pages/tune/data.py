@@ -29,42 +29,45 @@ def tuned(connection: duckdb.DuckDBPyConnection, job_id: str) -> Report | None:
 def measured(rows: tuple[Measured, ...]) -> pd.DataFrame:
     """One row per load and arm."""
     return pd.DataFrame(
-        [(each.load, each.verdict, each.arm, each.k, each.ratio, each.low, each.high, each.basis) for each in rows],
+        [(cell.load, cell.verdict, cell.arm, cell.k, cell.ratio, cell.low, cell.high, cell.basis) for cell in rows],
         columns=list(RESULT_COLUMNS),
     ).sort_values(["concurrency", "arm"])
 
 
-def tried(found: Report) -> pd.DataFrame:
+def tried(report: Report) -> pd.DataFrame:
     """Every setting at every load, with what became of it."""
     return pd.DataFrame(
-        [(each.load, each.arm, each.k, each.runs, each.expected, each.fate) for each in found.tried],
+        [
+            (setting.load, setting.arm, setting.k, setting.runs, setting.expected, setting.fate)
+            for setting in report.tried
+        ],
         columns=list(TRIED_COLUMNS),
     )
 
 
-def speedups(found: Report) -> pd.DataFrame:
+def speedups(report: Report) -> pd.DataFrame:
     """Every setting at every load with what is expected of it and what was measured; no speculation has k = 0."""
     unknown = Measured("", 0, 0, None, None, None, "", "")
-    rows = [(each, each.measured or unknown) for each in found.tried if each.expected is not None]
+    rows = [(setting, setting.measured or unknown) for setting in report.tried if setting.expected is not None]
     return pd.DataFrame(
         [
             {
-                "load": each.load,
-                "arm": each.arm,
-                "draft": each.draft,
-                "k": each.k,
-                "expected": each.expected,
-                "at_least": each.at_least,
-                "at_most": each.at_most,
+                "load": setting.load,
+                "arm": setting.arm,
+                "draft": setting.draft,
+                "k": setting.k,
+                "expected": setting.expected,
+                "at_least": setting.at_least,
+                "at_most": setting.at_most,
                 "ratio": measured.ratio,
                 "low": measured.low,
                 "high": measured.high,
-                "runs": each.runs,
-                "is_chosen": each.is_chosen,
-                "label": "no speculation" if each.k == 0 else f"k = {each.k}",
-                "fate": each.fate,
+                "runs": setting.runs,
+                "is_chosen": setting.is_chosen,
+                "label": "no speculation" if setting.k == 0 else f"k = {setting.k}",
+                "fate": setting.fate,
             }
-            for each, measured in rows
+            for setting, measured in rows
         ]
     ).astype(dict.fromkeys(("expected", "at_least", "at_most", "ratio", "low", "high"), float))
 

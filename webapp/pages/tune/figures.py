@@ -20,17 +20,17 @@ def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]
 
     Raises KeyError for parameters that name no study, ValueError for a study that is no tuning.
     """
-    found = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
-    return [] if found is None else [speedups(found, mode)]
+    report = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
+    return [] if report is None else [speedups(report, mode)]
 
 
-def speedups(found: Report, mode: Mode) -> Figure:
+def speedups(report: Report, mode: Mode) -> Figure:
     """One panel a load, whose title is its answer."""
-    rows = data.speedups(found)
+    rows = data.speedups(report)
     drafts = [draft for draft in dict.fromkeys(rows["draft"]) if draft]
     styles, domain = arm_styles(drafts, None, mode), tuned.domain(rows)
     panels = tuple(
-        (_title(best), tuned.panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in found.best
+        (_title(best), tuned.panel(rows[rows["load"] == best.load], domain, styles, mode)) for best in report.best
     )
     note = (
         "over no speculation = 1×, logarithmic; filled: measured, with its 95 % interval; hollow: expected; "

@@ -23,20 +23,20 @@ def show_page() -> None:
         job_id = study_picker.choose_study()
         url_widgets.report_missing(url_params.JOB)
         job = study_picker.job_state(job_id)
-        found = found_or_stop(job_id, job)
+        report = report_or_stop(job_id, job)
         view = View("tune", {url_params.JOB.key: (job_id,)})
         study_picker.show_caveats(published_data.results(job_id), job, "the Run page")
-        show_summary(found)
+        show_summary(report)
         show_figures(figures.figures(view.parameters, colour_mode()), colour_mode(), view)
-        show_best(found, view)
-        show_deployment(found)
-        show_final(found, view)
-        show_tried(found, view)
-        show_provenance(found, job_id)
+        show_best(report, view)
+        show_deployment(report)
+        show_final(report, view)
+        show_tried(report, view)
+        show_provenance(report, job_id)
     study_picker.follow(job)
 
 
-def found_or_stop(job_id: str, job: Job | None) -> Report:
+def report_or_stop(job_id: str, job: Job | None) -> Report:
     """The report; ends the page with what to do where there is none."""
     if job is None or job.study.tune is None:
         st.info(
@@ -46,92 +46,94 @@ def found_or_stop(job_id: str, job: Job | None) -> Report:
         )
         st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:")
         st.stop()
-    found = data.tuned(job_id)
-    if found is None:
+    report = data.tuned(job_id)
+    if report is None:
         st.info("No load has a run without speculation and one with it yet.", icon=":material/progress_activity:")
         study_picker.follow(job)
         st.stop()
-    return found
+    return report
 
 
-def show_summary(found: Report) -> None:
-    open_loads = {each.load for each in found.tried if each.fate.startswith("still open")}
-    decided = len(found.best) - len(open_loads)
+def show_summary(report: Report) -> None:
+    open_loads = {setting.load for setting in report.tried if setting.fate.startswith("still open")}
+    decided = len(report.best) - len(open_loads)
     show_cards(
         [
-            Card("To deploy", found.deployed.name, ranges_sentence(found)),
-            Card("Best for all loads", found.single.name, "if one setting has to do for all of them"),
-            Card("Loads decided", f"{decided} of {len(found.best)}", found.ended or "it is still measuring"),
-            Card("Runs", f"{found.runs}", f"one run of everything would take {found.grid_runs}, and know no interval"),
+            Card("To deploy", report.deployed.name, ranges_sentence(report)),
+            Card("Best for all loads", report.single.name, "if one setting has to do for all of them"),
+            Card("Loads decided", f"{decided} of {len(report.best)}", report.ended or "it is still measuring"),
+            Card(
+                "Runs", f"{report.runs}", f"one run of everything would take {report.grid_runs}, and know no interval"
+            ),
         ]
     )
 
 
-def ranges_sentence(found: Report) -> str:
+def ranges_sentence(report: Report) -> str:
     """`k = 3 up to 8 requests at once, 1 up to 32, then 0`."""
-    if len(found.ranges) == 1:
+    if len(report.ranges) == 1:
         return "the same at every load"
-    *before, (_, _, last) = found.ranges
+    *before, (_, _, last) = report.ranges
     parts = [f"{k} up to {end}" for _, end, k in before]
     return f"k = {', '.join(parts)} requests at once, then {last}"
 
 
-def show_best(found: Report, view: View) -> None:
+def show_best(report: Report, view: View) -> None:
     st.subheader("The setting for each load", anchor=False)
     st.caption(
         "Speed-up in output tokens a second over no speculation, with its 95 % interval. Settings within 2 % of the "
         "fastest are ties, and the one with the fewest drafted tokens is taken."
     )
-    show_table(data.measured(found.best), data.RESULT_COLUMNS, "The setting for each load", view, "best")
-    if found.assumption:
-        st.caption(f":material/warning: {found.assumption}")
+    show_table(data.measured(report.best), data.RESULT_COLUMNS, "The setting for each load", view, "best")
+    if report.assumption:
+        st.caption(f":material/warning: {report.assumption}")
 
 
-def show_deployment(found: Report) -> None:
+def show_deployment(report: Report) -> None:
     st.subheader("What to deploy", anchor=False)
-    words = data.command_line(found.deployed)
-    if found.deployed.speculation is None:
+    words = data.command_line(report.deployed)
+    if report.deployed.speculation is None:
         st.markdown("No speculation: at no load is any draft faster by more than 2 %.")
         return
     if words:
         st.caption("On the engine's command line:")
         st.code(words, language="bash", wrap_lines=True)
     st.caption("As the speculation of an arm:")
-    st.code(data.as_json(found.deployed), language="json", wrap_lines=True)
+    st.code(data.as_json(report.deployed), language="json", wrap_lines=True)
 
 
-def show_final(found: Report, view: View) -> None:
-    if not found.final:
+def show_final(report: Report, view: View) -> None:
+    if not report.final:
         return
     st.subheader("Measured at the end", anchor=False)
     st.caption("In repeats of their own, after everything was chosen, so chance in the choice does not flatter them.")
-    for each in found.cost_of_nothing:
-        st.markdown(f":material/toggle_off: {nothing_sentence(each)}")
-    show_table(data.measured(found.final), data.RESULT_COLUMNS, "Measured at the end", view, "final")
+    for cell in report.cost_of_nothing:
+        st.markdown(f":material/toggle_off: {nothing_sentence(cell)}")
+    show_table(data.measured(report.final), data.RESULT_COLUMNS, "Measured at the end", view, "final")
 
 
-def nothing_sentence(each: Measured) -> str:
+def nothing_sentence(cell: Measured) -> str:
     """What being ready to draft costs where nothing is drafted."""
-    if each.low is None or each.high is None:
-        return f"At {each.load} requests at once the schedule drafts nothing; what that costs is unknown."
+    if cell.low is None or cell.high is None:
+        return f"At {cell.load} requests at once the schedule drafts nothing; what that costs is unknown."
     return (
-        f"At {each.load} requests at once the schedule drafts nothing and is {times(each.ratio)} "
-        f"({span(each.low, each.high)}) as fast as an engine without speculation: {literal(each.verdict)}."
+        f"At {cell.load} requests at once the schedule drafts nothing and is {times(cell.ratio)} "
+        f"({span(cell.low, cell.high)}) as fast as an engine without speculation: {literal(cell.verdict)}."
     )
 
 
-def show_tried(found: Report, view: View) -> None:
+def show_tried(report: Report, view: View) -> None:
     st.subheader("What was tried, and what was left out", anchor=False)
     st.caption(
         "Runs of the race alone. The expected speed-up rests on a setting's own runs, on its draft's acceptance by "
         "position, and on what a round cost with other numbers of tokens."
     )
-    show_table(data.tried(found), data.TRIED_COLUMNS, "What was tried", view, "tried")
+    show_table(data.tried(report), data.TRIED_COLUMNS, "What was tried", view, "tried")
 
 
-def show_provenance(found: Report, job_id: str) -> None:
+def show_provenance(report: Report, job_id: str) -> None:
     published = moment(published_data.published_at())
-    st.caption(f"From {count(found.runs, 'run')} of job {literal(job_id)}, as published {published}.")
+    st.caption(f"From {count(report.runs, 'run')} of job {literal(job_id)}, as published {published}.")
 
 
 if __name__ == "__main__":
