@@ -20,8 +20,8 @@ def newer(**changes: object) -> Price:
 @pytest.mark.parametrize(("tok_per_s", "usd"), [(2621.57, 4.41), (3247.50, 3.56)])
 def test_the_published_costs_follow_from_the_throughputs_they_imply(tok_per_s: float, usd: float) -> None:
     """4.41 and 3.56 USD at 41.62 USD an hour: throughputs of about 2622 and 3248 tok/s, a gain of 24 %."""
-    found = cost.per_million_tokens(41.62, tok_per_s)
-    assert found == pytest.approx(usd, abs=0.005)
+    computed = cost.per_million_tokens(41.62, tok_per_s)
+    assert computed == pytest.approx(usd, abs=0.005)
     assert 41.62 / 3600 / usd * 1e6 == pytest.approx(tok_per_s, rel=1e-4)
 
 
@@ -39,9 +39,9 @@ def test_a_saving_grows_with_the_ratio_so_bounds_stay_bounds(low: float, width: 
 
 @given(st.floats(0.01, 1e4), st.floats(0.01, 1e6))
 def test_cost_times_tokens_is_the_price_of_the_time(price: float, tok_per_s: float) -> None:
-    each = cost.per_million_tokens(price, tok_per_s)
-    assert each is not None
-    assert each / 1e6 * tok_per_s * 3600 == pytest.approx(price)
+    usd = cost.per_million_tokens(price, tok_per_s)
+    assert usd is not None
+    assert usd / 1e6 * tok_per_s * 3600 == pytest.approx(price)
 
 
 def test_what_is_not_known_costs_nothing_known() -> None:

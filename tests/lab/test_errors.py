@@ -11,8 +11,10 @@ from lab.errors import CancelledError, DrafthouseError, EngineError, StudyError,
 
 
 def test_what_a_user_can_mend_is_told_from_what_drafthouse_did() -> None:
-    classes = {each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, DrafthouseError)}
-    not_the_users = {each for each in classes if not issubclass(each, UserError)}
+    classes = {
+        class_ for class_ in vars(errors).values() if isinstance(class_, type) and issubclass(class_, DrafthouseError)
+    }
+    not_the_users = {class_ for class_ in classes if not issubclass(class_, UserError)}
     assert not_the_users == {DrafthouseError, EngineError, CancelledError}
     assert issubclass(UnknownPriceError, errors.QueryError)
 

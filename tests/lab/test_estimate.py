@@ -42,11 +42,11 @@ def first_run(**changes: object) -> PlannedRun:
 @given(studies)
 def test_without_history_the_assumptions_answer(planned: Study) -> None:
     launches = plan(planned)
-    found = estimate(launches, History())
-    assert (found.launches, found.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
-    assert (found.launches_from_history, found.runs_from_history) == (0, 0)
-    assert found.seconds == pytest.approx(estimate_s(launches))
-    assert found.basis.startswith(
+    forecast = estimate(launches, History())
+    assert (forecast.launches, forecast.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
+    assert (forecast.launches_from_history, forecast.runs_from_history) == (0, 0)
+    assert forecast.seconds == pytest.approx(estimate_s(launches))
+    assert forecast.basis.startswith(
         "no such run was measured on this hardware yet: assumed to be like the reference pair"
     )
 

@@ -87,15 +87,15 @@ def test_what_costs_is_not_enabled_and_every_arm_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "gamma", "said"),
+    ("rate", "gamma", "sentence"),
     [
         (0.54, 3, "over 50%: try 4 to 5 drafted tokens"),
         (0.29, 3, "drop to 2 drafted tokens"),
         (0.29, 2, "under 30%: change the draft model"),
     ],
 )
-def test_the_tuning_procedure_is_followed(rate: float, gamma: int, said: str) -> None:
-    assert said in text(only(replace(GOOD, acceptance_rate=rate, gamma=gamma, acceptance_length=None)))
+def test_the_tuning_procedure_is_followed(rate: float, gamma: int, sentence: str) -> None:
+    assert sentence in text(only(replace(GOOD, acceptance_rate=rate, gamma=gamma, acceptance_length=None)))
 
 
 @pytest.mark.parametrize(("rate", "gamma"), [(0.4, 3), (0.9, 5), (None, 3)])
@@ -131,7 +131,7 @@ def test_interactive_use_is_judged_by_the_time_per_token_and_other_use_is_not() 
 
 
 @pytest.mark.parametrize(
-    ("ours", "theirs", "said"),
+    ("ours", "theirs", "sentence"),
     [
         (Figures(gpu_memory_bytes=70e9), Figures(gpu_memory_bytes=66e9), "3.7 GiB more GPU memory in use"),
         (
@@ -142,8 +142,8 @@ def test_interactive_use_is_judged_by_the_time_per_token_and_other_use_is_not() 
         (Figures(gpu_memory_bytes=70e9), Figures(), "was not measured"),
     ],
 )
-def test_the_drafts_memory_is_told_by_what_both_arms_had_in_use(ours: Figures, theirs: Figures, said: str) -> None:
-    assert said in text(only(replace(GOOD, own=ours, baseline=theirs)))
+def test_the_drafts_memory_is_told_by_what_both_arms_had_in_use(ours: Figures, theirs: Figures, sentence: str) -> None:
+    assert sentence in text(only(replace(GOOD, own=ours, baseline=theirs)))
 
 
 def test_an_arm_that_looks_its_drafts_up_needs_no_memory_for_a_model() -> None:
@@ -396,14 +396,14 @@ def test_equal_memory_and_a_long_error_read_as_a_whole() -> None:
 def test_places_stand_in_order_and_each_has_its_own_arms_and_failures() -> None:
     later = replace(GOOD, workload="z")
     swept = replace(GOOD, pattern="sweep")
-    found = advise([later, swept, GOOD], [replace(BROKEN, pattern="sweep"), replace(BROKEN, workload="only failed")])
-    assert [(each.workload, each.pattern, each.action) for each in found] == [
+    advice = advise([later, swept, GOOD], [replace(BROKEN, pattern="sweep"), replace(BROKEN, workload="only failed")])
+    assert [(advised.workload, advised.pattern, advised.action) for advised in advice] == [
         ("only failed", "c1", "do not enable"),
         ("reference/code", "", "enable"),
         ("reference/code", "sweep", "enable"),
         ("z", "", "enable"),
     ]
-    assert ["failed" in text(each) for each in found] == [True, False, True, False]
+    assert ["failed" in text(advised) for advised in advice] == [True, False, True, False]
 
 
 def test_of_several_the_fastest_is_named_and_an_unknown_speed_counts_as_nothing() -> None:
@@ -411,9 +411,9 @@ def test_of_several_the_fastest_is_named_and_an_unknown_speed_counts_as_nothing(
     half = replace(GOOD, arm="half", speedup=0.5)
     assert only(unknown, half, GOOD).arm == "draft k=3"
     assert only(unknown, half).arm == "half"
-    waiting = [replace(each, outcome="not enough data") for each in (unknown, half, GOOD)]
+    waiting = [replace(cell, outcome="not enough data") for cell in (unknown, half, GOOD)]
     assert only_of(waiting).arm == "draft k=3"
-    slower = [replace(each, outcome="slower", concurrency=5) for each in (unknown, half, GOOD)]
+    slower = [replace(cell, outcome="slower", concurrency=5) for cell in (unknown, half, GOOD)]
     assert "the engine ran draft_model" in text(only_of(slower))
 
 
@@ -439,9 +439,9 @@ def test_of_several_the_fastest_is_named_and_an_unknown_speed_counts_as_nothing(
 )
 def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: list[Measured]) -> None:
     places = {(one.workload, one.concurrency) for one in measured}
-    found = advise(measured)
-    assert sorted(places) == [(advice.workload, advice.concurrency) for advice in found]
-    for advice in found:
+    verdicts = advise(measured)
+    assert sorted(places) == [(advice.workload, advice.concurrency) for advice in verdicts]
+    for advice in verdicts:
         there = [
             one.outcome for one in measured if (one.workload, one.concurrency) == (advice.workload, advice.concurrency)
         ]

@@ -91,18 +91,18 @@ def test_a_workload_is_told_in_one_sentence(pairs: Sequence[JudgedPair], expecte
 def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_reading() -> None:
     lucky = judged("lucky", 1, "faster", (3.0, 1.1, 8.0))
     unsure = judged("unsure", 1, "faster", (1.9, 1.8, 2.0), strict="not enough data")
-    found = of(lucky, judged("E", 1, "faster", FAST), unsure)
-    assert found.headline is not None
-    assert found.headline.arm == "E"
+    answer = of(lucky, judged("E", 1, "faster", FAST), unsure)
+    assert answer.headline is not None
+    assert answer.headline.arm == "E"
     assert (
-        sentences(found).headline
+        sentences(answer).headline
         == "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput."
     )
     burst = judged("E", 4, "faster", FAST, load="burst")
     assert said(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
         "E beats no draft on code under burst: "
     )
-    assert "the first line stands on the strict reading" in sentences(found).reading
+    assert "the first line stands on the strict reading" in sentences(answer).reading
 
 
 def test_without_a_strict_claim_the_headline_claims_nothing() -> None:
@@ -121,10 +121,10 @@ def test_a_study_without_pairs_has_no_answer() -> None:
 def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
     quick = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="ttft_p50_ms")
     slower = judged("D", 1, "faster", (0.9, 0.85, 0.95), metric="ttft_p50_ms")
-    found = of(quick, slower, metric="ttft_p50_ms")
-    assert found.choices[0].arms == ("E",)
-    assert found.headline == quick
-    assert "0.70x [0.65, 0.75] its time to first token p50" in sentences(found).headline
+    answer = of(quick, slower, metric="ttft_p50_ms")
+    assert answer.choices[0].arms == ("E",)
+    assert answer.headline == quick
+    assert "0.70x [0.65, 0.75] its time to first token p50" in sentences(answer).headline
     cheaper = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="cost_per_million_output_tokens")
     assert "its cost per million output tokens" in said(cheaper, metric="cost_per_million_output_tokens")[0]
 
@@ -176,8 +176,8 @@ def pair_of(draw: st.DrawFn, workload: str, concurrency: int, arm: str, metric: 
     centre = draw(st.floats(0.3, 3))
     reach = draw(st.one_of(st.none(), st.floats(1.001, 2)))
     if reach is None:
-        found = judged(arm, concurrency, "not enough data", None, workload=workload, metric=metric)
-        return replace(found, verdict=UNKNOWN, strict=UNKNOWN)
+        pair = judged(arm, concurrency, "not enough data", None, workload=workload, metric=metric)
+        return replace(pair, verdict=UNKNOWN, strict=UNKNOWN)
     ratio = (centre, centre / reach, centre * reach)
     sides: dict[Word, bool] = {"faster": ratio[1] > 1, "slower": ratio[2] < 1}
     if BY_NAME[metric].better == "lower":
@@ -192,10 +192,10 @@ def pair_of(draw: st.DrawFn, workload: str, concurrency: int, arm: str, metric: 
 @given(tables())
 def test_every_claim_is_backed_by_a_verdict_of_its_cell(pairs: list[JudgedPair]) -> None:
     metric = "ttft_p50_ms" if pairs and pairs[0].comparison.better == "lower" else "output_tok_per_s"
-    found = of(*pairs, metric=metric)
+    answer = of(*pairs, metric=metric)
     words = {(pair.workload, pair.load, pair.arm): pair.verdict.word for pair in pairs}
-    assert found.cells == len(pairs)
-    for stretch in found.stretches:
+    assert answer.cells == len(pairs)
+    for stretch in answer.stretches:
         for choice in stretch:
             there = {
                 arm: word
@@ -208,8 +208,8 @@ def test_every_claim_is_backed_by_a_verdict_of_its_cell(pairs: list[JudgedPair])
                 assert set(there.values()) <= {"slower", "no difference"}
             if choice.action == "undecided":
                 assert "faster" not in there.values()
-    if found.headline is not None:
-        assert found.headline.strict.word == "faster"
+    if answer.headline is not None:
+        assert answer.headline.strict.word == "faster"
 
 
 @given(tables())
@@ -233,26 +233,26 @@ def test_the_open_cells_are_those_without_a_verdict_and_most_of_them_need_no_mor
     pairs: list[JudgedPair],
 ) -> None:
     open_ = [pair for pair in pairs if pair.verdict.word == "not enough data"]
-    found = of(*pairs, repeat_s=60.0).open
-    if found is None:
+    open_cells = of(*pairs, repeat_s=60.0).open
+    if open_cells is None:
         assert open_ == []
         return
-    assert found.cells == len(open_)
+    assert open_cells.cells == len(open_)
     enough = [
         pair
         for pair in open_
-        if found.more_repeats is not None and (pair.verdict.more_repeats or 99) <= found.more_repeats
+        if open_cells.more_repeats is not None and (pair.verdict.more_repeats or 99) <= open_cells.more_repeats
     ]
-    assert (found.more_repeats is None) or 2 * len(enough) > len(open_)
-    assert found.takes_s == (None if found.more_repeats is None else 60.0 * found.more_repeats)
+    assert (open_cells.more_repeats is None) or 2 * len(enough) > len(open_)
+    assert open_cells.takes_s == (None if open_cells.more_repeats is None else 60.0 * open_cells.more_repeats)
 
 
 @given(tables())
 def test_the_sentences_name_only_arms_that_are_enabled_or_open(pairs: list[JudgedPair]) -> None:
     """A name of one letter between spaces is an arm here."""
-    found = of(*pairs)
-    by_workload = itertools.groupby(found.choices, key=lambda choice: choice.workload)
-    for (workload, choices), line in zip(by_workload, sentences(found).workloads, strict=True):
+    answer = of(*pairs)
+    by_workload = itertools.groupby(answer.choices, key=lambda choice: choice.workload)
+    for (workload, choices), line in zip(by_workload, sentences(answer).workloads, strict=True):
         named = {word for word in re.split(r"[ ,()]+", line) if word in ("D", "E", "N")}
         assert line.startswith(f"On {workload}: ")
         assert named <= {pair.arm for choice in choices for pair in (*choice.best, *choice.open)}

@@ -26,8 +26,8 @@ RUN = SpeculatedRun(
 
 
 def test_the_length_is_predicted_from_the_first_position_alone() -> None:
-    (found,) = predictions([replace(RUN, acceptance_length=1.9)])
-    assert (found.alpha, found.predicted_length) == (0.7, prediction.tau(0.7, 3))
+    (predicted,) = predictions([replace(RUN, acceptance_length=1.9)])
+    assert (predicted.alpha, predicted.predicted_length) == (0.7, prediction.tau(0.7, 3))
 
 
 def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others() -> None:
@@ -41,24 +41,24 @@ def test_the_cost_that_an_arm_shows_at_its_least_concurrency_predicts_the_others
 
 
 def test_a_cost_that_is_told_or_known_counts_for_every_run() -> None:
-    (told,) = predictions([RUN], draft_cost=0.1)
-    assert (told.draft_cost_from, told.predicted_speedup) == ("stated", prediction.speedup(0.7, 3, 0.1))
+    (predicted,) = predictions([RUN], draft_cost=0.1)
+    assert (predicted.draft_cost_from, predicted.predicted_speedup) == ("stated", prediction.speedup(0.7, 3, 0.1))
     (looked_up,) = predictions([replace(RUN, method="ngram")])
     assert (looked_up.draft_cost, looked_up.predicted_speedup) == (0.0, prediction.tau(0.7, 3))
     assert looked_up.best_gamma is None
 
 
 def test_at_its_cost_a_run_breaks_even_at_some_acceptance_and_some_number_of_tokens_pays_most() -> None:
-    (found,) = predictions([RUN], draft_cost=0.2)
-    assert found.break_even_alpha == prediction.break_even_alpha(3, 0.2)
-    assert found.best_gamma == prediction.best_gamma(0.7, 0.2)[0]
+    (predicted,) = predictions([RUN], draft_cost=0.2)
+    assert predicted.break_even_alpha == prediction.break_even_alpha(3, 0.2)
+    assert predicted.best_gamma == prediction.best_gamma(0.7, 0.2)[0]
     assert predictions([RUN], draft_cost=1.0)[0].break_even_alpha is None
 
 
 def test_other_arms_and_workloads_tell_nothing() -> None:
     busy = replace(RUN, concurrency=16)
     for other in (replace(RUN, arm="other"), replace(RUN, workload="prose")):
-        assert [found.predicted_speedup for found in predictions([other, busy])] == [None, None]
+        assert [prediction.predicted_speedup for prediction in predictions([other, busy])] == [None, None]
 
 
 @given(
@@ -80,27 +80,30 @@ def test_other_arms_and_workloads_tell_nothing() -> None:
     )
 )
 def test_what_is_unknown_of_a_run_is_not_predicted(runs: list[SpeculatedRun]) -> None:
-    found = predictions(runs)
-    assert [each.run for each in found] == runs
-    for each in found:
-        first = each.run.first_position
-        assert (each.predicted_length is None) == (first is None or first > 1)
-        assert (each.predicted_speedup is None) == (each.alpha is None or each.draft_cost is None)
-        assert each.predicted_speedup is None or each.predicted_length is not None
+    predicted = predictions(runs)
+    assert [of_run.run for of_run in predicted] == runs
+    for of_run in predicted:
+        first = of_run.run.first_position
+        assert (of_run.predicted_length is None) == (first is None or first > 1)
+        assert (of_run.predicted_speedup is None) == (of_run.alpha is None or of_run.draft_cost is None)
+        assert of_run.predicted_speedup is None or of_run.predicted_length is not None
 
 
 def test_a_prediction_says_where_its_cost_is_from() -> None:
     busy = replace(RUN, concurrency=16, speedup=0.9)
-    assert [each.draft_cost_from for each in predictions([RUN, busy])] == [None, "this arm at its least concurrency"]
+    assert [of_run.draft_cost_from for of_run in predictions([RUN, busy])] == [
+        None,
+        "this arm at its least concurrency",
+    ]
     assert predictions([replace(RUN, method="ngram")])[0].draft_cost_from == "drafts are looked up"
 
 
 def test_a_run_that_is_faster_than_its_rounds_are_long_has_no_negative_cost() -> None:
     """Noise may say so; then drafting counts as free."""
     quick = replace(RUN, speedup=3.0)
-    (found,) = predictions([quick])
-    assert found.implied_draft_cost == pytest.approx((2.4 / 3 - 1) / 3)
-    assert (found.break_even_alpha, found.best_gamma) == (prediction.break_even_alpha(3, 0.0), None)
+    (predicted,) = predictions([quick])
+    assert predicted.implied_draft_cost == pytest.approx((2.4 / 3 - 1) / 3)
+    assert (predicted.break_even_alpha, predicted.best_gamma) == (prediction.break_even_alpha(3, 0.0), None)
     busy = replace(RUN, concurrency=16)
     assert predictions([quick, busy])[1].draft_cost == 0.0
     slow = predictions([RUN])[0]

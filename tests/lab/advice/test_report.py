@@ -16,8 +16,8 @@ FROM = Provenance("demo", "reference", ("job-1",), ("AMD EPYC",), ("vllm 0.32.0"
 
 
 def told(provenance: Provenance = FROM, arm: str = "draft", picture: str | None = None) -> str:
-    found = answer([judged(arm, 1, "faster")], metric="output_tok_per_s", baseline="no draft")
-    return markdown(Report(found, provenance, picture, "http://127.0.0.1:8501/compare?job=job-1", "0.1.0"))
+    answered = answer([judged(arm, 1, "faster")], metric="output_tok_per_s", baseline="no draft")
+    return markdown(Report(answered, provenance, picture, "http://127.0.0.1:8501/compare?job=job-1", "0.1.0"))
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_a_report_is_whole() -> None:
         judged("draft", 4, "not enough data", (1.05, 0.9, 1.2), more=4, workload="prose"),
         judged("head", 4, "no difference", (1.0, 0.99, 1.01), workload="prose"),
     ]
-    found = answer(pairs, metric="output_tok_per_s", baseline="no draft", strict=True)
-    text = markdown(Report(found, replace(FROM, study=None, jobs=("a", "b")), "p.png", "http://host/c", "0.1.0"))
+    answered = answer(pairs, metric="output_tok_per_s", baseline="no draft", strict=True)
+    text = markdown(Report(answered, replace(FROM, study=None, jobs=("a", "b")), "p.png", "http://host/c", "0.1.0"))
     assert (
         text
         == """\

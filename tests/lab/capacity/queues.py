@@ -48,8 +48,8 @@ class Queue:
         low, high = 0.2 * self.slots / self.service_s, 2 * self.slots / self.service_s
         while high / low > 1.002:
             middle = float(np.sqrt(low * high))
-            kept = self.within(np.random.default_rng(1), middle, _WINDOWS).mean() >= self.share * self.requests
-            low, high = (middle, high) if kept else (low, middle)
+            is_carried = self.within(np.random.default_rng(1), middle, _WINDOWS).mean() >= self.share * self.requests
+            low, high = (middle, high) if is_carried else (low, middle)
         return float(np.sqrt(low * high))
 
 

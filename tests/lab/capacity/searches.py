@@ -17,21 +17,21 @@ def searching(queue: Queue, repeats: int, **load: object) -> Study:
     return study(arms=[{"name": "plain"}], loads=[search], repeats=repeats, slo={"ttft_ms": 1000 * queue.bound_s})
 
 
-def outcomes_of(queue: Queue, seed: int, asked: Study) -> list[Outcome]:
+def outcomes_of(queue: Queue, seed: int, study: Study) -> list[Outcome]:
     """Measure what the schedule asks for until it ends."""
     rng = np.random.default_rng(seed)
-    speeds = np.exp(queue.between * rng.standard_normal(asked.repeats))
-    schedule, found = schedule_of(asked), list[Outcome]()
-    while isinstance(step := schedule.next(found), Step):
+    speeds = np.exp(queue.between * rng.standard_normal(study.repeats))
+    schedule, outcomes = schedule_of(study), list[Outcome]()
+    while isinstance(step := schedule.next(outcomes), Step):
         (run,) = step.launch.runs
         within = int(queue.within(rng, run.load.request_rate_rps or 0.0, 1, speeds[run.repeat])[0])
         counts = {"requests_completed": queue.requests, "requests_failed": 0, "requests_within_slo": within}
-        found.append(Outcome(run, step.launch.index, is_valid=True, metrics=dict(counts)))
-    return found
+        outcomes.append(Outcome(run, step.launch.index, is_valid=True, metrics=dict(counts)))
+    return outcomes
 
 
-def capacity_of(outcomes: list[Outcome], asked: Study) -> Capacity:
+def capacity_of(outcomes: list[Outcome], study: Study) -> Capacity:
     """The capacity over all repeats that these outcomes show."""
-    (search,) = asked.loads
-    seen = [observation(search, each.run.load, each.run.repeat, each.metrics) for each in outcomes]
-    return capacities([each for each in seen if each is not None], search)[-1]
+    (search,) = study.loads
+    seen = [observation(search, outcome.run.load, outcome.run.repeat, outcome.metrics) for outcome in outcomes]
+    return capacities([outcome for outcome in seen if outcome is not None], search)[-1]

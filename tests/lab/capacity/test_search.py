@@ -28,46 +28,46 @@ _HELD = 34
 def test_brackets_hold_the_truth_as_often_as_stated() -> None:
     held, trials = [], []
     for queue in QUEUES:
-        asked = searching(queue, repeats=2, find_from=queue.capacity / 3)
+        search_study = searching(queue, repeats=2, find_from=queue.capacity / 3)
         for seed in range(_SEARCHES):
-            outcomes = outcomes_of(queue, seed, asked)
-            found = capacity_of(outcomes, asked)
-            assert found.low is not None
-            assert found.high is not None
-            held.append(found.low <= queue.capacity <= found.high)
+            outcomes = outcomes_of(queue, seed, search_study)
+            capacity = capacity_of(outcomes, search_study)
+            assert capacity.low is not None
+            assert capacity.high is not None
+            held.append(capacity.low <= queue.capacity <= capacity.high)
             trials.append(len(outcomes))
     assert sum(held) >= _HELD
     assert statistics.median(trials) <= 2 * MOST_TRIALS
 
 
 def test_a_server_that_carries_everything_has_a_capacity_above_the_greatest_load() -> None:
-    asked = searching(EASY, repeats=2, find_from=1.0, find_to=4.0)
-    found = capacity_of(outcomes_of(EASY, 0, asked), asked)
-    assert (found.value, found.low, found.high) == (None, 4.0, None)
-    assert found.words(asked.loads[0]) == "above 4 requests/s"
+    search_study = searching(EASY, repeats=2, find_from=1.0, find_to=4.0)
+    capacity = capacity_of(outcomes_of(EASY, 0, search_study), search_study)
+    assert (capacity.value, capacity.low, capacity.high) == (None, 4.0, None)
+    assert capacity.words(search_study.loads[0]) == "above 4 requests/s"
 
 
 def test_a_server_that_carries_nothing_has_a_capacity_below_the_smallest_load() -> None:
-    asked = searching(QUEUES[0], repeats=1, find_from=100.0)
-    found = capacity_of(outcomes_of(QUEUES[0], 0, asked), asked)
-    assert (found.value, found.low, found.high) == (None, None, 100.0)
+    search_study = searching(QUEUES[0], repeats=1, find_from=100.0)
+    capacity = capacity_of(outcomes_of(QUEUES[0], 0, search_study), search_study)
+    assert (capacity.value, capacity.low, capacity.high) == (None, None, 100.0)
 
 
 def test_a_later_repeat_begins_where_the_earlier_ones_ended() -> None:
-    asked = searching(QUEUES[2], repeats=2)
-    outcomes = outcomes_of(QUEUES[2], 3, asked)
+    search_study = searching(QUEUES[2], repeats=2)
+    outcomes = outcomes_of(QUEUES[2], 3, search_study)
     first = next(outcome.run.load for outcome in outcomes if outcome.run.repeat == 1)
     assert first.request_rate_rps == pytest.approx(QUEUES[2].capacity, rel=0.3)
 
 
 def test_a_sharp_limit_of_concurrency_is_found_to_one_request() -> None:
-    asked = searching(EASY, repeats=1).loads[0].model_copy(update={"find": "concurrency", "max_concurrency": 64})
+    load = searching(EASY, repeats=1).loads[0].model_copy(update={"find": "concurrency", "max_concurrency": 64})
     seen: list[Observation] = []
-    while isinstance(step := next_trial(seen, asked, 0, 1), Ask):
+    while isinstance(step := next_trial(seen, load, 0, 1), Ask):
         seen.append(Observation(step.load, 100, 100 if step.load <= 11 else 20))
-    (_, found) = capacities(seen, asked)
-    assert found.value == 11
-    assert 10 <= (found.low or 0) <= 11 <= (found.high or 0) <= 12
+    (_, capacity) = capacities(seen, load)
+    assert capacity.value == 11
+    assert 10 <= (capacity.low or 0) <= 11 <= (capacity.high or 0) <= 12
     assert len(seen) <= MOST_TRIALS
 
 
@@ -77,15 +77,15 @@ def test_whatever_trials_gave_the_next_load_lies_within_the_bounds(given_trials:
     seen = [Observation(load, 50, within, repeat) for load, within, repeat in given_trials]
     step = next_trial(seen, search, 2, 3)
     assert isinstance(step, Found) or 0.5 <= step.load <= 200.0
-    for found in capacities(seen, search):
-        bounds = [bound for bound in (found.low, found.value, found.high) if bound is not None]
+    for capacity in capacities(seen, search):
+        bounds = [bound for bound in (capacity.low, capacity.value, capacity.high) if bound is not None]
         assert bounds == sorted(bounds)
         assert bounds
 
 
 def test_failed_trials_are_tried_again_but_not_for_ever() -> None:
-    asked = searching(EASY, repeats=1)
-    schedule, outcomes = schedule_of(asked), list[Outcome]()
+    search_study = searching(EASY, repeats=1)
+    schedule, outcomes = schedule_of(search_study), list[Outcome]()
     while isinstance(step := schedule.next(outcomes), Step):
         outcomes += [Outcome(run, 0, is_valid=False, error="it failed") for run in step.launch.runs]
     assert len(outcomes) == MOST_UNUSABLE

@@ -33,10 +33,10 @@ def runs(draw: st.DrawFn) -> Counts:
 
 @given(st.lists(runs(), min_size=1, max_size=6))
 def test_pooled_length_is_1_and_the_sum_of_the_pooled_positions(several: list[Counts]) -> None:
-    found = pooled(several)
-    assert found.per_position is not None
-    assert found.length == pytest.approx(1 + sum(found.per_position))
-    assert found.rate == pytest.approx(sum(found.per_position) / 3)
+    acceptance = pooled(several)
+    assert acceptance.per_position is not None
+    assert acceptance.length == pytest.approx(1 + sum(acceptance.per_position))
+    assert acceptance.rate == pytest.approx(sum(acceptance.per_position) / 3)
 
 
 @given(runs())
@@ -49,13 +49,13 @@ def test_conditional_rates_multiply_to_the_unconditional_ones(run: Counts) -> No
 
 
 def test_runs_weigh_by_their_drafts() -> None:
-    found = pooled([Counts(300, 300, 300, (1.0,)), Counts(100, 100, 0, (0.0,))])
-    assert (found.rate, found.length, found.per_position) == (0.75, 1.75, (0.75,))
+    acceptance = pooled([Counts(300, 300, 300, (1.0,)), Counts(100, 100, 0, (0.0,))])
+    assert (acceptance.rate, acceptance.length, acceptance.per_position) == (0.75, 1.75, (0.75,))
 
 
 def test_runs_of_different_k_have_no_positions_in_common() -> None:
-    found = pooled([Counts(10, 20, 10, (0.7, 0.3)), Counts(10, 10, 7, (0.7,))])
-    assert (found.per_position, found.conditional, found.rate) == (None, None, 17 / 30)
+    acceptance = pooled([Counts(10, 20, 10, (0.7, 0.3)), Counts(10, 10, 7, (0.7,))])
+    assert (acceptance.per_position, acceptance.conditional, acceptance.rate) == (None, None, 17 / 30)
 
 
 def test_nothing_drafted_is_unknown() -> None:
@@ -83,21 +83,21 @@ def test_fewer_tokens_keep_the_first_positions_and_are_an_estimate() -> None:
 
 
 def test_each_kind_of_text_has_its_own_acceptance() -> None:
-    found = by_category([("code", Counts(10, 20, 18)), ("prose", Counts(10, 20, 6)), (None, Counts(10, 20, 0))])
-    assert {name: kind.rate for name, kind in found.items()} == {"code": 0.9, "prose": 0.3}
+    categories = by_category([("code", Counts(10, 20, 18)), ("prose", Counts(10, 20, 6)), (None, Counts(10, 20, 0))])
+    assert {name: kind.rate for name, kind in categories.items()} == {"code": 0.9, "prose": 0.3}
 
 
 def test_requests_that_accept_more_are_answered_sooner() -> None:
     rng = np.random.default_rng(1)
     accepted = rng.uniform(0, 1, 200)
     latency = 100 - 50 * accepted + rng.normal(0, 5, 200)
-    found = against_latency(accepted.tolist(), latency.tolist())
-    assert found is not None
-    assert found.rho.value == pytest.approx(stats.spearmanr(accepted, latency).statistic)
-    assert found.rho.value < -0.9
-    assert found.rho.low is not None
-    assert found.rho.low < found.rho.value
-    assert found.p_value < 1e-6
+    correlation = against_latency(accepted.tolist(), latency.tolist())
+    assert correlation is not None
+    assert correlation.rho.value == pytest.approx(stats.spearmanr(accepted, latency).statistic)
+    assert correlation.rho.value < -0.9
+    assert correlation.rho.low is not None
+    assert correlation.rho.low < correlation.rho.value
+    assert correlation.p_value < 1e-6
 
 
 def test_too_few_requests_or_equal_ones_have_no_correlation() -> None:
@@ -112,15 +112,17 @@ def test_the_interval_of_a_correlation_is_that_of_a_published_example() -> None:
     """That of `ci.spear` in statpsych, the R package of D. G. Bonett."""
     y = [21, 4, 9, 12, 35, 18, 10, 22, 24, 1, 6, 8, 13, 16, 19]
     x = [67, 28, 30, 28, 52, 40, 25, 37, 44, 10, 14, 20, 28, 40, 51]
-    found = against_latency(y, x)
-    assert found is not None
-    assert (found.rho.value, found.rho.low, found.rho.high) == pytest.approx((0.8699639, 0.5840951, 0.9638297))
+    correlation = against_latency(y, x)
+    assert correlation is not None
+    assert (correlation.rho.value, correlation.rho.low, correlation.rho.high) == pytest.approx(
+        (0.8699639, 0.5840951, 0.9638297)
+    )
 
 
 def test_the_interval_of_the_correlation_holds_none_where_there_is_none() -> None:
     rng = np.random.default_rng(2)
-    found = [against_latency(*rng.standard_normal((2, 30)).tolist()) for _ in range(800)]
-    held = [one is not None and (one.rho.low or 0) <= 0 <= (one.rho.high or 0) for one in found]
+    correlations = [against_latency(*rng.standard_normal((2, 30)).tolist()) for _ in range(800)]
+    held = [one is not None and (one.rho.low or 0) <= 0 <= (one.rho.high or 0) for one in correlations]
     assert 0.93 <= np.mean(held) <= 0.97
 
 
@@ -160,8 +162,11 @@ def test_limits_cry_wolf_as_seldom_as_they_say(count: int) -> None:
 
 def test_each_run_is_shown_with_the_limits_that_it_was_judged_by() -> None:
     values = [2.5, 2.52, 2.48, 2.51, 2.0, 2.01]
-    found = [(each.run_id, each.value, each.state, each.expected, each.low, each.high) for each in drift_of(*values)]
-    assert found == [
+    shown = [
+        (moment.run_id, moment.value, moment.state, moment.expected, moment.low, moment.high)
+        for moment in drift_of(*values)
+    ]
+    assert shown == [
         ("0", 2.5, "too little history", None, None, None),
         ("1", 2.52, "too little history", None, None, None),
         ("2", 2.48, "too little history", None, None, None),

@@ -22,9 +22,9 @@ def points(*gains: float, error: float = 0.05) -> list[Point]:
 
 
 def test_a_crossing_is_interpolated_on_the_logarithm_of_the_concurrency() -> None:
-    found = break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
-    assert (found.answer, len(found.crossings)) == ("crosses", 1)
-    crossing = found.crossings[0]
+    even = break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
+    assert (even.answer, len(even.crossings)) == ("crosses", 1)
+    crossing = even.crossings[0]
     assert crossing.concurrency == pytest.approx(8.0)  # halfway from 4 to 16
     assert crossing.loses_above
     assert crossing.low is not None
@@ -61,15 +61,15 @@ def test_a_bound_beyond_what_was_measured_is_unknown() -> None:
     ],
 )
 def test_without_a_crossing_it_pays_everywhere_or_nowhere(gains: tuple[float, ...], answer: str, sure: bool) -> None:  # noqa: FBT001
-    found = break_even(points(*gains))
-    assert (found.answer, found.sure, found.crossings) == (answer, sure, ())
+    even = break_even(points(*gains))
+    assert (even.answer, even.sure, even.crossings) == (answer, sure, ())
 
 
 def test_several_crossings_are_told_as_such() -> None:
-    found = break_even(points(0.8, 1.25, 0.8, 1.25))
-    assert found.answer == "crosses several times"
-    assert [crossing.loses_above for crossing in found.crossings] == [False, True, False]
-    assert [round(crossing.concurrency) for crossing in found.crossings] == [2, 8, 32]
+    even = break_even(points(0.8, 1.25, 0.8, 1.25))
+    assert even.answer == "crosses several times"
+    assert [crossing.loses_above for crossing in even.crossings] == [False, True, False]
+    assert [round(crossing.concurrency) for crossing in even.crossings] == [2, 8, 32]
 
 
 def test_two_gains_at_one_concurrency_are_refused() -> None:
@@ -92,16 +92,16 @@ def test_the_interval_holds_the_true_crossing_at_least_as_often_as_it_says() -> 
 
 def _holds(means: np.ndarray, halves: np.ndarray, crossing: float) -> bool:
     measured = zip(_LEVELS, means, halves, strict=True)
-    found = break_even(
+    even = break_even(
         [Point(level, Interval(*np.exp([mean, mean - half, mean + half]))) for level, mean, half in measured]
     )
-    return any((one.low or 0) <= crossing <= (one.high or math.inf) for one in found.crossings)
+    return any((one.low or 0) <= crossing <= (one.high or math.inf) for one in even.crossings)
 
 
 def test_points_may_come_in_any_order_and_the_measured_range_is_told() -> None:
-    found = break_even(points(1.5, 1.2, 1 / 1.2, 0.7)[::-1])
-    assert found == break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
-    assert found.measured == (1.0, 64.0)
+    even = break_even(points(1.5, 1.2, 1 / 1.2, 0.7)[::-1])
+    assert even == break_even(points(1.5, 1.2, 1 / 1.2, 0.7))
+    assert even.measured == (1.0, 64.0)
     assert break_even([]).measured is None
 
 
@@ -122,11 +122,11 @@ def test_a_point_is_sure_where_its_interval_lies_on_its_side_of_1(gain: Interval
 
 
 def test_a_gain_of_exactly_1_does_not_pay() -> None:
-    found = break_even([Point(1.0, Interval(1.2, 1.1, 1.3)), Point(4.0, Interval(1.0, 0.9, 1.1))])
-    assert found.answer == "crosses"
-    assert found.crossings[0].concurrency == pytest.approx(4.0)
-    assert found.crossings[0].low == pytest.approx(4 ** (math.log(1.1) / (math.log(1.1) - math.log(0.9))))
-    assert found.crossings[0].high is None
+    even = break_even([Point(1.0, Interval(1.2, 1.1, 1.3)), Point(4.0, Interval(1.0, 0.9, 1.1))])
+    assert even.answer == "crosses"
+    assert even.crossings[0].concurrency == pytest.approx(4.0)
+    assert even.crossings[0].low == pytest.approx(4 ** (math.log(1.1) / (math.log(1.1) - math.log(0.9))))
+    assert even.crossings[0].high is None
 
 
 def test_one_point_without_an_interval_leaves_every_crossing_without_one() -> None:

@@ -18,23 +18,23 @@ def runs(
     arm: str, cell: int, ratio: float, repeats: int, *, launches: int, requests: int, **more: Any
 ) -> list[RunSample]:
     """Runs around 100 times the ratio; `launches` of them share an engine start."""
-    found = []
+    samples = []
     for repeat in range(repeats):
         chance = np.random.default_rng([cell, repeat, arm == "plain"])
         value = 100 * ratio * np.exp(0.02 * chance.standard_normal())
-        each = value * np.exp(0.3 * chance.standard_normal(requests))
-        found.append(
+        values_of_requests = value * np.exp(0.3 * chance.standard_normal(requests))
+        samples.append(
             RunSample(
                 f"{arm}-{cell}-{repeat}",
                 arm,
                 repeat,
-                float(each.mean() if requests else value),
-                Requests(tuple(f"p{place}" for place in range(requests)), each) if requests else None,
+                float(values_of_requests.mean() if requests else value),
+                Requests(tuple(f"p{place}" for place in range(requests)), values_of_requests) if requests else None,
                 launch=(arm, repeat // launches, cell),
                 **more,
             )
         )
-    return found
+    return samples
 
 
 def cell(
@@ -67,9 +67,9 @@ TABLE = (
 SCATTER = "with the scatter of 4 like cells and 1 control"
 
 
-def numbers(found: Interval | None) -> tuple[float | None, ...]:
-    assert found is not None
-    return found.value, found.low, found.high
+def numbers(interval: Interval | None) -> tuple[float | None, ...]:
+    assert interval is not None
+    return interval.value, interval.low, interval.high
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def table() -> list[Comparison]:
 
 
 def test_what_an_interval_stands_on_is_said_in_words(table: list[Comparison]) -> None:
-    assert [each.basis for each in table] == [
+    assert [comparison.basis for comparison in table] == [
         f"3 repeats, {SCATTER}",
         f"3 repeats and 12 prompts, {SCATTER}",
         f"4 repeats on 2 engine starts, {SCATTER}",
@@ -87,7 +87,7 @@ def test_what_an_interval_stands_on_is_said_in_words(table: list[Comparison]) ->
         f"4 repeats, {SCATTER}; looked at after every repeat",
         f"3 repeats and 30 prompts, {SCATTER}",
     ]
-    assert [(each.blocks, each.prompts, each.repeats_a_block) for each in table] == [
+    assert [(comparison.blocks, comparison.prompts, comparison.repeats_a_block) for comparison in table] == [
         (3, None, 1),
         (3, 12, 1),
         (2, None, 2),
@@ -117,18 +117,22 @@ def test_ratios_and_differences_have_these_intervals(table: list[Comparison]) ->
         (11.2730828988, 7.9919587742, 14.5542070233),
         (29.2218043109, 20.0451426382, 38.3984659836),
     ]
-    assert [numbers(each.ratio) for each in table] == [pytest.approx(each, rel=1e-6) for each in ratios]
-    assert [numbers(each.difference) for each in table] == [pytest.approx(each, rel=1e-6) for each in differences]
+    assert [numbers(comparison.ratio) for comparison in table] == [pytest.approx(ratio, rel=1e-6) for ratio in ratios]
+    assert [numbers(comparison.difference) for comparison in table] == [
+        pytest.approx(difference, rel=1e-6) for difference in differences
+    ]
 
 
-def rounded(found: Verdict) -> tuple[Any, ...]:
-    bounds = () if found.interval is None else (round(found.interval.low or 0, 5), round(found.interval.high or 0, 5))
-    p_differs = None if found.p_differs is None else round(found.p_differs, 6)
-    return found.word, p_differs, found.p_same, found.more_repeats, *bounds
+def rounded(verdict: Verdict) -> tuple[Any, ...]:
+    bounds = (
+        () if verdict.interval is None else (round(verdict.interval.low or 0, 5), round(verdict.interval.high or 0, 5))
+    )
+    p_differs = None if verdict.p_differs is None else round(verdict.p_differs, 6)
+    return verdict.word, p_differs, verdict.p_same, verdict.more_repeats, *bounds
 
 
 def test_the_usual_reading_of_the_table(table: list[Comparison]) -> None:
-    assert [rounded(each) for each in verdicts(table)] == [
+    assert [rounded(verdict) for verdict in verdicts(table)] == [
         ("faster", 0.00029, 1.0, 0, 1.23395, 1.3653),
         ("not enough data", 0.080466, 1.0, None, 0.80013, 1.0215),
         ("not enough data", 0.129245, 1.0, 4, 0.96909, 1.11982),
@@ -140,7 +144,7 @@ def test_the_usual_reading_of_the_table(table: list[Comparison]) -> None:
 
 
 def test_the_strict_reading_of_the_table(table: list[Comparison]) -> None:
-    assert [rounded(each) for each in verdicts(table, strict=True)] == [
+    assert [rounded(verdict) for verdict in verdicts(table, strict=True)] == [
         ("faster", 0.00029, 1.0, 0, 1.21044, 1.39182),
         ("not enough data", 0.160931, 1.0, None, 0.77548, 1.05397),
         ("not enough data", 0.215408, 1.0, 8, 0.9386, 1.1562),

@@ -38,20 +38,20 @@ def compared(tried: list[Array], controls: list[Array]) -> list[Comparison]:
 def test_controls_make_no_claim_and_are_not_corrected_for() -> None:
     rng = np.random.default_rng(1)
     tried, same = cells(rng, 3, 3, ratio=1.2), cells(rng, 5, 3)
-    found = compared(tried, same)
-    judged = verdicts(found, strict=True)
-    assert [each.word for each in judged[3:]] == ["control"] * 5
-    assert all(each.p_same is None and each.more_repeats is None for each in judged[3:])
-    assert judged[:3] == verdicts(found[:3], strict=True)
-    assert judged[0] != verdicts([*found[:3], *compared(same, [])], strict=True)[0]
+    comparisons = compared(tried, same)
+    judged = verdicts(comparisons, strict=True)
+    assert [verdict.word for verdict in judged[3:]] == ["control"] * 5
+    assert all(verdict.p_same is None and verdict.more_repeats is None for verdict in judged[3:])
+    assert judged[:3] == verdicts(comparisons[:3], strict=True)
+    assert judged[0] != verdicts([*comparisons[:3], *compared(same, [])], strict=True)[0]
 
 
 def test_controls_show_the_noise_so_that_single_repeats_decide() -> None:
     rng = np.random.default_rng(2)
     tried, same = cells(rng, 1, 1, ratio=1.5, noise=0.01), cells(rng, 8, 1, noise=0.01)
-    (found, *_) = compared(tried, same)
-    assert found.basis == "1 repeat, with the scatter of 8 controls"
-    assert verdicts([found])[0].word == "faster"
+    (comparison, *_) = compared(tried, same)
+    assert comparison.basis == "1 repeat, with the scatter of 8 controls"
+    assert verdicts([comparison])[0].word == "faster"
 
 
 def test_a_control_tells_more_of_the_noise_than_a_cell_whose_ratio_is_unknown() -> None:
@@ -64,8 +64,16 @@ def test_a_control_tells_more_of_the_noise_than_a_cell_whose_ratio_is_unknown() 
     assert mean_df(known) > mean_df(unknown) + 0.2
 
 
-def mean_df(found: list[Comparison]) -> float:
-    return float(np.mean([each.effect.spread.blocks_df for each in found if each.effect and each.effect.spread]))
+def mean_df(comparisons: list[Comparison]) -> float:
+    return float(
+        np.mean(
+            [
+                comparison.effect.spread.blocks_df
+                for comparison in comparisons
+                if comparison.effect and comparison.effect.spread
+            ]
+        )
+    )
 
 
 @pytest.mark.parametrize("repeats", [1, 3])
@@ -75,17 +83,17 @@ def test_with_controls_at_most_five_in_a_hundred_tables_without_an_effect_hold_a
         noise = 0.03 * np.exp(0.3 * rng.standard_normal(12))
         logs = [sd * rng.standard_normal(repeats) for sd in noise]
         judged = verdicts(compared(logs[:6], logs[6:]))
-        false += any(each.word in {"faster", "slower"} for each in judged)
-        alarms += any(each.p_differs is not None and each.p_differs <= 0.05 for each in judged[6:])
+        false += any(verdict.word in {"faster", "slower"} for verdict in judged)
+        alarms += any(verdict.p_differs is not None and verdict.p_differs <= 0.05 for verdict in judged[6:])
     luck = 3 * math.sqrt(0.05 * 0.95 / tables)
     assert false / tables <= 0.05 + luck
     assert alarms / tables <= 0.05 + luck
 
 
 def sentence(tried: list[Array], same: list[Array]) -> str:
-    found = compared(tried, same)
-    judged = verdicts(found)
-    return control_sentence([pair for pair in zip(found, judged, strict=True) if pair[0].control])
+    comparisons = compared(tried, same)
+    judged = verdicts(comparisons)
+    return control_sentence([pair for pair in zip(comparisons, judged, strict=True) if pair[0].control])
 
 
 def test_a_control_says_how_far_it_differs_and_whether_runs_do_so() -> None:

@@ -18,10 +18,10 @@ from lab.metrics.definition import Better
 def cell(log_ratio: float, error: float, better: Better = "higher", df: float = 20.0) -> Comparison:
     """A cell whose log ratio has this standard error."""
     effect = Effect(log_ratio, Spread(np.array(error**2), df, np.array(0.0), math.inf))
-    found = effect.interval(0.95)
-    assert found.low is not None
-    assert found.high is not None
-    ratio = Interval(math.exp(found.value), math.exp(found.low), math.exp(found.high))
+    interval = effect.interval(0.95)
+    assert interval.low is not None
+    assert interval.high is not None
+    ratio = Interval(math.exp(interval.value), math.exp(interval.low), math.exp(interval.high))
     return Comparison(better, 3, None, ratio, None, effect, "3 repeats")
 
 
@@ -71,6 +71,6 @@ def test_of_tables_exactly_at_the_limit_at_most_five_in_a_hundred_stop_a_change_
     assert np.mean([answer == "slower" for answer in answers]) <= 0.05 + luck
     one_slow = [
         gate([cell(0.1 if place else worst - 1e-9 + error, spread) for place, (error, spread) in enumerate(row)], 0.05)
-        for row in (list(zip(*each, strict=True)) for each in zip(errors, spreads, strict=True))
+        for row in (list(zip(*table, strict=True)) for table in zip(errors, spreads, strict=True))
     ]
     assert np.mean([answer == "not slower" for answer in one_slow]) <= 0.05 + luck

@@ -31,7 +31,9 @@ def test_a_level_of_five_percent_is_reached_at_about_one_percent_each_look() -> 
 
 
 def test_a_p_value_is_paid_for_by_the_look_at_which_it_was_found() -> None:
-    found = paid(np.array([0.0, 1e-9, 0.01, 0.04, 0.5, 1.0]), np.array([2.0, 3.0, 4.0, 12.0, 20.0, 6.0]))
-    assert found == pytest.approx([0.0, 8.794100705799e-09, 0.05243544851841, 0.1261503491404, 0.7587908303402, 1.0])
+    paid_p_values = paid(np.array([0.0, 1e-9, 0.01, 0.04, 0.5, 1.0]), np.array([2.0, 3.0, 4.0, 12.0, 20.0, 6.0]))
+    assert paid_p_values == pytest.approx(
+        [0.0, 8.794100705799e-09, 0.05243544851841, 0.1261503491404, 0.7587908303402, 1.0]
+    )
     blocks = np.array([2.0, 5.0, 12.0])
     assert paid(unpaid(0.05, blocks), blocks) == pytest.approx([0.05] * 3)

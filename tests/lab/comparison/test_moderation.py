@@ -74,23 +74,25 @@ def test_a_variance_is_moderated_by_those_of_the_other_cells(
     variances: list[float], options: dict[str, Any], expected: list[tuple[float, float]]
 ) -> None:
     count = len(variances)
-    found = moderated(variances, [2] * count, [1] * count, **options)
-    assert [(each.variance, each.df) for each in found if each] == [pytest.approx(each, rel=1e-6) for each in expected]
+    scatters = moderated(variances, [2] * count, [1] * count, **options)
+    assert [(scatter.variance, scatter.df) for scatter in scatters if scatter] == [
+        pytest.approx(pair, rel=1e-6) for pair in expected
+    ]
 
 
 def test_cells_that_share_a_baseline_or_are_controls_or_lack_a_scatter_have_their_part() -> None:
     """The sixth cell repeats itself, the seventh has one repeat, and two cells measured before tell nothing."""
-    found = moderated(
+    scatters = moderated(
         [*FIVE, 0.0, 0.0],
         [2, 2, 2, 2, 2, 2, 0],
         [1, 2, 2, 1, 3, 1, 1],
         HISTORY,
         controls=[False, False, False, True, True, False, False],
     )
-    assert found[5] is None
-    assert [(each.variance, each.df) for each in found if each] == [
-        pytest.approx(each, rel=1e-6)
-        for each in (
+    assert scatters[5] is None
+    assert [(scatter.variance, scatter.df) for scatter in scatters if scatter] == [
+        pytest.approx(pair, rel=1e-6)
+        for pair in (
             (0.000248196211, 2.63991261),
             (0.000322659275, 3.00739312),
             (0.000176041946, 2.21257779),
@@ -99,7 +101,7 @@ def test_cells_that_share_a_baseline_or_are_controls_or_lack_a_scatter_have_thei
             (0.000345042946, 2.30230211),
         )
     ]
-    assert [each.source for each in found if each] == [
+    assert [scatter.source for scatter in scatters if scatter] == [
         *["the scatter of 2 like cells, 2 controls and 2 cells measured before"] * 3,
         *["the scatter of 3 like cells, 1 control and 2 cells measured before"] * 2,
         "the scatter of 3 like cells, 2 controls and 2 cells measured before",
@@ -108,9 +110,9 @@ def test_cells_that_share_a_baseline_or_are_controls_or_lack_a_scatter_have_thei
 
 def test_a_slope_with_the_load_takes_eight_cells_on_three_loads() -> None:
     def first(cells: int, loads: list[int]) -> float:
-        found = moderated(GROWING[:cells], [2] * cells, [1] * cells, loads=loads[:cells])[0]
-        assert found is not None
-        return found.variance
+        scatter = moderated(GROWING[:cells], [2] * cells, [1] * cells, loads=loads[:cells])[0]
+        assert scatter is not None
+        return scatter.variance
 
     assert first(8, LOADS) == pytest.approx(0.00018295014, rel=1e-6)
     assert first(8, LOADS) != pytest.approx(first(8, [1] * 8), rel=1e-3)
@@ -121,7 +123,7 @@ def test_a_slope_with_the_load_takes_eight_cells_on_three_loads() -> None:
 def test_fewer_than_three_cells_or_six_degrees_of_freedom_moderate_nothing() -> None:
     assert moderated([1e-4] * 2, [4] * 2, [1] * 2) == [None, None]
     assert moderated([1e-4] * 3, [2, 2, 1], [1] * 3) == [None] * 3
-    found = moderated([1e-4, 2e-4, 3e-4], [2] * 3, [1] * 3)
-    assert found[0] is not None
-    assert (found[0].variance, found[0].df) == pytest.approx((0.000156929345, 2.74921996), rel=1e-6)
-    assert found[0].source == "the scatter of 2 like cells"
+    scatters = moderated([1e-4, 2e-4, 3e-4], [2] * 3, [1] * 3)
+    assert scatters[0] is not None
+    assert (scatters[0].variance, scatters[0].df) == pytest.approx((0.000156929345, 2.74921996), rel=1e-6)
+    assert scatters[0].source == "the scatter of 2 like cells"

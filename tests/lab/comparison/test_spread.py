@@ -19,8 +19,8 @@ def test_the_interval_at_a_p_value_just_reaches_the_distance() -> None:
     variances = rng.random((20, 2)) * 1e-4
     around = [Spread(np.array(blocks), 4, np.array(prompts), 1999) for blocks, prompts in variances]
     distances = rng.random(20) * 0.05
-    found = spread.p_values(distances, spread.together(around))
-    reached = [spread.half_width(each, 1 - p) for each, p in zip(around, found, strict=True)]
+    p_values_of = spread.p_values(distances, spread.together(around))
+    reached = [spread.half_width(distribution, 1 - p) for distribution, p in zip(around, p_values_of, strict=True)]
     assert np.ravel(reached) == pytest.approx(distances, rel=1e-6)
 
 
@@ -42,8 +42,8 @@ def test_a_p_value_at_the_edges(distance: float, around: Spread, expected: float
 @pytest.mark.parametrize("q", [0.5, 0.9, 0.95, 0.99])
 def test_the_number_of_a_percentile_is_numpys_quantile(q: float) -> None:
     requests = np.random.default_rng(2).lognormal(size=(3, 101, 5))
-    found, _ = influence.percentile(q)(requests)
-    assert (found == np.quantile(requests, q, axis=-2, keepdims=True)).all()
+    quantile, _ = influence.percentile(q)(requests)
+    assert (quantile == np.quantile(requests, q, axis=-2, keepdims=True)).all()
 
 
 def test_what_requests_add_to_a_block_leaves_out_what_a_prompt_repeats() -> None:

@@ -13,8 +13,8 @@ from lab.comparison.starts import repetitions
 
 
 def deviations(rng: np.random.Generator, cells: int, blocks: int, *, start: float, run: float) -> list[np.ndarray]:
-    found = start * rng.standard_normal(blocks) + run * rng.standard_normal((cells, blocks))
-    return list(found - found.mean(axis=1, keepdims=True))
+    by_cell = start * rng.standard_normal(blocks) + run * rng.standard_normal((cells, blocks))
+    return list(by_cell - by_cell.mean(axis=1, keepdims=True))
 
 
 def test_cells_on_starts_of_their_own_and_on_unknown_ones_count_once() -> None:
@@ -38,10 +38,11 @@ def test_what_cells_of_a_start_have_in_common_is_measured(
 ) -> None:
     rng = np.random.default_rng(blocks)
     groups = [deviations(rng, 6, blocks, start=start, run=run) for _ in range(40)]
-    found = repetitions(
-        [{group} for group in range(40) for _ in range(6)], [each for group in groups for each in group]
+    factors = repetitions(
+        [{group} for group in range(40) for _ in range(6)],
+        [deviations_of for group in groups for deviations_of in group],
     )
-    assert low <= np.mean(found) <= high
+    assert low <= np.mean(factors) <= high
 
 
 def test_a_cell_that_lacks_a_block_counts_with_the_others_of_its_starts() -> None:
@@ -76,7 +77,7 @@ def cell(place: int, log_ratios: np.ndarray, *, shared: bool) -> CellRuns:
     )
 
 
-def _half_width(found: Comparison) -> float:
-    assert found.ratio is not None
-    assert found.ratio.high is not None
-    return math.log(found.ratio.high / found.ratio.value)
+def _half_width(comparison: Comparison) -> float:
+    assert comparison.ratio is not None
+    assert comparison.ratio.high is not None
+    return math.log(comparison.ratio.high / comparison.ratio.value)

@@ -53,17 +53,19 @@ def test_an_unknown_ratio_makes_the_mean_unknown() -> None:
 def test_a_sweep_is_the_geometric_mean_in_each_block() -> None:
     rng = np.random.default_rng(3)
     measured = np.exp(rng.normal(3.0, 0.1, size=(6, 2, 4)))  # concurrency, arm, block
-    found = sweep([arms(cell[0].tolist(), cell[1].tolist()) for cell in measured], "higher")
+    comparison = sweep([arms(cell[0].tolist(), cell[1].tolist()) for cell in measured], "higher")
     blocks = np.log(stats.gmean(measured[:, 1] / measured[:, 0], axis=0))
     expected = stats.ttest_1samp(blocks, 0.0).confidence_interval(0.95)
-    assert found.ratio is not None
-    assert found.ratio.value == pytest.approx(math.exp(blocks.mean()))
-    assert (found.ratio.low, found.ratio.high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    assert comparison.ratio is not None
+    assert comparison.ratio.value == pytest.approx(math.exp(blocks.mean()))
+    assert (comparison.ratio.low, comparison.ratio.high) == pytest.approx(
+        (math.exp(expected.low), math.exp(expected.high))
+    )
 
 
 def test_a_sweep_leaves_out_blocks_that_are_not_whole() -> None:
-    found = sweep([arms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]), arms([1.0, 1.0], [2.0, 2.0])], "higher")
-    assert found.blocks == 2
+    comparison = sweep([arms([1.0, 1.0, 1.0], [2.0, 2.0, 2.0]), arms([1.0, 1.0], [2.0, 2.0])], "higher")
+    assert comparison.blocks == 2
     baseline, candidate = arms([1.0], [2.0])
     with pytest.raises(ValueError, match="two runs"):
         sweep([([*baseline, *baseline], candidate)], "higher")
@@ -74,5 +76,5 @@ def test_the_repeats_of_a_sweep_that_share_an_engine_start_are_one_observation()
         return [RunSample(arm, arm, block, value, launch=block // 2) for block, value in enumerate(values)]
 
     cells = [(started("plain", [10.0, 10.2, 10.1, 9.9]), started("draft", [20.0, 20.3, 20.1, 20.2]))] * 2
-    found = sweep(cells, "higher")
-    assert (found.repeats, found.blocks, found.basis) == (4, 2, "4 repeats on 2 engine starts")
+    comparison = sweep(cells, "higher")
+    assert (comparison.repeats, comparison.blocks, comparison.basis) == (4, 2, "4 repeats on 2 engine starts")

@@ -39,14 +39,16 @@ def compared(baseline: Sequence[float | None], candidate: Sequence[float | None]
 
 def test_the_interval_over_repeats_is_that_of_the_paired_t_test() -> None:
     baseline, candidate = [100.0, 104.0, 97.0], [150.0, 149.0, 151.0]
-    found = compared(baseline, candidate)
+    comparison = compared(baseline, candidate)
     expected = stats.ttest_rel(np.log(candidate), np.log(baseline)).confidence_interval(0.95)
-    assert found.ratio is not None
-    assert (found.ratio.low, found.ratio.high) == pytest.approx((math.exp(expected.low), math.exp(expected.high)))
+    assert comparison.ratio is not None
+    assert (comparison.ratio.low, comparison.ratio.high) == pytest.approx(
+        (math.exp(expected.low), math.exp(expected.high))
+    )
     differing = stats.ttest_rel(candidate, baseline).confidence_interval(0.95)
-    assert found.difference is not None
-    assert (found.difference.low, found.difference.high) == pytest.approx((differing.low, differing.high))
-    assert verdict(found).p_differs == pytest.approx(stats.ttest_rel(np.log(candidate), np.log(baseline)).pvalue)
+    assert comparison.difference is not None
+    assert (comparison.difference.low, comparison.difference.high) == pytest.approx((differing.low, differing.high))
+    assert verdict(comparison).p_differs == pytest.approx(stats.ttest_rel(np.log(candidate), np.log(baseline)).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -66,19 +68,19 @@ def test_a_verdict_is_one_of_four_words(candidate: list[float], way: Better, wor
 
 
 def test_one_repeat_alone_is_not_enough_however_great_the_ratio() -> None:
-    found = compared([100.0], [300.0])
-    assert found.ratio is not None
-    assert found.ratio.value == pytest.approx(3.0)
-    assert found.ratio.low is None
-    assert found.basis == "1 repeat, which cannot show how much runs differ"
-    assert (verdict(found).word, verdict(found).more_repeats) == ("not enough data", None)
+    comparison = compared([100.0], [300.0])
+    assert comparison.ratio is not None
+    assert comparison.ratio.value == pytest.approx(3.0)
+    assert comparison.ratio.low is None
+    assert comparison.basis == "1 repeat, which cannot show how much runs differ"
+    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("not enough data", None)
 
 
 def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
     history = [[100.0, 103.0, 98.0], [50.0, 51.0, 50.5], [10.0, 10.2, 9.9], [7.0, 7.1, 6.8]]
-    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
-    assert found.basis == "1 repeat, with the scatter of 4 cells measured before"
-    assert verdict(found).word == "faster"
+    comparison = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
+    assert comparison.basis == "1 repeat, with the scatter of 4 cells measured before"
+    assert verdict(comparison).word == "faster"
     close = compare(runs("plain", [100.0]), runs("draft", [103.0]), "higher", history=history)
     assert verdict(close).word == "not enough data"
 
@@ -87,16 +89,16 @@ def test_one_repeat_is_judged_by_the_noise_of_earlier_cells() -> None:
     "history", [[[1.0, 1.1], [1.0, 1.2]], [[1.0], [2.0], [3.0]], [[1.0, 1.0, 1.0]] * 5], ids=["few", "single", "same"]
 )
 def test_too_little_history_gives_no_interval(history: list[list[float]]) -> None:
-    found = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
-    assert found.ratio is not None
-    assert found.ratio.low is None
+    comparison = compare(runs("plain", [100.0]), runs("draft", [150.0]), "higher", history=history)
+    assert comparison.ratio is not None
+    assert comparison.ratio.low is None
 
 
 def test_so_many_more_repeats_decide_if_nothing_changes() -> None:
-    found = compared([100.0, 100.0, 100.0], [103.0, 95.0, 108.0])
-    more = verdict(found).more_repeats
+    comparison = compared([100.0, 100.0, 100.0], [103.0, 95.0, 108.0])
+    more = verdict(comparison).more_repeats
     assert more is not None
-    assert found.effect is not None
+    assert comparison.effect is not None
     logs = np.log([1.03, 0.95, 1.08])
     for count, decided in ((3 + more - 1, False), (3 + more, True)):
         half = stats.t.ppf(0.975, count - 1) * logs.std(ddof=1) / math.sqrt(count)
@@ -148,23 +150,23 @@ def test_a_number_that_is_none_is_refused() -> None:
     ],
 )
 def test_a_metric_says_which_numbers_of_requests_it_follows(metric: str, closed_loop: bool, column: str | None) -> None:  # noqa: FBT001
-    found = follows(metric, closed_loop=closed_loop)
-    assert (None if found is None else found.column) == column
+    follow = follows(metric, closed_loop=closed_loop)
+    assert (None if follow is None else follow.column) == column
 
 
 def test_a_median_is_followed_by_the_influence_of_a_median() -> None:
     requests_ms = np.array([[float(place)] for place in range(1, 12)])
-    found = follows("e2e_p50_ms", closed_loop=True)
-    assert found is not None
-    assert found.influence(requests_ms)[0].item() == 6.0
+    follow = follows("e2e_p50_ms", closed_loop=True)
+    assert follow is not None
+    assert follow.influence(requests_ms)[0].item() == 6.0
 
 
 def test_a_zero_has_a_difference_and_no_ratio() -> None:
-    found = compared([0.0, 0.0], [0.5, 0.4])
-    assert found.ratio is None
-    assert found.difference is not None
-    assert found.difference.value == pytest.approx(0.45)
-    assert verdict(found).word == "not enough data"
+    comparison = compared([0.0, 0.0], [0.5, 0.4])
+    assert comparison.ratio is None
+    assert comparison.difference is not None
+    assert comparison.difference.value == pytest.approx(0.45)
+    assert verdict(comparison).word == "not enough data"
 
 
 def test_equal_numbers_in_every_repeat_are_no_difference() -> None:
@@ -175,13 +177,13 @@ def test_equal_numbers_in_every_repeat_are_no_difference() -> None:
 def test_requests_are_paired_by_prompt_and_widen_the_interval_where_prompts_differ() -> None:
     world = World(run=0.001, block=0.0, prompt_by_arm=0.5, request=0.05)
     base, tried = requests(np.random.default_rng(1), world, (1, 40, 3), log_ratio=-0.3)
-    found = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
+    comparison = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
     blind = compare(runs("plain", base[0].mean(axis=0)), runs("draft", tried[0].mean(axis=0)), "lower")
-    assert found.ratio is not None
+    assert comparison.ratio is not None
     assert blind.ratio is not None
-    assert found.ratio.value == pytest.approx(blind.ratio.value)
-    assert (found.prompts, found.basis) == (40, "3 repeats and 40 prompts")
-    assert found.ratio.low < blind.ratio.low < blind.ratio.high < found.ratio.high  # type: ignore[operator]  # none is None
+    assert comparison.ratio.value == pytest.approx(blind.ratio.value)
+    assert (comparison.prompts, comparison.basis) == (40, "3 repeats and 40 prompts")
+    assert comparison.ratio.low < blind.ratio.low < blind.ratio.high < comparison.ratio.high  # type: ignore[operator]  # none is None
     assert blind.prompts is None
 
 
@@ -213,8 +215,8 @@ def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hund
 def test_more_repeats_do_not_decide_what_only_more_prompts_would() -> None:
     world = World(run=0.001, block=0.0, prompt_by_arm=1.0, request=0.05)
     base, tried = requests(np.random.default_rng(4), world, (1, 10, 3))
-    found = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
-    assert (verdict(found).word, verdict(found).more_repeats) == ("not enough data", None)
+    comparison = compare(sampled("plain", base[0]), sampled("draft", tried[0]), "lower")
+    assert (verdict(comparison).word, verdict(comparison).more_repeats) == ("not enough data", None)
 
 
 def test_holm_is_the_step_down_rule() -> None:
@@ -237,7 +239,7 @@ def test_holm_keeps_the_order_and_lies_between_the_p_value_and_bonferronis(p_val
 def test_a_table_of_identical_arms_has_a_false_claim_at_most_five_times_in_a_hundred() -> None:
     rng = np.random.default_rng(6)
     tables = np.exp(0.1 * rng.standard_normal((300, 8, 2, 3)))
-    claims = [any(found.word in {"faster", "slower"} for found in verdicts(_cells(table))) for table in tables]
+    claims = [any(verdict.word in {"faster", "slower"} for verdict in verdicts(_cells(table))) for table in tables]
     assert np.mean(claims) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / len(tables))
 
 
@@ -265,9 +267,9 @@ def test_the_influence_of_a_percentile_averages_out_and_gives_its_variance() -> 
     rng = np.random.default_rng(8)
     samples = rng.normal(100.0, 10.0, size=(4000, 200, 1))
     for of in (influence.mean, influence.percentile(0.5), influence.percentile(0.9)):
-        found, moved = of(samples)
+        value, moved = of(samples)
         predicted = float(np.mean(moved.var(axis=1, ddof=1)) / 200)
-        assert 0.95 <= predicted / float(found.var()) <= 1.3  # of a tail it is wide rather than narrow
+        assert 0.95 <= predicted / float(value.var()) <= 1.3  # of a tail it is wide rather than narrow
 
 
 def started(arm: str, values: list[float], launches: list[int]) -> list[RunSample]:
@@ -283,8 +285,8 @@ def test_repeats_on_one_engine_start_are_one_observation_of_it() -> None:
     twice = compare(started("plain", plain, [0, 0, 3, 3]), started("draft", draft, [1, 1, 2, 2]), "higher")
     means = compare(runs("plain", [101.0, 99.0]), runs("draft", [130.5, 129.5]), "higher")
     assert (twice.ratio, twice.basis) == (means.ratio, "4 repeats on 2 engine starts")
-    each = compare(started("plain", plain, [0, 3, 4, 7]), started("draft", draft, [1, 2, 5, 6]), "higher")
-    assert each == compare(runs("plain", plain), runs("draft", draft), "higher")
+    comparison = compare(started("plain", plain, [0, 3, 4, 7]), started("draft", draft, [1, 2, 5, 6]), "higher")
+    assert comparison == compare(runs("plain", plain), runs("draft", draft), "higher")
 
 
 def test_one_engine_start_of_either_arm_is_enough_to_tie_its_repeats_together() -> None:

@@ -110,7 +110,7 @@ def test_only_rates_speed_up() -> None:
 def test_no_page_chart_or_command_writes_a_metrics_label_itself() -> None:
     # "Output tokens" and "Drafted tokens" are also what a study asks for.
     labels = {metric.label for metric in EVERY if " " in metric.label and metric.unit != "tokens"}
-    found = [
+    written = [
         f"{path.relative_to(ROOT)}:{node.lineno}: {node.value}"
         for room in SHOWING
         for path in sorted((ROOT / room).rglob("*.py"))
@@ -118,4 +118,4 @@ def test_no_page_chart_or_command_writes_a_metrics_label_itself() -> None:
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
         if node.value.split(" (")[0] in labels
     ]
-    assert found == [], "take the label from lab.metrics.catalogue"
+    assert written == [], "take the label from lab.metrics.catalogue"

@@ -46,8 +46,8 @@ def test_nothing_is_read_back_as_nothing() -> None:
 
 @given(_VALUES, st.floats(0, 1))
 def test_a_quantile_is_numpys_to_half_a_per_cent(values: list[float], q: float) -> None:
-    found = quantile(counted(*values), q)
-    assert found == pytest.approx(float(np.quantile(values, q)), rel=0.0051, abs=1e-9)
+    estimated = quantile(counted(*values), q)
+    assert estimated == pytest.approx(float(np.quantile(values, q)), rel=0.0051, abs=1e-9)
 
 
 @given(_VALUES)
@@ -56,13 +56,13 @@ def test_all_steps_rise_to_the_share_of_values_not_above_them(values: list[float
     steps, shares = cumulative(counts, 100)
     assert steps.tolist() == [bucket_value(bucket) for bucket in sorted(counts)]
     above = [sum(count for other, count in counts.items() if other <= bucket) for bucket in sorted(counts)]
-    assert shares.tolist() == pytest.approx([each / len(values) for each in above])
+    assert shares.tolist() == pytest.approx([step / len(values) for step in above])
 
 
 @given(_VALUES, st.integers(2, 8))
 def test_fewer_steps_are_a_selection_with_the_first_and_the_last(values: list[float], most: int) -> None:
-    whole = dict(zip(*(each.tolist() for each in cumulative(counted(*values), 100)), strict=True))
-    steps, shares = (each.tolist() for each in cumulative(counted(*values), most))
+    whole = dict(zip(*(column.tolist() for column in cumulative(counted(*values), 100)), strict=True))
+    steps, shares = (column.tolist() for column in cumulative(counted(*values), most))
     assert len(steps) <= most
     assert {step: whole[step] for step in steps} == dict(zip(steps, shares, strict=True))
     assert (steps[0], steps[-1], shares[-1]) == (min(whole), max(whole), 1.0)

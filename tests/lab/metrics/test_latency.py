@@ -31,8 +31,8 @@ def test_a_latency_lies_between_two_moments_and_is_unknown_without_one(
 ) -> None:
     known = request(**MOMENTS)
     unknown = [request(**MOMENTS | {name: None}) for name in set(between) - {"intended_send_s"}]
-    found = value(RequestTable.of([*unknown, known]))
-    assert found.tolist() == pytest.approx([*([math.nan] * len(unknown)), expected_ms], nan_ok=True, rel=0)
+    latencies = value(RequestTable.of([*unknown, known]))
+    assert latencies.tolist() == pytest.approx([*([math.nan] * len(unknown)), expected_ms], nan_ok=True, rel=0)
 
 
 def test_time_per_token_needs_two_tokens_a_chunk_and_the_first_moment() -> None:
@@ -41,7 +41,7 @@ def test_time_per_token_needs_two_tokens_a_chunk_and_the_first_moment() -> None:
     assert latency.tpot_ms(RequestTable.of(known)).tolist() == [500.0, 1000.0]
     lacking: list[dict[str, Any]] = [{"completion_tokens": 1}, {"completion_tokens": None}]
     lacking += [{"chunk_s": ()}, {"first_token_s": None}]
-    unknown = [request(**{"completion_tokens": 3, **chunks, **each}) for each in lacking]
+    unknown = [request(**{"completion_tokens": 3, **chunks, **missing}) for missing in lacking]
     assert np.isnan(latency.tpot_ms(RequestTable.of(unknown))).all()
 
 
@@ -50,9 +50,9 @@ def itl_ms(**changes: Any) -> latency.Samples | None:
 
 
 def test_the_gap_before_a_chunk_is_shared_by_its_tokens() -> None:
-    found = itl_ms(chunk_s=(1.0, 1.5, 2.0, 2.6), chunk_tokens=(5, 2, 0, 3))
-    assert found is not None
-    assert found.tolist() == pytest.approx([250.0, 250.0, 1100 / 3, 1100 / 3, 1100 / 3])
+    latencies = itl_ms(chunk_s=(1.0, 1.5, 2.0, 2.6), chunk_tokens=(5, 2, 0, 3))
+    assert latencies is not None
+    assert latencies.tolist() == pytest.approx([250.0, 250.0, 1100 / 3, 1100 / 3, 1100 / 3])
     assert itl_ms(chunk_s=(1.0, 1.5), chunk_tokens=(1, 1, 1)) is None
     assert itl_ms(chunk_s=(1.0, 1.5), chunk_tokens=None) is None
     assert latency.icl_ms(RequestTable.of([request(chunk_s=(1.0, 1.5, 2.25))])).tolist() == [500.0, 750.0]
@@ -70,7 +70,7 @@ def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
     assert some["ttft"] is not None
     assert (some["ttft"].dtype.name, some["ttft"].size) == ("float64", 1)
     none = latency.samples_ms(RequestTable.of([]))
-    assert {name: None if each is None else each.size for name, each in none.items()} == dict.fromkeys(none, 0)
+    assert {name: None if samples is None else samples.size for name, samples in none.items()} == dict.fromkeys(none, 0)
     assert list(none) == ["ttft", "tpot", "itl", "icl", "e2e"]
 
 
@@ -93,5 +93,5 @@ def test_a_requests_that_are_unknown_in_part_are_unknown_in_all() -> None:
     ],
 )
 def test_a_request_is_good_if_it_keeps_every_bound(slo: Slo, changes: dict[str, Any], good: int | None) -> None:
-    found = measure(run_record(slo=slo), RequestTable.of([request(**changes)]))["goodput_request_per_s"]
-    assert found == (None if good is None else pytest.approx(good / 0.6))
+    goodput = measure(run_record(slo=slo), RequestTable.of([request(**changes)]))["goodput_request_per_s"]
+    assert goodput == (None if good is None else pytest.approx(good / 0.6))

@@ -286,8 +286,8 @@ def test_the_steady_window_lies_within_the_run_and_has_no_more_tokens(loop: tupl
 
 @given(st.lists(request_records(), max_size=8), st.integers(1, 4))
 def test_a_window_of_any_requests_is_longer_than_nothing(requests: list[RequestRecord], streams: int) -> None:
-    found = steady_window(RequestTable.of(requests), streams)
-    assert found is None or 0 <= found[0] < found[1]
+    window = steady_window(RequestTable.of(requests), streams)
+    assert window is None or 0 <= window[0] < window[1]
 
 
 def sample(t_s: float, **probed: Any) -> TelemetrySample:
@@ -348,8 +348,8 @@ def test_only_what_holds_clocks_back_counts_as_throttling() -> None:
 
 
 def test_a_host_without_a_gpu_has_null_figures_of_gpus_and_figures_of_its_own() -> None:
-    found = telemetry_metrics([sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)])
-    assert {name for name, value in found.items() if value is not None} == {
+    metrics = telemetry_metrics([sample(1.0, host_cpu_percent=50.0, host_memory_used_bytes=2**30)])
+    assert {name for name, value in metrics.items() if value is not None} == {
         "host_cpu_mean_percent",
         "host_memory_used_max_bytes",
     }
@@ -460,9 +460,9 @@ def test_a_run_of_two_answers_and_a_failure_has_these_numbers() -> None:
         "host_cpu_mean_percent": 15,
         "host_memory_used_max_bytes": 2,
     }
-    found = measure(run, RequestTable.of(requests), seconds)
-    assert found == {name: pytest.approx(expected[name]) if name in expected else None for name in found}
-    assert set(expected) <= set(found)
+    metrics = measure(run, RequestTable.of(requests), seconds)
+    assert metrics == {name: pytest.approx(expected[name]) if name in expected else None for name in metrics}
+    assert set(expected) <= set(metrics)
 
 
 def of(latency: str, **statistics: float) -> dict[str, Value]:

@@ -39,7 +39,9 @@ def test_a_window_too_short_to_divide_by_has_no_throughput() -> None:
 @given(st.lists(request_records(), max_size=8))
 def test_completed_and_failed_requests_are_all_requests(requests: list[RequestRecord]) -> None:
     values = measure(run_record(), RequestTable.of(requests))
-    assert values["requests_completed"] == sum(each.error is None and each.end_s is not None for each in requests)
+    assert values["requests_completed"] == sum(
+        request.error is None and request.end_s is not None for request in requests
+    )
     assert values["requests_completed"] + values["requests_failed"] == len(requests)  # type: ignore[operator]  # counts
 
 
@@ -47,13 +49,13 @@ def test_completed_and_failed_requests_are_all_requests(requests: list[RequestRe
 def test_percentiles_never_fall_and_stay_between_the_extremes(requests: list[RequestRecord]) -> None:
     values = measure(run_record(), RequestTable.of(requests))
     samples = latency.samples_ms(RequestTable.of(requests).completed)
-    for name, found in samples.items():
-        if found is None or not found.size:
+    for name, latencies in samples.items():
+        if latencies is None or not latencies.size:
             assert values[f"{name}_p50_ms"] is None
         else:
             ladder = [values[f"{name}_{step}_ms"] for step in ("p50", "p90", "p95", "p99")]
             assert ladder == sorted(ladder)  # type: ignore[type-var]  # none of them is None here
-            assert found.min() <= ladder[0] <= ladder[-1] <= found.max()  # type: ignore[operator]  # likewise
+            assert latencies.min() <= ladder[0] <= ladder[-1] <= latencies.max()  # type: ignore[operator]  # likewise
 
 
 @given(st.lists(request_records(), max_size=8))
@@ -84,8 +86,8 @@ def test_acceptance_length_is_one_and_the_sum_of_the_per_position_rates(accepted
 
 @given(_SAMPLES, st.floats(0, 1))
 def test_a_histograms_quantile_is_within_one_per_cent_of_the_exact_one(samples: np.ndarray, q: float) -> None:
-    found = histogram.quantile(histogram.histogram(samples), q)
-    assert found == pytest.approx(float(np.quantile(samples, q)), rel=0.01)
+    estimated = histogram.quantile(histogram.histogram(samples), q)
+    assert estimated == pytest.approx(float(np.quantile(samples, q)), rel=0.01)
 
 
 @given(_SAMPLES, _SAMPLES)

@@ -52,25 +52,30 @@ def known(values: Sequence[float | None]) -> list[float]:
 
 
 def completed(requests: Sequence[RequestRecord]) -> list[RequestRecord]:
-    return [each for each in requests if each.error is None and each.end_s is not None]
+    return [request for request in requests if request.error is None and request.end_s is not None]
 
 
 def between_ms(begin_s: float | None, end_s: float | None) -> float | None:
     return None if begin_s is None or end_s is None else (end_s - begin_s) * 1000
 
 
-def tpot_ms(each: RequestRecord) -> float | None:
-    if each.completion_tokens is None or each.completion_tokens < 2 or not each.chunk_s or each.first_token_s is None:
+def tpot_ms(request: RequestRecord) -> float | None:
+    if (
+        request.completion_tokens is None
+        or request.completion_tokens < 2
+        or not request.chunk_s
+        or request.first_token_s is None
+    ):
         return None
-    return (each.chunk_s[-1] - each.first_token_s) * 1000 / (each.completion_tokens - 1)
+    return (request.chunk_s[-1] - request.first_token_s) * 1000 / (request.completion_tokens - 1)
 
 
 PLAIN: dict[Callable[[RequestTable], latency.Samples], Callable[[RequestRecord], float | None]] = {
-    latency.ttft_ms: lambda each: between_ms(each.sent_s, each.first_token_s),
-    latency.ttft_from_intended_ms: lambda each: between_ms(each.intended_send_s, each.first_token_s),
-    latency.send_delay_ms: lambda each: between_ms(each.intended_send_s, each.sent_s),
-    latency.e2e_ms: lambda each: between_ms(each.sent_s, each.end_s),
-    latency.e2e_from_intended_ms: lambda each: between_ms(each.intended_send_s, each.end_s),
+    latency.ttft_ms: lambda request: between_ms(request.sent_s, request.first_token_s),
+    latency.ttft_from_intended_ms: lambda request: between_ms(request.intended_send_s, request.first_token_s),
+    latency.send_delay_ms: lambda request: between_ms(request.intended_send_s, request.sent_s),
+    latency.e2e_ms: lambda request: between_ms(request.sent_s, request.end_s),
+    latency.e2e_from_intended_ms: lambda request: between_ms(request.intended_send_s, request.end_s),
     latency.tpot_ms: tpot_ms,
 }
 
@@ -93,28 +98,28 @@ def test_a_table_has_the_records_that_it_was_made_of(requests: list[RequestRecor
 def test_each_latency_of_each_request(requests: list[RequestRecord]) -> None:
     table = RequestTable.of(requests)
     for of_table, of_one in PLAIN.items():
-        assert listed(of_table(table)) == [of_one(each) for each in requests]
+        assert listed(of_table(table)) == [of_one(request) for request in requests]
 
 
-def token_gaps_ms(each: RequestRecord) -> list[float] | None:
-    if each.chunk_tokens is None or len(each.chunk_tokens) != len(each.chunk_s):
+def token_gaps_ms(request: RequestRecord) -> list[float] | None:
+    if request.chunk_tokens is None or len(request.chunk_tokens) != len(request.chunk_s):
         return None
-    carrying = [(t_s, tokens) for t_s, tokens in zip(each.chunk_s, each.chunk_tokens, strict=True) if tokens]
+    carrying = [(t_s, tokens) for t_s, tokens in zip(request.chunk_s, request.chunk_tokens, strict=True) if tokens]
     return [(late - early) * 1000 / tokens for (early, _), (late, tokens) in pairwise(carrying) for _ in range(tokens)]
 
 
 @settings(max_examples=40)
 @given(_REQUESTS)
 def test_the_gaps_between_chunks_and_their_shares_by_token(requests: list[RequestRecord]) -> None:
-    table, shares = RequestTable.of(requests), [token_gaps_ms(each) for each in requests]
-    gaps_ms = [(late - early) * 1000 for each in requests for early, late in pairwise(each.chunk_s)]
+    table, shares = RequestTable.of(requests), [token_gaps_ms(request) for request in requests]
+    gaps_ms = [(late - early) * 1000 for request in requests for early, late in pairwise(request.chunk_s)]
     assert latency.icl_ms(table).tolist() == gaps_ms
-    found = latency.itl_ms(table)
+    gaps = latency.itl_ms(table)
     if None in shares:
-        assert found is None
+        assert gaps is None
     else:
-        assert found is not None
-        assert found.tolist() == [gap_ms for share in shares if share is not None for gap_ms in share]
+        assert gaps is not None
+        assert gaps.tolist() == [gap_ms for share in shares if share is not None for gap_ms in share]
 
 
 @settings(max_examples=40)
@@ -122,11 +127,11 @@ def test_the_gaps_between_chunks_and_their_shares_by_token(requests: list[Reques
 def test_a_run_has_the_mean_and_percentiles_of_its_completed_requests(requests: list[RequestRecord]) -> None:
     values = measure(run_record(), RequestTable.of(requests))
     done = completed(requests)
-    assert values["duration_s"] == max((each.end_s for each in done if each.end_s is not None), default=None)
-    counts = [each.completion_tokens for each in done]
+    assert values["duration_s"] == max((request.end_s for request in done if request.end_s is not None), default=None)
+    counts = [request.completion_tokens for request in done]
     assert values["completion_tokens"] == (sum(known(counts)) if counts and None not in counts else None)
     for name, of_one in (("ttft", PLAIN[latency.ttft_ms]), ("e2e", PLAIN[latency.e2e_ms])):
-        taken = known([of_one(each) for each in done])
+        taken = known([of_one(request) for request in done])
         assert values[f"{name}_p95_ms"] == (np.percentile(taken, 95) if taken else None)
         assert values[f"{name}_mean_ms"] == (np.mean(taken) if taken else None)
 
@@ -134,19 +139,22 @@ def test_a_run_has_the_mean_and_percentiles_of_its_completed_requests(requests: 
 @settings(max_examples=40)
 @given(st.lists(request_records(), max_size=8))
 def test_a_histogram_has_as_many_values_as_there_are(requests: list[RequestRecord]) -> None:
-    found = histograms(run_record(), RequestTable.of(requests))
-    sizes = {"icl": sum(max(0, len(each.chunk_s) - 1) for each in completed(requests)), "e2e": len(completed(requests))}
-    assert {name: sum(found.get(name, {}).values()) for name in sizes} == sizes
+    by_name = histograms(run_record(), RequestTable.of(requests))
+    sizes = {
+        "icl": sum(max(0, len(request.chunk_s) - 1) for request in completed(requests)),
+        "e2e": len(completed(requests)),
+    }
+    assert {name: sum(by_name.get(name, {}).values()) for name in sizes} == sizes
 
 
-def within(each: RequestRecord, bounds: Slo, begin_s: float | None) -> bool | None:
-    if bounds.tpot_ms is not None and each.completion_tokens is None:
+def within(request: RequestRecord, bounds: Slo, begin_s: float | None) -> bool | None:
+    if bounds.tpot_ms is not None and request.completion_tokens is None:
         return None
-    single = each.completion_tokens is not None and each.completion_tokens < 2
+    single = request.completion_tokens is not None and request.completion_tokens < 2
     pairs = (
-        (bounds.ttft_ms, between_ms(begin_s, each.first_token_s)),
-        (None if single else bounds.tpot_ms, tpot_ms(each)),
-        (bounds.e2e_ms, between_ms(begin_s, each.end_s)),
+        (bounds.ttft_ms, between_ms(begin_s, request.first_token_s)),
+        (None if single else bounds.tpot_ms, tpot_ms(request)),
+        (bounds.e2e_ms, between_ms(begin_s, request.end_s)),
     )
     return all(value is not None and value <= bound for bound, value in pairs if bound is not None)
 
@@ -157,26 +165,28 @@ def within(each: RequestRecord, bounds: Slo, begin_s: float | None) -> bool | No
 @given(requests=_REQUESTS)
 def test_which_requests_meet_an_slo(requests: list[RequestRecord], bounds: Slo, from_intended: bool) -> None:  # noqa: FBT001
     table = RequestTable.of(requests)
-    plain = [within(each, bounds, each.intended_send_s if from_intended else each.sent_s) for each in requests]
-    unknown, met = slo.unknown(table, bounds).tolist(), slo.meets(table, bounds, from_intended=from_intended).tolist()
-    assert unknown == [each is None for each in plain]
-    assert [each for each, missing in zip(met, unknown, strict=True) if not missing] == [
-        each for each in plain if each is not None
+    plain = [
+        within(request, bounds, request.intended_send_s if from_intended else request.sent_s) for request in requests
     ]
-    found = slo.requests_within(table, bounds, from_intended=from_intended)
-    assert (found is None) is (None in plain)
+    unknown, met = slo.unknown(table, bounds).tolist(), slo.meets(table, bounds, from_intended=from_intended).tolist()
+    assert unknown == [is_met is None for is_met in plain]
+    assert [is_met for is_met, missing in zip(met, unknown, strict=True) if not missing] == [
+        is_met for is_met in plain if is_met is not None
+    ]
+    met_by = slo.requests_within(table, bounds, from_intended=from_intended)
+    assert (met_by is None) is (None in plain)
 
 
-def tokens_within(each: RequestRecord, begin_s: float, end_s: float) -> int | None:
-    inside = [begin_s < t_s <= end_s for t_s in each.chunk_s]
+def tokens_within(request: RequestRecord, begin_s: float, end_s: float) -> int | None:
+    inside = [begin_s < t_s <= end_s for t_s in request.chunk_s]
     if not inside:
         return None
     if all(inside):
-        return each.completion_tokens
+        return request.completion_tokens
     if not any(inside):
         return 0
-    counts = each.chunk_tokens
-    if counts is None or len(counts) != len(inside) or sum(counts) != each.completion_tokens:
+    counts = request.chunk_tokens
+    if counts is None or len(counts) != len(inside) or sum(counts) != request.completion_tokens:
         return None
     return sum(count for count, counted in zip(counts, inside, strict=True) if counted)
 
@@ -184,14 +194,16 @@ def tokens_within(each: RequestRecord, begin_s: float, end_s: float) -> int | No
 @settings(max_examples=40)
 @given(_REQUESTS, st.floats(0, 100), st.floats(0, 100))
 def test_the_tokens_within_a_window(requests: list[RequestRecord], begin_s: float, end_s: float) -> None:
-    counts = [tokens_within(each, begin_s, end_s) for each in completed(requests)]
+    counts = [tokens_within(request, begin_s, end_s) for request in completed(requests)]
     expected = None if None in counts else sum(count for count in counts if count is not None)
     assert steady_tokens(RequestTable.of(requests), (begin_s, end_s)) == expected
 
 
 def busy_streams(requests: Sequence[RequestRecord], moment_s: float, until_s: float) -> int:
     """How many requests are in flight right after a moment."""
-    spans = [(each.sent_s, until_s if each.end_s is None else min(each.end_s, until_s)) for each in requests]
+    spans = [
+        (request.sent_s, until_s if request.end_s is None else min(request.end_s, until_s)) for request in requests
+    ]
     return sum(sent_s is not None and sent_s <= moment_s < end_s for sent_s, end_s in spans)
 
 
@@ -200,30 +212,30 @@ def busy_streams(requests: Sequence[RequestRecord], moment_s: float, until_s: fl
 def test_a_steady_window_begins_and_ends_where_enough_streams_are_busy(
     requests: list[RequestRecord], streams: int
 ) -> None:
-    found = steady_window(RequestTable.of(requests), streams)
-    if found is not None:
-        until_s = max(each.end_s for each in completed(requests) if each.end_s is not None)
-        sent = [each for each in requests if each.sent_s is not None and each.sent_s < until_s]
-        moments = {t_s for each in sent for t_s in known([each.sent_s, min(each.end_s or until_s, until_s)])}
+    window = steady_window(RequestTable.of(requests), streams)
+    if window is not None:
+        until_s = max(request.end_s for request in completed(requests) if request.end_s is not None)
+        sent = [request for request in requests if request.sent_s is not None and request.sent_s < until_s]
+        moments = {t_s for request in sent for t_s in known([request.sent_s, min(request.end_s or until_s, until_s)])}
         busy = {t_s: busy_streams(sent, t_s, until_s) >= streams / 2 for t_s in moments}
-        assert not any(busy[t_s] for t_s in moments if t_s < found[0] or t_s >= found[1])
-        assert found[1] <= until_s
+        assert not any(busy[t_s] for t_s in moments if t_s < window[0] or t_s >= window[1])
+        assert window[1] <= until_s
 
 
 @settings(max_examples=40)
 @given(_REQUESTS)
 def test_what_checks_read_from_the_times_of_requests(requests: list[RequestRecord]) -> None:
-    sent = [each for each in requests if each.sent_s is not None]
+    sent = [request for request in requests if request.sent_s is not None]
     table = RequestTable.of(sent)
-    moments = [known([each.sent_s, each.first_token_s, *each.chunk_s, each.end_s]) for each in sent]
+    moments = [known([request.sent_s, request.first_token_s, *request.chunk_s, request.end_s]) for request in sent]
     assert _run_backwards(table).tolist() == [times != sorted(times) for times in moments]
-    pauses = [late - early for each in sent for early, late in pairwise((each.sent_s or 0.0, *each.chunk_s))]
+    pauses = [late - early for request in sent for early, late in pairwise((request.sent_s or 0.0, *request.chunk_s))]
     assert _longest_pause_s(table) == max([0.0, *pauses])
     at_once = [
-        bool(each.chunk_s)
-        and each.completion_tokens is not None
-        and 20_000 * (each.chunk_s[-1] - each.chunk_s[0]) < each.completion_tokens - 1
-        for each in sent
+        bool(request.chunk_s)
+        and request.completion_tokens is not None
+        and 20_000 * (request.chunk_s[-1] - request.chunk_s[0]) < request.completion_tokens - 1
+        for request in sent
     ]
     assert came_at_once(table).tolist() == at_once
 
@@ -233,8 +245,10 @@ def test_what_checks_read_from_the_times_of_requests(requests: list[RequestRecor
 def test_the_time_in_which_few_requests_are_in_flight(
     requests: list[RequestRecord], fewer_than: int, window_s: float
 ) -> None:
-    sent = [each for each in requests if each.sent_s is not None]
-    steps = [(each.sent_s or 0.0, 1) for each in sent] + [(each.end_s, -1) for each in sent if each.end_s is not None]
+    sent = [request for request in requests if request.sent_s is not None]
+    steps = [(request.sent_s or 0.0, 1) for request in sent] + [
+        (request.end_s, -1) for request in sent if request.end_s is not None
+    ]
     in_flight, at_s, few_s = 0, 0.0, 0.0
     for moment_s, step in [*sorted(steps), (window_s, 0)]:
         few_s += max(0.0, moment_s - at_s) if in_flight < fewer_than else 0.0

@@ -21,27 +21,27 @@ def measured(cells: int, starts: int, runs: int, *, start_sd: float, run_sd: flo
 
 
 def test_starts_and_runs_are_told_apart_where_a_start_had_several_runs() -> None:
-    found = components(measured(200, 3, 4, start_sd=0.03, run_sd=0.02))
-    assert found is not None
-    assert found.start == pytest.approx(0.03**2, rel=0.15)
-    assert found.run == pytest.approx(0.02**2, rel=0.15)
-    assert (found.num_prompts, found.starts_df, len(found.gains)) == (32, 400, 200)
-    assert np.mean(found.gains) == pytest.approx(0.3, abs=0.01)
+    estimated = components(measured(200, 3, 4, start_sd=0.03, run_sd=0.02))
+    assert estimated is not None
+    assert estimated.start == pytest.approx(0.03**2, rel=0.15)
+    assert estimated.run == pytest.approx(0.02**2, rel=0.15)
+    assert (estimated.num_prompts, estimated.starts_df, len(estimated.gains)) == (32, 400, 200)
+    assert np.mean(estimated.gains) == pytest.approx(0.3, abs=0.01)
 
 
 def test_starts_that_do_not_matter_have_a_variance_near_nought_and_never_below() -> None:
-    found = components(measured(200, 3, 4, start_sd=0.0, run_sd=0.02))
-    assert found is not None
-    assert found.start is not None
-    assert 0 <= found.start < 0.004**2
+    estimated = components(measured(200, 3, 4, start_sd=0.0, run_sd=0.02))
+    assert estimated is not None
+    assert estimated.start is not None
+    assert 0 <= estimated.start < 0.004**2
 
 
 def test_with_a_run_a_start_the_two_are_one_and_more_runs_on_a_start_promise_nothing() -> None:
-    found = components(measured(100, 3, 1, start_sd=0.03, run_sd=0.02))
-    assert found is not None
-    assert found.start is None
-    assert found.of_block(1, 32) == pytest.approx(0.03**2 + 0.02**2, rel=0.2)
-    assert found.of_block(2, 32) is None
+    estimated = components(measured(100, 3, 1, start_sd=0.03, run_sd=0.02))
+    assert estimated is not None
+    assert estimated.start is None
+    assert estimated.of_block(1, 32) == pytest.approx(0.03**2 + 0.02**2, rel=0.2)
+    assert estimated.of_block(2, 32) is None
 
 
 def test_of_single_starts_nothing_is_known_of_starts() -> None:
@@ -67,18 +67,18 @@ def test_components_are_those_of_a_nested_analysis_of_variance() -> None:
         for start, of_start in enumerate(starts)
         for run in runs
     ]
-    found = components(past, request=0.5)
-    assert found is not None
-    assert found.run == pytest.approx(2 * 0.02**2)
-    assert found.start == pytest.approx(2 * 0.1**2 - 0.02**2)
-    assert (found.request, found.starts_df) == (0.5, 6)
-    assert found.num_prompts == pytest.approx(2 / (1 / 20 + 1 / 40))
-    assert found.gains == pytest.approx((0.2,) * 6)
+    estimated = components(past, request=0.5)
+    assert estimated is not None
+    assert estimated.run == pytest.approx(2 * 0.02**2)
+    assert estimated.start == pytest.approx(2 * 0.1**2 - 0.02**2)
+    assert (estimated.request, estimated.starts_df) == (0.5, 6)
+    assert estimated.num_prompts == pytest.approx(2 / (1 / 20 + 1 / 40))
+    assert estimated.gains == pytest.approx((0.2,) * 6)
     assert components(past[4:]) is None  # five cells: fewer degrees of freedom than are wanted
 
 
 def test_without_prompts_what_requests_add_is_unknown_and_a_run_keeps_its_variance() -> None:
-    found = components([PastRatio(cell, start, 0.1 * start) for cell in range(6) for start in range(2)])
-    assert found is not None
-    assert (found.start, found.num_prompts) == (None, None)
-    assert found.of_block(1, 1) == found.of_block(1, 1000) == pytest.approx(2 * 0.05**2)
+    estimated = components([PastRatio(cell, start, 0.1 * start) for cell in range(6) for start in range(2)])
+    assert estimated is not None
+    assert (estimated.start, estimated.num_prompts) == (None, None)
+    assert estimated.of_block(1, 1) == estimated.of_block(1, 1000) == pytest.approx(2 * 0.05**2)

@@ -44,9 +44,9 @@ def expected(it: Components, *, start_s: float = 30.0, run_s: float = 5.0, **cha
     def seconds(size: Size) -> float:
         return 2 * size.starts * (start_s + 6 * run_s * size.runs_per_start * size.prompts_factor)
 
-    found = prospects(study(**changes), it, seconds)
-    assert found is not None
-    return found
+    outlook = prospects(study(**changes), it, seconds)
+    assert outlook is not None
+    return outlook
 
 
 @pytest.mark.parametrize(("starts", "sd"), [(2, 0.02), (3, 0.03), (4, 0.08)])
@@ -76,8 +76,8 @@ def test_a_simulated_table_is_judged_as_one_that_was_measured() -> None:
         place = cell if arm == "k3" else cell // 2
         return [RunSample(f"{arm}{place}-{start}", arm, start, float(value)) for start, value in enumerate(values)]
 
-    found = verdicts(compare_cells([CellRuns(runs("plain", cell), runs("k3", cell)) for cell in range(6)], "higher"))
-    measured = np.mean([verdict.word != "not enough data" for verdict in found])
+    judged = verdicts(compare_cells([CellRuns(runs("plain", cell), runs("k3", cell)) for cell in range(6)], "higher"))
+    measured = np.mean([verdict.word != "not enough data" for verdict in judged])
     assert 0 < measured < 1
     assert _decided(log_ratios, 2) == pytest.approx(measured)
 
@@ -94,18 +94,18 @@ def test_a_table_has_the_same_prospect_every_time() -> None:
     assert [decided_share(table) for table in tables] == [pytest.approx(share) for share in tables.values()]
 
 
-def figures(found: Prospect | None) -> tuple[Size, float, float]:
+def figures(prospect: Prospect | None) -> tuple[Size, float, float]:
     """Cells to six digits."""
-    assert found is not None
-    return found.size, round(found.decided, 6), found.seconds
+    assert prospect is not None
+    return prospect.size, round(prospect.decided, 6), prospect.seconds
 
 
 def test_prospects_hold_the_study_one_start_more_and_the_best_plan() -> None:
-    found = expected(known(start=0.05, run=0.08, gain=1.2), repeats=4, start_s=300.0)
-    assert figures(found.as_is) == (Size(4, 1), 2.583333, 2640.0)
-    assert figures(found.one_more) == (Size(5, 1), 3.833333, 3300.0)
-    assert figures(found.best) == (Size(6, 2), 5.0, 4320.0)
-    assert found.basis == (
+    outlook = expected(known(start=0.05, run=0.08, gain=1.2), repeats=4, start_s=300.0)
+    assert figures(outlook.as_is) == (Size(4, 1), 2.583333, 2640.0)
+    assert figures(outlook.one_more) == (Size(5, 1), 3.833333, 3300.0)
+    assert figures(outlook.best) == (Size(6, 2), 5.0, 4320.0)
+    assert outlook.basis == (
         "if ratios and their scatter are like those of 2 cells measured on this hardware before (ratios of 1.10 to "
         "1.20)"
     )
@@ -125,12 +125,12 @@ def test_more_starts_and_less_scatter_decide_more() -> None:
 
 
 def test_a_study_of_one_start_decides_nothing_and_one_more_is_told_with_its_time() -> None:
-    found = expected(known(start=0.01, run=0.01, gain=1.3), repeats=1)
-    assert (found.cells, found.as_is.decided, found.as_is.seconds) == (6, 0.0, 120.0)
-    assert found.one_more.seconds == 240.0
-    assert found.best is not None
-    assert found.best.decided >= 0.8 * 6
-    assert "2 cells measured on this hardware before (ratios of 1.14 to 1.30)" in found.basis
+    outlook = expected(known(start=0.01, run=0.01, gain=1.3), repeats=1)
+    assert (outlook.cells, outlook.as_is.decided, outlook.as_is.seconds) == (6, 0.0, 120.0)
+    assert outlook.one_more.seconds == 240.0
+    assert outlook.best is not None
+    assert outlook.best.decided >= 0.8 * 6
+    assert "2 cells measured on this hardware before (ratios of 1.14 to 1.30)" in outlook.basis
 
 
 def test_where_starts_scatter_the_plan_has_more_starts_and_where_runs_do_more_runs_on_each() -> None:
@@ -173,10 +173,10 @@ def test_a_study_has_a_size() -> None:
 def told(as_is: float, one_more: float, best: Prospect | None, *, more_s: float = 720.0) -> tuple[str, str]:
     """The sentence and the advice on a study of 30 cells, 3 starts and 31 minutes."""
     size = Size(3, 1)
-    found = Prospects(
+    outlook = Prospects(
         30, Prospect(size, as_is, 1860.0), Prospect(Size(4, 1), one_more, 1860.0 + more_s), best, "if all is as it was"
     )
-    return found.sentence, found.advice
+    return outlook.sentence, outlook.advice
 
 
 def test_prospects_are_told_whole() -> None:

@@ -71,8 +71,8 @@ def test_what_rounding_allows_is_no_finding_and_a_hair_more_is_one() -> None:
         pair = [figure("acceptance_length", length, **many), figure("acceptance_rate", "50.0", **many)]
         assert bool(acceptance_lengths(pair)) is wrong
     later = figure("acceptance_length", "9.0", load="16"), figure("acceptance_rate", "50.0", load="16")
-    (found,) = acceptance_lengths([figure("acceptance_length", "9.0"), *later])
-    assert found.figures == later
+    (doubt,) = acceptance_lengths([figure("acceptance_length", "9.0"), *later])
+    assert doubt.figures == later
 
 
 def test_a_length_without_a_rate_or_a_number_of_tokens_is_not_judged() -> None:
@@ -109,25 +109,28 @@ def positions(*printed: str) -> list[PublishedFigure]:
     ],
 )
 def test_positions_fall_and_add_up_to_the_length(length: str, rates: tuple[str, ...], sentences: list[str]) -> None:
-    found = acceptance_positions([figure("acceptance_length", length), *reversed(positions(*rates))])
-    assert [(each.check, each.source, each.sentence) for each in found] == [
+    doubts = acceptance_positions([figure("acceptance_length", length), *reversed(positions(*rates))])
+    assert [(doubt.check, doubt.source, doubt.sentence) for doubt in doubts] == [
         ("acceptance_positions", "theirs", sentence) for sentence in sentences
     ]
 
 
 def test_positions_that_rise_are_found_without_a_length_and_a_length_without_positions_is_not_judged() -> None:
     rising = positions("60.0", "70.0")
-    (found,) = acceptance_positions(rising)
-    assert found.figures == tuple(rising)
+    (doubt,) = acceptance_positions(rising)
+    assert doubt.figures == tuple(rising)
     assert acceptance_positions([figure("acceptance_length", "9.0")]) == []
-    later = [figure("acceptance_length", "9.0", load="16"), *(replace(each, load="16") for each in positions("70.0"))]
-    (found,) = acceptance_positions([figure("acceptance_length", "9.0"), *later])
-    assert found.figures == tuple(later)
+    later = [
+        figure("acceptance_length", "9.0", load="16"),
+        *(replace(position, load="16") for position in positions("70.0")),
+    ]
+    (doubt,) = acceptance_positions([figure("acceptance_length", "9.0"), *later])
+    assert doubt.figures == tuple(later)
 
 
 def test_positions_are_ordered_by_their_number() -> None:
     rates = positions("90.0", "80.0", "70.0", "60.0", "50.0", "40.0", "30.0", "20.0", "15.0", "10.0", "5.0")
-    assert acceptance_positions(sorted(rates, key=lambda each: each.metric)) == []
+    assert acceptance_positions(sorted(rates, key=lambda position: position.metric)) == []
 
 
 @pytest.mark.parametrize(
@@ -143,10 +146,10 @@ def test_positions_are_ordered_by_their_number() -> None:
     ],
 )
 def test_a_cost_follows_from_price_and_throughput(cost: str, rate: str, price: float | None, wrong: bool) -> None:  # noqa: FBT001
-    found = costs([figure(COST, cost, price_usd_per_hour=price), figure(OUTPUT, rate)])
-    assert bool(found) is wrong
-    for each in found:
-        assert (each.check, len(each.figures)) == ("costs", 2)
+    doubts = costs([figure(COST, cost, price_usd_per_hour=price), figure(OUTPUT, rate)])
+    assert bool(doubts) is wrong
+    for doubt in doubts:
+        assert (doubt.check, len(doubt.figures)) == ("costs", 2)
 
 
 def test_a_wrong_cost_says_what_its_price_and_throughput_give() -> None:
@@ -176,17 +179,17 @@ def cheaper(cost: str, percent: str, **changes: Any) -> list[PublishedFigure]:
 )
 def test_costs_at_one_price_are_in_the_ratio_of_the_throughputs(cost: str, percent: str, wrong: bool) -> None:  # noqa: FBT001
     figures = cheaper(cost, percent)
-    found = cost_ratios(figures)
-    assert bool(found) is wrong
-    for each in found:
-        assert (each.check, each.source, each.figures) == ("cost_ratios", "theirs", tuple(figures))
-        assert each.sentence == (
+    doubts = cost_ratios(figures)
+    assert bool(doubts) is wrong
+    for doubt in doubts:
+        assert (doubt.check, doubt.source, doubt.figures) == ("cost_ratios", "theirs", tuple(figures))
+        assert doubt.sentence == (
             "2.00 and 1.00 USD per million output tokens at 3.6 USD per hour are 500 and 1000 tok/s, +100.0 %; the "
             f"throughput on prose is given as +{float(percent) - 100:.1f} % (8): the two are of different loads "
             "(8 and 8), or do not fit"
         )
     baseline, candidate, stated = figures
-    assert len(cost_ratios([candidate, stated, baseline])) == len(found)
+    assert len(cost_ratios([candidate, stated, baseline])) == len(doubts)
 
 
 def test_every_pair_of_a_baseline_and_a_candidate_is_held_against_every_throughput() -> None:
@@ -194,8 +197,8 @@ def test_every_pair_of_a_baseline_and_a_candidate_is_held_against_every_throughp
     again = replace(stated, load="16")
     free = replace(candidate, printed="0")
     other = replace(candidate, dataset="code")
-    found = cost_ratios([replace(baseline, load="99"), free, other, baseline, candidate, stated, again])
-    assert [each.figures for each in found] == [
+    doubts = cost_ratios([replace(baseline, load="99"), free, other, baseline, candidate, stated, again])
+    assert [doubt.figures for doubt in doubts] == [
         (replace(baseline, load="99"), candidate, stated),
         (replace(baseline, load="99"), candidate, again),
         (baseline, candidate, stated),
@@ -236,18 +239,18 @@ def test_costs_are_not_held_against_each_other_at_two_prices_or_on_two_machines(
 def test_two_machines_with_the_same_digits_were_not_both_measured() -> None:
     here = [figure(OUTPUT, "812.5"), figure("mean_ttft", "31.2")]
     there = [figure(OUTPUT, "812.5", hardware="another"), figure("mean_ttft", "31.2", hardware="another")]
-    (found,) = identical_tables([*here, *there])
-    assert found == PublishedFinding(
+    (doubt,) = identical_tables([*here, *there])
+    assert doubt == PublishedFinding(
         "identical_tables",
         "theirs",
         "all 2 figures of one GPU and another are the same to the last digit: one of the two was not measured",
         tuple(here),
     )
-    relative = [replace(each, scale="percent change") for each in (*here, *there)]
+    relative = [replace(figure_of_table, scale="percent change") for figure_of_table in (*here, *there)]
     assert identical_tables(relative) == []
     only_here = figure("duration", "1", load="99")
-    (found,) = identical_tables([only_here, *here, *there])
-    assert found.figures == tuple(here)
+    (doubt,) = identical_tables([only_here, *here, *there])
+    assert doubt.figures == tuple(here)
     assert identical_tables([here[0], there[0]]) == []  # a single one may be chance
     differing = figure("mean_ttft", "31.3", hardware="another")
     assert identical_tables([*here, there[0], differing]) == []
@@ -260,9 +263,9 @@ def test_two_machines_with_the_same_digits_were_not_both_measured() -> None:
 
 def test_two_values_for_one_thing_contradict_each_other() -> None:
     one, other = figure(OUTPUT, "100", unit="tok/s"), figure(OUTPUT, "110", unit="tok/s", note="figure 3")
-    (found,) = contradictions([one, other])
+    (doubt,) = contradictions([one, other])
     sentence = "output_throughput is 100 and 110 tok/s in the same setting (110: figure 3)"
-    assert found == PublishedFinding("contradictions", "theirs", sentence, (one, other))
+    assert doubt == PublishedFinding("contradictions", "theirs", sentence, (one, other))
     assert contradictions([one, one]) == []
     assert contradictions([one, figure("mean_ttft", "110")]) == []
     assert contradictions([one, figure(OUTPUT, "110", scale="percent change")]) == []
@@ -294,8 +297,8 @@ def test_an_example_follows_from_its_formula(stated: str, wrong: bool) -> None: 
         f"about {stated} tokens a round for acceptance 0.8 and 4 drafted tokens does not follow from the formula "
         "beside it, which gives 3.36"
     )
-    found = tau_examples([TauClaim("theirs", 0.8, 4, stated)])  # (1 - 0.8^5) / 0.2 = 3.3616
-    assert found == ([PublishedFinding("tau_examples", "theirs", sentence)] if wrong else [])
+    doubts = tau_examples([TauClaim("theirs", 0.8, 4, stated)])  # (1 - 0.8^5) / 0.2 = 3.3616
+    assert doubts == ([PublishedFinding("tau_examples", "theirs", sentence)] if wrong else [])
 
 
 def test_every_check_has_its_say_in_order() -> None:
@@ -305,5 +308,5 @@ def test_every_check_has_its_say_in_order() -> None:
         figure(OUTPUT, "1"),
         figure(OUTPUT, "2"),
     ]
-    found = findings(wrong, [TauClaim("theirs", 0.8, 4, "5")])
-    assert [each.check for each in found] == ["acceptance_lengths", "contradictions", "tau_examples"]
+    doubts = findings(wrong, [TauClaim("theirs", 0.8, 4, "5")])
+    assert [doubt.check for doubt in doubts] == ["acceptance_lengths", "contradictions", "tau_examples"]

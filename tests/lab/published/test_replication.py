@@ -60,15 +60,15 @@ BASE = replace(
 
 
 def ours(figure: PublishedFigure, *runs: OurRun) -> float | None:
-    (found,) = side_by_side([figure], runs or (BASE, OURS))
-    return found.ours
+    (beside,) = side_by_side([figure], runs or (BASE, OURS))
+    return beside.ours
 
 
 def test_an_absolute_figure_stands_beside_the_mean_over_repeats() -> None:
     again = replace(OURS, run_id="again", metrics={"output_tok_per_s": 130.0})
-    (found,) = side_by_side([THEIRS], (BASE, OURS, again))
-    assert (found.ours, found.ratio, found.run_ids) == (125.0, 1.25, ("drafted", "again"))
-    assert found.differences == ()
+    (beside,) = side_by_side([THEIRS], (BASE, OURS, again))
+    assert (beside.ours, beside.ratio, beside.run_ids) == (125.0, 1.25, ("drafted", "again"))
+    assert beside.differences == ()
 
 
 def test_percent_stay_percent() -> None:
@@ -138,14 +138,14 @@ def test_where_the_source_does_not_say_how_many_tokens_none_of_several_arms_is_i
 def test_the_very_draft_is_taken_where_there_are_several_and_another_is_a_difference() -> None:
     other = replace(OURS, draft_model="other/head", metrics={"output_tok_per_s": 1.0})
     assert ours(THEIRS, OURS, other) == 120.0
-    (found,) = side_by_side([THEIRS], [other])
-    assert found.differences == ("draft model: maker/head there, other/head here",)
+    (beside,) = side_by_side([THEIRS], [other])
+    assert beside.differences == ("draft model: maker/head there, other/head here",)
 
 
 def test_hardware_and_versions_that_differ_are_spelt_out() -> None:
     elsewhere = replace(OURS, hardware="a laptop", engine="sglang", engine_version=None, target="hub/big")
-    (found,) = side_by_side([THEIRS], [elsewhere])
-    assert found.differences == (
+    (beside,) = side_by_side([THEIRS], [elsewhere])
+    assert beside.differences == (
         "hardware: H200 there, a laptop here",
         "engine: vllm there, sglang here",
         "engine version: 0.13.0 there, unknown here",
@@ -154,8 +154,8 @@ def test_hardware_and_versions_that_differ_are_spelt_out() -> None:
 
 def test_random_prompts_of_other_lengths_are_a_difference() -> None:
     made = replace(OURS, dataset="random", input_tokens=16, output_tokens=16)
-    (found,) = side_by_side([replace(THEIRS, dataset="random 1024/1024")], [made])
-    assert found.differences == ("prompts: random 1024/1024 there, random 16/16 here",)
+    (beside,) = side_by_side([replace(THEIRS, dataset="random 1024/1024")], [made])
+    assert beside.differences == ("prompts: random 1024/1024 there, random 16/16 here",)
 
 
 def test_samples_files_and_other_spellings_are_the_same_dataset() -> None:
@@ -165,9 +165,9 @@ def test_samples_files_and_other_spellings_are_the_same_dataset() -> None:
 
 def test_each_figure_has_its_arms_runs_and_differences_in_order() -> None:
     other = replace(OURS, run_id="other", arm="again", hardware="another")
-    found = side_by_side([replace(THEIRS, metric="duration"), THEIRS], (BASE, OURS, other, OURS))
-    assert [each.figure.metric for each in found] == ["duration", "output_throughput"]
-    nothing, both = found
+    beside = side_by_side([replace(THEIRS, metric="duration"), THEIRS], (BASE, OURS, other, OURS))
+    assert [compared.figure.metric for compared in beside] == ["duration", "output_throughput"]
+    nothing, both = beside
     assert (nothing.ours, nothing.ratio, nothing.run_ids) == (None, None, ("drafted", "other", "drafted"))
     assert (both.arms, both.run_ids) == (("EAGLE-3", "again"), ("drafted", "other", "drafted"))
     assert both.differences == ("hardware: H200 there, H200, another here",)
@@ -178,18 +178,18 @@ def test_each_figure_has_its_arms_runs_and_differences_in_order() -> None:
 def test_every_difference_is_spelt_out_with_both_values() -> None:
     elsewhere = replace(OURS, engine_version="0.14", target="big-2", num_speculative_tokens=5)
     unsaid = replace(THEIRS, engine_version=None, num_speculative_tokens=None)
-    (found,) = side_by_side([unsaid], [elsewhere])
-    assert found.differences == (
+    (beside,) = side_by_side([unsaid], [elsewhere])
+    assert beside.differences == (
         "engine version: not stated there, 0.14 here",
         "target: big there, big-2 here",
         "drafted tokens: not stated there, 5 here",
     )
     plain = replace(THEIRS, method="none", draft_model=None, num_speculative_tokens=None)
-    (found,) = side_by_side([plain], [replace(BASE, draft_model="odd")])
-    assert found.differences == ()
+    (beside,) = side_by_side([plain], [replace(BASE, draft_model="odd")])
+    assert beside.differences == ()
     crowd = replace(OURS, concurrency=2)
-    (found,) = side_by_side([replace(THEIRS, load=None)], [OURS])
-    assert found.ours == 120.0
+    (beside,) = side_by_side([replace(THEIRS, load=None)], [OURS])
+    assert beside.ours == 120.0
     assert side_by_side([replace(THEIRS, load="2")], [crowd])[0].differences == ()
 
 
@@ -236,7 +236,7 @@ def test_a_figure_of_nothing_has_no_ratio() -> None:
 
 def test_per_position_rates_are_means_over_the_runs_that_have_the_position() -> None:
     rates = [(0.7, 0.4), (0.5,), None]
-    runs = [replace(OURS, metrics={"acceptance_per_position": each}) for each in rates]
+    runs = [replace(OURS, metrics={"acceptance_per_position": rate}) for rate in rates]
     assert ours(replace(THEIRS, metric="acceptance_rate_pos0"), *runs) == pytest.approx(60.0)
     assert ours(replace(THEIRS, metric="acceptance_rate_pos1"), *runs) == pytest.approx(40.0)
     assert ours(replace(THEIRS, metric="acceptance_rate_pos2"), *runs) is None
@@ -245,6 +245,6 @@ def test_per_position_rates_are_means_over_the_runs_that_have_the_position() -> 
 def test_prompts_without_a_name_are_any_and_random_ones_are_random() -> None:
     assert ours(replace(THEIRS, dataset="unnamed"), OURS) == 120.0
     made = replace(OURS, dataset="random", input_tokens=1024, output_tokens=128)
-    (found,) = side_by_side([replace(THEIRS, dataset="random 1024/128")], [made, OURS])
-    assert (found.ours, found.run_ids, found.differences) == (120.0, ("drafted",), ())
+    (beside,) = side_by_side([replace(THEIRS, dataset="random 1024/128")], [made, OURS])
+    assert (beside.ours, beside.run_ids, beside.differences) == (120.0, ("drafted",), ())
     assert ours(replace(THEIRS, dataset="random"), OURS) is None

@@ -42,11 +42,11 @@ def short(launch: Launch) -> Short:
 
 
 def measured(run: PlannedRun, index: int, speed: Speed) -> Outcome:
-    found = speed(run.arm.name, run.load.max_concurrency, run.repeat)
-    if found is None:
+    factor = speed(run.arm.name, run.load.max_concurrency, run.repeat)
+    if factor is None:
         return Outcome(run, index, is_valid=False, error="it died", engine_start_s=20.0, took_s=10.0)
     speculation = run.arm.speculation
-    metrics: dict[str, Any] = {"output_tok_per_s": found}
+    metrics: dict[str, Any] = {"output_tok_per_s": factor}
     if speculation is not None:
         metrics["acceptance_per_position"] = ACCEPTED[: speculation.num_speculative_tokens]
     return Outcome(run, index, is_valid=True, metrics=metrics, engine_start_s=20.0, took_s=10.0)
@@ -69,7 +69,7 @@ def followed(
 def clear(arm: str, load: int, repeat: int) -> float:
     """Three tokens are best alone, one token at four requests at once; repeats differ by a few thousandths."""
     drafting = {1: (1.5, 1.4), 2: (1.8, 1.1), 3: (2.2, 0.9), 4: (2.1, 0.8), 5: (2.0, 0.7)}
-    factor = {f"look-up k={k}": found for k, found in drafting.items()}
+    factor = {f"look-up k={k}": gain for k, gain in drafting.items()}
     factor |= {"no draft": (1.0, 1.0), "look-up scheduled": (2.2, 1.4), "adaptive": (2.1, 1.2)}
     return 100 * factor[arm][BOTH.index(load)] * (1 + repeat * len(arm) % 7 / 1000)
 
@@ -113,12 +113,12 @@ def test_a_tuning_is_three_blocks_of_the_race_and_then_what_it_found_three_times
 
 def test_equal_outcomes_give_equal_steps_whichever_worker_asks() -> None:
     """A worker that is killed leaves outcomes behind; the next one asks for the launch that was not finished."""
-    asked, outcomes, done = tuning(drafted_tokens=[1, 2, 3]), list[Outcome](), 0
-    steps, end = followed(asked, clear, outcomes=outcomes)
+    study, outcomes, done = tuning(drafted_tokens=[1, 2, 3]), list[Outcome](), 0
+    steps, end = followed(study, clear, outcomes=outcomes)
     for step, following in zip(steps, [*steps[1:], end], strict=True):
-        assert Tuning(asked).next(outcomes[: done + len(step.launch.runs) - 1]) == step
+        assert Tuning(study).next(outcomes[: done + len(step.launch.runs) - 1]) == step
         done += len(step.launch.runs)
-        assert Tuning(asked).next(outcomes[:done]) == following
+        assert Tuning(study).next(outcomes[:done]) == following
 
 
 def test_the_first_step_says_what_may_follow_at_most() -> None:
@@ -168,7 +168,7 @@ def test_a_round_is_begun_if_the_budget_also_holds_the_result_after_it(
 ) -> None:
     """A launch takes 40 s. After two of them one is next, and the result takes three times three (or four)."""
     extra = [{"name": "adaptive", "speculation": LOOK_UP}] if beside else []
-    names = [each["name"] for each in extra]
+    names = [extra_arm["name"] for extra_arm in extra]
     steps, _ = followed(tuning([*ARMS, *extra], budget_minutes=budget_minutes, beside=names), clear, 3)
     assert steps[2].later_is_certain is is_spent
     assert (short(steps[2].launch)[1] == "look-up k=1") is not is_spent

@@ -39,9 +39,9 @@ def tuning(arms: Sequence[dict[str, Any]] = ARMS, **tune: Any) -> Study:
 class Machine:
     """Measures launches in a simulated world; a scheduled arm is as fast as the setting it has at that load."""
 
-    def __init__(self, world: World, asked: Study, *, broken: str = "never") -> None:
-        self.world, self.settings, self.broken = world, Tuning(asked).settings, broken
-        self.asked, self.outcomes, self.steps = asked, list[Outcome](), list[Step]()
+    def __init__(self, world: World, study: Study, *, broken: str = "never") -> None:
+        self.world, self.settings, self.broken = world, Tuning(study).settings, broken
+        self.asked, self.outcomes, self.steps = study, list[Outcome](), list[Step]()
 
     def measure(self, run: PlannedRun, launch_index: int) -> Outcome:
         if self.broken in run.arm.name:
@@ -69,9 +69,9 @@ class Machine:
 
     def report(self) -> Report:
         known = {outcome.run.key(""): result_of(outcome) for outcome in self.outcomes}
-        found = report(self.asked, lambda run: known.get(run.key("")))
-        assert found is not None
-        return found
+        tuning_report = report(self.asked, lambda run: known.get(run.key("")))
+        assert tuning_report is not None
+        return tuning_report
 
 
 @functools.cache
@@ -118,57 +118,59 @@ def test_the_schedule_is_measured_in_the_end_beside_no_speculation_and_the_best_
     beside = {"name": "adaptive", "speculation": HEAD | {"options": {"enable_adaptive_verification": True}}}
     machine = Machine(world, tuning([*ARMS, beside], beside=["adaptive"]))
     machine.run()
-    found = machine.report()
-    assert found.scheduled is not None
+    tuning_report = machine.report()
+    assert tuning_report.scheduled is not None
     last = max(outcome.run.repeat for outcome in machine.outcomes)
     final = {outcome.run.arm.name for outcome in machine.outcomes if outcome.run.repeat == last}
-    assert final == {"no draft", found.single.name, found.scheduled.name, "adaptive"}
-    assert {each.arm for each in found.final} == final - {"no draft"}
-    counts = [outcome.run.arm.name for outcome in machine.outcomes].count(found.scheduled.name)
+    assert final == {"no draft", tuning_report.single.name, tuning_report.scheduled.name, "adaptive"}
+    assert {measured.arm for measured in tuning_report.final} == final - {"no draft"}
+    counts = [outcome.run.arm.name for outcome in machine.outcomes].count(tuning_report.scheduled.name)
     assert counts == LEAST_BLOCKS * len(SPACE.loads)
 
 
 def test_the_report_says_for_each_load_what_is_fast_there_and_how_sure_that_is() -> None:
     machine = tuned(2)
-    world, found = machine.world, machine.report()
-    assert [each.load for each in found.best] == list(SPACE.loads)
-    for each in found.best:
-        setting = machine.settings[each.arm]
-        assert world.loss(setting, each.load) <= 0.02
+    world, tuning_report = machine.world, machine.report()
+    assert [measured.load for measured in tuning_report.best] == list(SPACE.loads)
+    for measured in tuning_report.best:
+        setting = machine.settings[measured.arm]
+        assert world.loss(setting, measured.load) <= 0.02
         if setting != NONE:
-            true = world.speeds[setting, each.load] / world.speeds[NONE, each.load]
-            assert each.low is not None
-            assert each.high is not None
-            assert each.low * 0.98 <= true <= each.high * 1.02
-    assert found.ended == "decided"
-    assert found.runs == len(machine.outcomes)
+            true = world.speeds[setting, measured.load] / world.speeds[NONE, measured.load]
+            assert measured.low is not None
+            assert measured.high is not None
+            assert measured.low * 0.98 <= true <= measured.high * 1.02
+    assert tuning_report.ended == "decided"
+    assert tuning_report.runs == len(machine.outcomes)
 
 
 def test_drafting_nothing_has_a_cost_of_its_own_in_the_report() -> None:
     """At the greatest loads of this world speculation loses, and its schedule drafts nothing there."""
-    found = tuned(5).report()
-    assert found.scheduled is not None
-    assert found.scheduled.speculation is not None
-    assert found.scheduled.speculation.options[SCHEDULE] == [list(each) for each in found.ranges]
-    assert found.ranges[-1][2] == 0
-    assert [each.load for each in found.cost_of_nothing] == [8, 16]
-    assert all(each.ratio == pytest.approx(1.0, abs=0.02) for each in found.cost_of_nothing)
+    tuning_report = tuned(5).report()
+    assert tuning_report.scheduled is not None
+    assert tuning_report.scheduled.speculation is not None
+    assert tuning_report.scheduled.speculation.options[SCHEDULE] == [list(range_) for range_ in tuning_report.ranges]
+    assert tuning_report.ranges[-1][2] == 0
+    assert [measured.load for measured in tuning_report.cost_of_nothing] == [8, 16]
+    assert all(measured.ratio == pytest.approx(1.0, abs=0.02) for measured in tuning_report.cost_of_nothing)
 
 
 def test_everything_that_was_not_chosen_has_a_reason() -> None:
-    found = tuned(5).report()
-    assert len(found.tried) == len(SPACE.settings) * len(SPACE.loads)
-    chosen = [(each.arm, each.load) for each in found.tried if each.fate == "chosen"]
-    assert chosen == [(each.arm, each.load) for each in found.best]
-    assert all(each.fate.startswith("not run") == (each.runs == 0) for each in found.tried if each.fate != "chosen")
+    tuning_report = tuned(5).report()
+    assert len(tuning_report.tried) == len(SPACE.settings) * len(SPACE.loads)
+    chosen = [(tried.arm, tried.load) for tried in tuning_report.tried if tried.fate == "chosen"]
+    assert chosen == [(tried.arm, tried.load) for tried in tuning_report.best]
+    assert all(
+        tried.fate.startswith("not run") == (tried.runs == 0) for tried in tuning_report.tried if tried.fate != "chosen"
+    )
 
 
 def test_a_draft_that_kills_its_engine_ends_nothing_else() -> None:
     machine = Machine(World(2), tuning(), broken="draft model")
     assert machine.run().reason == "decided"
-    found = machine.report()
-    assert not any(each.arm.startswith("draft model") for each in found.best)
-    assert {each.fate for each in found.tried if each.arm == "draft model k=5"} == {"no run of it counts"}
+    tuning_report = machine.report()
+    assert not any(tried.arm.startswith("draft model") for tried in tuning_report.best)
+    assert {tried.fate for tried in tuning_report.tried if tried.arm == "draft model k=5"} == {"no run of it counts"}
 
 
 def test_without_a_baseline_it_ends_and_says_so() -> None:
@@ -191,9 +193,9 @@ def test_an_engine_without_schedules_gets_none() -> None:
     machine = Machine(World(5), tuning(schedule=False))
     machine.run()
     assert not any("scheduled" in outcome.run.arm.name for outcome in machine.outcomes)
-    found = machine.report()
-    assert found.scheduled is None
-    assert found.deployed == found.single
+    tuning_report = machine.report()
+    assert tuning_report.scheduled is None
+    assert tuning_report.deployed == tuning_report.single
 
 
 def test_a_plan_of_a_tuning_is_about_what_it_takes() -> None:

@@ -18,8 +18,10 @@ from tests.lab.studies import DRAFT, study
 WEIGHTS = Contents(models={"reference": "t" * 64, "reference-draft": "d" * 64})
 
 
-def identities(asked: Study, contents: Contents = WEIGHTS, arm: int = 1, workload: int = 0, load: int = 0) -> Identity:
-    return identity(asked, asked.arms[arm], asked.workloads[workload], asked.loads[load], contents)
+def identities(
+    of_study: Study, contents: Contents = WEIGHTS, arm: int = 1, workload: int = 0, load: int = 0
+) -> Identity:
+    return identity(of_study, of_study.arms[arm], of_study.workloads[workload], of_study.loads[load], contents)
 
 
 def drafted(**changes: Any) -> list[dict[str, Any]]:
@@ -39,9 +41,9 @@ SAME: dict[str, Callable[[], Study]] = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
-def test_these_do_not_change_what_is_measured(what: str) -> None:
-    assert identities(SAME[what]()) == identities(study())
+@pytest.mark.parametrize("change", SAME)
+def test_these_do_not_change_what_is_measured(change: str) -> None:
+    assert identities(SAME[change]()) == identities(study())
 
 
 OTHER: dict[str, Callable[[], Study]] = {
@@ -62,9 +64,9 @@ OTHER: dict[str, Callable[[], Study]] = {
 }
 
 
-@pytest.mark.parametrize("what", OTHER)
-def test_these_make_another_cell(what: str) -> None:
-    assert identities(OTHER[what]()).cell_id != identities(study()).cell_id
+@pytest.mark.parametrize("change", OTHER)
+def test_these_make_another_cell(change: str) -> None:
+    assert identities(OTHER[change]()).cell_id != identities(study()).cell_id
 
 
 def test_a_flag_is_the_same_in_both_spellings_and_wherever_it_is_set() -> None:
@@ -96,7 +98,7 @@ def test_the_arm_and_the_load_are_told_apart_on_their_own() -> None:
     first, other_arm, other_load = identities(study()), identities(study(), arm=0), identities(study(), load=1)
     assert (first.workload_id, first.load_id) == (other_arm.workload_id, other_arm.load_id)
     assert (first.arm_id, first.workload_id) == (other_load.arm_id, other_load.workload_id)
-    assert len({each.cell_id for each in (first, other_arm, other_load)}) == 3
+    assert len({cell.cell_id for cell in (first, other_arm, other_load)}) == 3
 
 
 def test_the_key_of_a_server_is_in_no_digest_and_its_address_is() -> None:
@@ -151,7 +153,7 @@ def test_digests_are_those_of_bundles_on_disk() -> None:
         "speculation": DRAFT,
     }
     server = {"base_url": "http://a", "served_model": "m", "api_key": "k"}
-    asked = study(
+    of_study = study(
         arms=[arm, {"name": "served", "engine": "endpoint", "server": server, "baseline": True}],
         workloads=[{"dataset": "prose", "category": "code", "output_tokens": 16}],
         loads=[{"label": "l", "max_concurrency": 2, "num_prompts": 4, "request_rate_rps": 3}],
@@ -160,9 +162,9 @@ def test_digests_are_those_of_bundles_on_disk() -> None:
         sampling={"temperature": 0.5},
         endpoint="chat",
     )
-    contents = Contents({"reference": "tt", "reference-draft": "dd"}, {asked.workloads[0].name: "cc"})
+    contents = Contents({"reference": "tt", "reference-draft": "dd"}, {of_study.workloads[0].name: "cc"})
     parts = f'"endpoint":"chat","load":{LOAD},"sampling":{{"temperature":0.5}},"seed":5,"target":"tt"'
-    assert identities(asked, contents, arm=0) == Identity(
+    assert identities(of_study, contents, arm=0) == Identity(
         cell_id=sha256(f'{{"arm":{ARM},{parts},"workload":{WORKLOAD}}}'),
         arm_id=sha256(ARM),
         workload_id=sha256(f"[{WORKLOAD},5]"),
@@ -170,14 +172,14 @@ def test_digests_are_those_of_bundles_on_disk() -> None:
         dataset_digest="cc",
     )
     with_flags = SERVED.replace('"server"', '"flags":{"a-b":1},"server"')
-    assert identities(asked, contents).arm_id == sha256(with_flags)
+    assert identities(of_study, contents).arm_id == sha256(with_flags)
 
 
 def test_what_was_not_read_counts_by_its_name() -> None:
-    asked = study(workloads=[{"dataset": "prose"}], arms=[{"name": "plain"}])
-    found = identities(asked, Contents(), arm=0)
-    assert (found.arm_id, found.dataset_digest) == (sha256('{"engine":"vllm"}'), None)
-    assert found.workload_id == sha256('[{"dataset":"prose","output_tokens":64},0]')
+    of_study = study(workloads=[{"dataset": "prose"}], arms=[{"name": "plain"}])
+    ids = identities(of_study, Contents(), arm=0)
+    assert (ids.arm_id, ids.dataset_digest) == (sha256('{"engine":"vllm"}'), None)
+    assert ids.workload_id == sha256('[{"dataset":"prose","output_tokens":64},0]')
     assert Contents({"a": None}).model("a") == "a"
     with pytest.raises(ValueError, match="Out of range float"):
         digest({"a": float("nan")})

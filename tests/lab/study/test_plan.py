@@ -145,8 +145,8 @@ def test_each_trial_of_a_search_has_a_name_a_load_and_arrivals_of_its_own() -> N
     assert [run.load.request_rate_rps for run in launch.runs[:3]] == [3.0, 6.0, 12.0]
     (_, later) = (
         run
-        for each in plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))[::3]
-        for run in each.runs[1:2]
+        for first_launch in plan(study(loads=[search], seed=5, repeats=2, slo={"ttft_ms": 100.0}))[::3]
+        for run in first_launch.runs[1:2]
     )
     assert later.trial is not None
     assert (later.load.name, later.repeat, later.trial.number) == ("search #2 at 6", 1, 1)

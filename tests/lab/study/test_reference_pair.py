@@ -26,9 +26,9 @@ def drafting(method: str, model: str | None = None, tokens: int = 3, **arm: Any)
     return {"name": f"{method} {model} {tokens} {arm}", "speculation": speculation, **arm}
 
 
-def drafts(found: Study) -> list[tuple[str, str | None, int]]:
-    each = [arm.speculation for arm in found.arms if arm.speculation]
-    return [(draft.method, draft.model, draft.num_speculative_tokens) for draft in each]
+def drafts(scaled: Study) -> list[tuple[str, str | None, int]]:
+    speculations = [arm.speculation for arm in scaled.arms if arm.speculation]
+    return [(draft.method, draft.model, draft.num_speculative_tokens) for draft in speculations]
 
 
 PLAIN = {"name": "plain", "baseline": True}
@@ -36,12 +36,12 @@ PLAIN = {"name": "plain", "baseline": True}
 
 @given(studies)
 def test_any_study_can_be_scaled_down_and_stored(original: Study) -> None:
-    found = reference_version(original)
-    assert found.target == "reference"
-    assert study_from_toml(study_to_toml(found)) == found
-    assert len(plan(found)) <= len(plan(original))
+    scaled = reference_version(original)
+    assert scaled.target == "reference"
+    assert study_from_toml(study_to_toml(scaled)) == scaled
+    assert len(plan(scaled)) <= len(plan(original))
     if original.target != "reference":
-        assert found.baseline.baseline
+        assert scaled.baseline.baseline
 
 
 def test_a_study_of_the_reference_model_is_itself() -> None:
@@ -49,37 +49,42 @@ def test_a_study_of_the_reference_model_is_itself() -> None:
 
 
 def test_its_name_and_place_say_what_it_is() -> None:
-    found = small(name="mine", hardware="H200", repeats=5, price_usd_per_hour=2.0)
-    assert (found.name, found.hardware, found.repeats, found.price_usd_per_hour) == ("mine (reference)", None, 1, 2.0)
+    scaled = small(name="mine", hardware="H200", repeats=5, price_usd_per_hour=2.0)
+    assert (scaled.name, scaled.hardware, scaled.repeats, scaled.price_usd_per_hour) == (
+        "mine (reference)",
+        None,
+        1,
+        2.0,
+    )
 
 
 def test_the_first_draft_becomes_the_head_and_others_the_draft_model() -> None:
     heads = [drafting("eagle3", name, tokens) for name in ("a", "b") for tokens in (1, 3)]
-    found = small(arms=[PLAIN, *heads])
-    assert drafts(found) == [
+    scaled = small(arms=[PLAIN, *heads])
+    assert drafts(scaled) == [
         *(("eagle3", "reference-eagle3", tokens) for tokens in (1, 3)),
         *(("draft_model", "reference-draft", tokens) for tokens in (1, 3)),
     ]
-    assert [arm.name for arm in found.arms][:3] == ["no draft", "EAGLE-3 k=1", "EAGLE-3 k=3"]
+    assert [arm.name for arm in scaled.arms][:3] == ["no draft", "EAGLE-3 k=1", "EAGLE-3 k=3"]
 
 
 def test_a_draft_model_stays_one_and_what_looks_up_stays_that() -> None:
-    found = small(arms=[PLAIN, drafting("draft_model", "a"), drafting("ngram"), drafting("suffix", tokens=5)])
-    assert drafts(found) == [("draft_model", "reference-draft", 3), ("ngram", None, 3), ("ngram", None, 5)]
+    scaled = small(arms=[PLAIN, drafting("draft_model", "a"), drafting("ngram"), drafting("suffix", tokens=5)])
+    assert drafts(scaled) == [("draft_model", "reference-draft", 3), ("ngram", None, 3), ("ngram", None, 5)]
 
 
 def test_arms_that_become_the_same_are_measured_once_and_the_baseline_stays_marked() -> None:
     arms = [{"name": "a"}, {"name": "b", "flags": {"enforce-eager": True}, "baseline": True}]
-    found = small(arms=arms)
-    assert [(arm.name, arm.baseline) for arm in found.arms] == [("no draft", True)]
+    scaled = small(arms=arms)
+    assert [(arm.name, arm.baseline) for arm in scaled.arms] == [("no draft", True)]
 
 
 def test_engines_that_need_a_gpu_become_transformers() -> None:
     arms = [PLAIN, {"name": "t", "engine": "tensorrt_llm"}, drafting("eagle3", "a", engine="sglang")]
-    found = small(arms=arms)
-    assert [arm.engine for arm in found.arms] == ["vllm", "transformers", "transformers"]
-    assert drafts(found) == [("draft_model", "reference-draft", 3)]
-    assert found.arms[1].name == "transformers, no draft"
+    scaled = small(arms=arms)
+    assert [arm.engine for arm in scaled.arms] == ["vllm", "transformers", "transformers"]
+    assert drafts(scaled) == [("draft_model", "reference-draft", 3)]
+    assert scaled.arms[1].name == "transformers, no draft"
 
 
 def test_a_server_somewhere_else_becomes_an_engine_of_this_host() -> None:
@@ -89,14 +94,14 @@ def test_a_server_somewhere_else_becomes_an_engine_of_this_host() -> None:
 
 
 def test_of_a_configuration_stays_what_a_cpu_has_too() -> None:
-    found = small(arms=[PLAIN | {"config": {"kv-cache-dtype": "fp8", "stream-interval": 20}}])
-    assert found.arms[0].config == {"stream-interval": 20}
+    scaled = small(arms=[PLAIN | {"config": {"kv-cache-dtype": "fp8", "stream-interval": 20}}])
+    assert scaled.arms[0].config == {"stream-interval": 20}
 
 
 def test_a_sweep_stays_one_with_fewer_streams() -> None:
-    found = small(loads=[{"pattern": "concurrency_sweep"}])
-    assert [load.max_concurrency for load in found.loads] == [1, 2, 4, 5, 6, 8]
-    assert [load.name for load in found.loads] == [f"concurrency_sweep c{n}" for n in (1, 2, 4, 5, 6, 8)]
+    scaled = small(loads=[{"pattern": "concurrency_sweep"}])
+    assert [load.max_concurrency for load in scaled.loads] == [1, 2, 4, 5, 6, 8]
+    assert [load.name for load in scaled.loads] == [f"concurrency_sweep c{n}" for n in (1, 2, 4, 5, 6, 8)]
 
 
 def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
@@ -106,7 +111,7 @@ def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "found"),
+    ("given", "scaled"),
     [
         ({"dataset": "random_m"}, "random/all/160/8"),
         ({"dataset": "random", "input_tokens": 64, "output_tokens": 4096}, "random/all/8/32"),
@@ -116,27 +121,27 @@ def test_a_pattern_keeps_its_name_rate_and_burstiness() -> None:
     ],
 )
 def test_lengths_shrink_and_datasets_that_must_be_fetched_become_their_samples(
-    given: dict[str, Any], found: str
+    given: dict[str, Any], scaled: str
 ) -> None:
-    assert small(workloads=[given]).workloads[0].name == found
+    assert small(workloads=[given]).workloads[0].name == scaled
 
 
 def test_a_tuning_stays_one_with_each_draft_and_concurrency_once() -> None:
     """What is only measured at its end is left out."""
     arms = [PLAIN, *(drafting("draft_model", name, tokens) for name, tokens in (("a", 2), ("b", 4)))]
-    arms = [each | {"name": name} for each, name in zip(arms, ("plain", "one", "two"), strict=True)]
+    arms = [arm | {"name": name} for arm, name in zip(arms, ("plain", "one", "two"), strict=True)]
     loads = [{"max_concurrency": load, "num_prompts": load, "label": f"at {load}"} for load in (1, 2, 64)]
     beside = drafting("eagle3", "c") | {"name": "adaptive"}
-    found = small(arms=[*arms, beside], loads=loads, tune={"drafted_tokens": [1, 3], "beside": ["adaptive"]})
-    assert found.tune is not None
-    assert (found.tune.drafted_tokens, found.tune.beside) == ((1, 3), ())
-    assert drafts(found) == [("draft_model", "reference-draft", 3)]
-    assert [load.max_concurrency for load in found.loads] == [1, 5]
+    scaled = small(arms=[*arms, beside], loads=loads, tune={"drafted_tokens": [1, 3], "beside": ["adaptive"]})
+    assert scaled.tune is not None
+    assert (scaled.tune.drafted_tokens, scaled.tune.beside) == ((1, 3), ())
+    assert drafts(scaled) == [("draft_model", "reference-draft", 3)]
+    assert [load.max_concurrency for load in scaled.loads] == [1, 5]
 
 
 def test_a_large_study_scaled_down_is_this_one() -> None:
     looks_up = {"method": "ngram", "num_speculative_tokens": 4}
-    found = small(
+    scaled = small(
         name="mine",
         repeats=3,
         order="side_by_side",
@@ -170,7 +175,7 @@ def test_a_large_study_scaled_down_is_this_one() -> None:
         "enable-prefix-caching": False,
     }
     head = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 2}
-    assert found.model_dump(mode="json", exclude_defaults=True) == {
+    assert scaled.model_dump(mode="json", exclude_defaults=True) == {
         "name": "mine (reference)",
         "target": "reference",
         "arms": [

@@ -14,19 +14,19 @@ UNTIL = {"repeats": "until decided", "budget": "45 min"}
 
 
 def test_it_has_at_most_twelve_looks_and_a_budget_in_seconds() -> None:
-    found = study(**UNTIL)
-    assert (found.until_decided, found.repeats, found.budget_s) == (True, 12, 2700)
+    written = study(**UNTIL)
+    assert (written.until_decided, written.repeats, written.budget_s) == (True, 12, 2700)
     assert study(**UNTIL, order="side_by_side").repeats == 24
     assert study(**UNTIL, repeats_per_launch=3).repeats == 36
     assert not study(repeats=3).until_decided
 
 
 def test_it_reads_back_equal_from_toml_that_says_it_in_words() -> None:
-    found = study(**UNTIL, order="side_by_side")
-    text = study_to_toml(found)
+    written = study(**UNTIL, order="side_by_side")
+    text = study_to_toml(written)
     assert 'repeats = "until decided"' in text
     assert 'budget = "45 min"' in text
-    assert study_from_toml(text) == found
+    assert study_from_toml(text) == written
 
 
 def test_any_study_can_be_measured_until_decided() -> None:

@@ -23,8 +23,8 @@ def gain(length: float, cost: float) -> float:
 
 @given(shares)
 def test_the_longest_chain_tells_the_length_of_every_shorter_one(accepted: tuple[float, ...]) -> None:
-    found = lengths(KS, {5: accepted})
-    assert found == {k: pytest.approx(1 + sum(accepted[:k])) for k in KS}
+    expected_lengths = lengths(KS, {5: accepted})
+    assert expected_lengths == {k: pytest.approx(1 + sum(accepted[:k])) for k in KS}
 
 
 def test_a_measured_chain_counts_for_itself_and_nothing_is_known_of_longer_ones() -> None:
@@ -39,9 +39,9 @@ def test_two_values_of_k_tell_the_price_of_a_round_for_those_between(
 ) -> None:
     rounds = lengths(KS, {5: accepted})
     true = {k: gain(rounds[k], once + per_token * k) for k in KS}
-    found = curve(KS, rounds, {k: Gain(true[k], 1e-8) for k in (1, 5)})
+    fitted = curve(KS, rounds, {k: Gain(true[k], 1e-8) for k in (1, 5)})
     for place, k in enumerate(KS):
-        assert found.gains[place] == pytest.approx(true[k], abs=0.01)
+        assert fitted.gains[place] == pytest.approx(true[k], abs=0.01)
 
 
 @given(shares, st.floats(0.9, 1.3), st.floats(0.0, 1.0), st.floats(-0.05, 0.05))
@@ -50,8 +50,8 @@ def test_what_a_setting_was_measured_to_be_replaces_what_the_line_says(
 ) -> None:
     rounds = lengths(KS, {5: accepted})
     true = {k: gain(rounds[k], once + per_token * k) + (off if k == 3 else 0) for k in KS}
-    found = curve(KS, rounds, {k: Gain(true[k], 1e-8) for k in (1, 3, 5)})
-    assert found.gains[2] == pytest.approx(true[3], abs=0.001)
+    fitted = curve(KS, rounds, {k: Gain(true[k], 1e-8) for k in (1, 3, 5)})
+    assert fitted.gains[2] == pytest.approx(true[3], abs=0.001)
 
 
 @given(shares, st.sampled_from([(5,), (1, 5), (1, 3, 5)]), st.floats(1e-6, 1e-2))
@@ -69,19 +69,19 @@ def test_every_run_makes_every_setting_more_certain_and_its_own_the_most(
 
 def test_noise_never_makes_a_round_cheaper_than_half_a_step() -> None:
     rounds = lengths(KS, {5: (0.9, 0.8, 0.7, 0.6, 0.5)})
-    found = curve(KS, rounds, {5: Gain(math.log(100.0), 1e-8)})
-    assert found.gains.max() <= math.log(rounds[5] / 0.5) + 1e-9
+    fitted = curve(KS, rounds, {5: Gain(math.log(100.0), 1e-8)})
+    assert fitted.gains.max() <= math.log(rounds[5] / 0.5) + 1e-9
 
 
 def test_one_k_is_weighed_against_what_rounds_usually_cost() -> None:
     """A round of two drafted tokens usually costs 1.2 steps, give or take; here it cost 1.25, measured within 10 %."""
-    found = curve((2,), {2: 2.0}, {2: Gain(math.log(1.6), 0.01)})
+    fitted = curve((2,), {2: 2.0}, {2: Gain(math.log(1.6), 0.01)})
     usual, variance = 1.2, 0.3**2 + (0.5 * 2) ** 2 + (0.02 * 1.25) ** 2
     weight = variance / (variance + 0.01 * 1.25**2)
     cost = usual + weight * (1.25 - usual)
-    assert found.ks == (2,)
-    assert found.gains == pytest.approx([math.log(2.0 / cost)], rel=1e-9)
-    assert found.covariance == pytest.approx(np.array([[variance * (1 - weight) / cost**2]]), rel=1e-9)
+    assert fitted.ks == (2,)
+    assert fitted.gains == pytest.approx([math.log(2.0 / cost)], rel=1e-9)
+    assert fitted.covariance == pytest.approx(np.array([[variance * (1 - weight) / cost**2]]), rel=1e-9)
 
 
 def test_a_curve_is_the_usual_line_corrected_by_what_was_measured() -> None:
@@ -97,11 +97,11 @@ def test_a_curve_is_the_usual_line_corrected_by_what_was_measured() -> None:
     left = np.linalg.inv(np.linalg.inv(before) + seen.T @ np.linalg.inv(noise) @ seen)
     usual = line @ np.array([1.0, 0.1])
     expected = usual + left @ seen.T @ np.linalg.inv(noise) @ (np.array([costs[4], costs[1]]) - seen @ usual)
-    found = curve(ks, rounds, measured)
-    assert found.gains == pytest.approx(np.log([rounds[k] for k in ks] / expected), rel=1e-6)
-    assert found.covariance == pytest.approx(left / np.outer(expected, expected), rel=1e-5)
+    fitted = curve(ks, rounds, measured)
+    assert fitted.gains == pytest.approx(np.log([rounds[k] for k in ks] / expected), rel=1e-6)
+    assert fitted.covariance == pytest.approx(left / np.outer(expected, expected), rel=1e-5)
 
 
 def test_a_round_is_never_taken_for_cheaper_than_half_a_step() -> None:
-    found = curve((2,), {2: 2.0}, {2: Gain(math.log(8.0), 1e-12)})
-    assert found.gains == pytest.approx([math.log(2.0 / 0.5)])
+    fitted = curve((2,), {2: 2.0}, {2: Gain(math.log(8.0), 1e-12)})
+    assert fitted.gains == pytest.approx([math.log(2.0 / 0.5)])

@@ -21,38 +21,39 @@ def told(study: Study, speed: Speed, most_runs: int) -> Report:
     schedule, outcomes = Tuning(study), list[Outcome]()
     while len(outcomes) < most_runs and isinstance(step := schedule.next(outcomes), Step):
         outcomes += [measured(run, step.launch.index, speed) for run in step.launch.runs]
-    known = {each.run.key(""): result_of(each) for each in outcomes}
-    found = report(study, lambda run: known.get(run.key("")))
-    assert found is not None
-    return found
+    known = {outcome.run.key(""): result_of(outcome) for outcome in outcomes}
+    tuning_report = report(study, lambda run: known.get(run.key("")))
+    assert tuning_report is not None
+    return tuning_report
 
 
 def near(*expected: tuple[object, ...]) -> list[object]:
     """These rows, with their numbers to six digits."""
     return [
-        tuple(pytest.approx(each, rel=1e-6) if isinstance(each, float) else each for each in row) for row in expected
+        tuple(pytest.approx(value, rel=1e-6) if isinstance(value, float) else value for value in row)
+        for row in expected
     ]
 
 
-def rows(*found: Measured) -> list[tuple[object, ...]]:
-    return [astuple(each) for each in found]
+def rows(*every: Measured) -> list[tuple[object, ...]]:
+    return [astuple(measured) for measured in every]
 
 
-def tried(*found: Tried) -> list[tuple[object, ...]]:
+def tried(*every: Tried) -> list[tuple[object, ...]]:
     """Each setting at each load, without its interval and without what its own runs say."""
-    return [(each.arm, each.load, each.k, each.runs, each.expected, each.fate) for each in found]
+    return [(setting.arm, setting.load, setting.k, setting.runs, setting.expected, setting.fate) for setting in every]
 
 
 def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_of_it() -> None:
-    found = told(FIVE, clear, 6)
-    assert (found.ended, found.runs, found.grid_runs, found.final) == ("", 6, 12, ())
-    assert (found.single.name, found.deployed.name) == ("look-up k=1", "look-up scheduled")
-    assert found.ranges == ((1, 2, 5), (3, 4096, 1))
-    assert rows(*found.best) == near(
+    tuned = told(FIVE, clear, 6)
+    assert (tuned.ended, tuned.runs, tuned.grid_runs, tuned.final) == ("", 6, 12, ())
+    assert (tuned.single.name, tuned.deployed.name) == ("look-up k=1", "look-up scheduled")
+    assert tuned.ranges == ((1, 2, 5), (3, 4096, 1))
+    assert rows(*tuned.best) == near(
         ("look-up k=5", 1, 5, 2.0, None, None, "not enough data", ONCE),
         ("look-up k=1", 4, 1, 1.4, None, None, "not enough data", ONCE),
     )
-    assert tried(*found.tried) == near(
+    assert tried(*tuned.tried) == near(
         ("no draft", 1, 0, 1, 1.0, "slower: 0.50x of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75x of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one by what its neighbours told"),
@@ -69,22 +70,22 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
 
 
 def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_repeats() -> None:
-    found = told(FIVE, clear, 100)
-    assert (found.ended, found.runs, found.grid_runs) == ("most repeats", 35, 12)
-    assert found.scheduled == found.deployed
-    assert found.ranges == ((1, 2, 3), (3, 4096, 1))
+    tuned = told(FIVE, clear, 100)
+    assert (tuned.ended, tuned.runs, tuned.grid_runs) == ("most repeats", 35, 12)
+    assert tuned.scheduled == tuned.deployed
+    assert tuned.ranges == ((1, 2, 3), (3, 4096, 1))
     six = "with the scatter of 6 like cells"
     at_four = ("look-up k=1", 4, 1, 1.4006970381, 1.3976437828, 1.4037569635, "faster", f"6 repeats, {six}")
-    assert rows(*found.best) == near(
+    assert rows(*tuned.best) == near(
         ("look-up k=3", 1, 3, 2.2021945143, 2.1895709119, 2.2148908958, "faster", f"2 repeats, {six}"), at_four
     )
-    assert rows(*found.final) == near(
+    assert rows(*tuned.final) == near(
         ("look-up k=1", 1, 1, 1.5003722502, 1.4959513370, 1.5048062284, "faster", f"4 repeats, {six}"),
         at_four,
         ("look-up scheduled", 1, 3, 2.1970759250, 2.1880357460, 2.2061534547, "faster", f"3 repeats, {six}"),
         ("look-up scheduled", 4, 1, 1.3981392250, 1.3923863838, 1.4039158348, "faster", f"3 repeats, {six}"),
     )
-    assert tried(*found.tried[:6]) == near(
+    assert tried(*tuned.tried[:6]) == near(
         ("no draft", 1, 0, 3, 1.0, "slower: 0.45x of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75x of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.9721167209, "still open: it may be faster by up to 11%"),
@@ -92,21 +93,21 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
         ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95x of the chosen one"),
         ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91x of the chosen one"),
     )
-    for each in found.tried:
-        assert each.is_chosen == (each.fate == "chosen")
-        assert each.draft == ("look-up" if each.k else "")
-        assert (each.measured is None) == (each.runs == 0 or each.k == 0)
-        if each.expected is not None and each.at_least is not None and each.at_most is not None:
-            assert each.at_least <= each.expected <= each.at_most
-    assert found.assumption == ""
+    for setting in tuned.tried:
+        assert setting.is_chosen == (setting.fate == "chosen")
+        assert setting.draft == ("look-up" if setting.k else "")
+        assert (setting.measured is None) == (setting.runs == 0 or setting.k == 0)
+        if setting.expected is not None and setting.at_least is not None and setting.at_most is not None:
+            assert setting.at_least <= setting.expected <= setting.at_most
+    assert tuned.assumption == ""
 
 
 def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_one_says_so() -> None:
     def dying(arm: str, load: int, repeat: int) -> float | None:
         return None if (arm, load) == ("look-up k=3", 4) else clear(arm, load, repeat)
 
-    found = told(tuning(drafted_tokens=[1, 3]), dying, 6)
-    assert [each.fate for each in found.tried if each.load == 4] == [
+    tuned = told(tuning(drafted_tokens=[1, 3]), dying, 6)
+    assert [setting.fate for setting in tuned.tried if setting.load == 4] == [
         "slower: 0.71x of the chosen one",
         "chosen",
         "no run of it counts",

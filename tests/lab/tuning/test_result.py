@@ -33,7 +33,7 @@ def test_a_schedule_drafts_at_every_load_what_is_best_there(tokens: dict[int, in
     assert all(first <= last for first, last, _ in ranges)
     assert all(after[0] == before[1] + 1 for before, after in itertools.pairwise(ranges))
     assert all(after[2] != before[2] for before, after in itertools.pairwise(ranges))
-    options = {SCHEDULE: [list(each) for each in ranges]}
+    options = {SCHEDULE: [list(range_) for range_ in ranges]}
     arm = Speculation(method="ngram", num_speculative_tokens=5, options=options)
     assert {load: arm.scheduled_tokens(load) for load in tokens} == tokens
 

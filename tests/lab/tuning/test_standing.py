@@ -67,9 +67,9 @@ def test_settings_are_compared_with_no_speculation_of_the_same_block() -> None:
         for block, pace in enumerate((1.0, 0.5, 0.9))
         for setting, speed in ((NONE, 100.0), (THREE, 150.0))
     ]
-    found = comparisons(runs)[THREE, 4].ratio
-    assert found is not None
-    assert found.value == pytest.approx(1.5)
+    ratio = comparisons(runs)[THREE, 4].ratio
+    assert ratio is not None
+    assert ratio.value == pytest.approx(1.5)
 
 
 def test_a_setting_that_only_failed_is_not_chosen_and_a_load_without_baseline_is_unknown() -> None:
@@ -81,9 +81,9 @@ def test_a_setting_that_only_failed_is_not_chosen_and_a_load_without_baseline_is
         replace(run, speed=None) if run.setting == broken or (run.setting, run.load) == (NONE, 16) else run
         for run in world.measure(first)
     ]
-    found = standings(SPACE, runs)
-    assert set(found) == {1, 2, 4, 8}
-    assert all(broken not in at.settings for at in found.values())
+    by_load = standings(SPACE, runs)
+    assert set(by_load) == {1, 2, 4, 8}
+    assert all(broken not in at.settings for at in by_load.values())
 
 
 def test_what_was_not_measured_is_predicted_near_the_truth_where_noise_is_small() -> None:

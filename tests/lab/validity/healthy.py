@@ -55,9 +55,9 @@ class Measured:
     def found(self, check: str) -> Finding:
         """What this check found; fails where it found nothing."""
         verdict = self.judged()
-        found = [finding for finding in verdict.findings if finding.check == check]
-        assert found, [*verdict.findings, *verdict.skipped]
-        return found[0]
+        firing = [finding for finding in verdict.findings if finding.check == check]
+        assert firing, [*verdict.findings, *verdict.skipped]
+        return firing[0]
 
     def with_run(self, **changes: Any) -> Measured:
         return replace(self, run=RunRecord.model_validate(self.run.model_dump() | changes))
@@ -86,7 +86,9 @@ class Measured:
         return replace(self, requests=some)
 
     def with_samples(self, every: int = 1, **changes: Any) -> Measured:
-        some = (replace(each, **changes) if place % every == 0 else each for place, each in enumerate(self.samples))
+        some = (
+            replace(sample, **changes) if place % every == 0 else sample for place, sample in enumerate(self.samples)
+        )
         return replace(self, samples=tuple(some))
 
     def with_log_line(self, text: str, at_s: float = 5.0) -> Measured:

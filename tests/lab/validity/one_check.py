@@ -19,7 +19,7 @@ CHECK = {check.name: check for check in CHECKS}
 def few(count: int, of: Measured | None = None, **changes: Any) -> Measured:
     """The first requests of a healthy run, all with these changes."""
     run = of or plain()
-    return replace(run, requests=tuple(replace(each, **changes) for each in run.requests[:count]))
+    return replace(run, requests=tuple(replace(request, **changes) for request in run.requests[:count]))
 
 
 def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | None:
@@ -29,12 +29,14 @@ def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | N
     return CHECK[check].judge(Evidence(run.run, requests, run.samples, measured, run.engine_log, run.unrecorded))
 
 
-def said(found: Finding | Skipped | None) -> str | None:
+def said(outcome: Finding | Skipped | None) -> str | None:
     """How grave the finding is, or what the check lacked."""
-    return f"skipped: {found.missing}" if isinstance(found, Skipped) else None if found is None else found.severity
+    return (
+        f"skipped: {outcome.missing}" if isinstance(outcome, Skipped) else None if outcome is None else outcome.severity
+    )
 
 
-def samples(*each: tuple[int, dict[str, Any]]) -> Measured:
+def samples(*change: tuple[int, dict[str, Any]]) -> Measured:
     """So many samples of each kind, one kind after the other."""
     one: TelemetrySample = plain().samples[0]
-    return replace(plain(), samples=tuple(replace(one, **changes) for count, changes in each for _ in range(count)))
+    return replace(plain(), samples=tuple(replace(one, **changes) for count, changes in change for _ in range(count)))

@@ -93,7 +93,7 @@ def test_judging_raises_nothing_and_every_check_is_named_once_at_most(
     metrics = measure(run, table, samples)
     places = run.log_begin_bytes, run.log_end_bytes
     verdict = judge(run, table, samples, metrics, None if log is None else EngineLog(log.encode(), *places))
-    named = [finding.check for finding in verdict.findings] + [each.check for each in verdict.skipped]
+    named = [finding.check for finding in verdict.findings] + [skipped.check for skipped in verdict.skipped]
     assert len(set(named)) == len(named)
     declared = {check.name: check for check in CHECKS}
     order = ("note", "warning", "invalid")

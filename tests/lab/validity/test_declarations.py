@@ -55,7 +55,9 @@ def test_every_declaration_is_in_whole_sentences_and_looks_at_something_that_exi
 
 
 def test_programs_get_the_same_as_people() -> None:
-    told = json.loads(json.dumps(declarations()))
-    assert [each["name"] for each in told] == [check.name for check in ALL]
-    assert [each["scope"] for each in told] == ["run"] * len(CHECKS) + ["study"] * len(STUDY_CHECKS)
-    assert set(told[0]) == {"name", "scope", "traps", "severity", "looks_at", "threshold", "why", "advice"}
+    declared = json.loads(json.dumps(declarations()))
+    assert [check_declared["name"] for check_declared in declared] == [check.name for check in ALL]
+    assert [check_declared["scope"] for check_declared in declared] == ["run"] * len(CHECKS) + ["study"] * len(
+        STUDY_CHECKS
+    )
+    assert set(declared[0]) == {"name", "scope", "traps", "severity", "looks_at", "threshold", "why", "advice"}

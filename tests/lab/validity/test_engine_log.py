@@ -17,8 +17,8 @@ START = STARTED.isoformat()
 
 @pytest.mark.parametrize("hours", [-11, -5, 0, 1, 2, 9, 14])
 def test_lines_are_told_apart_in_every_zone(hours: int) -> None:
-    told = ((text, at_s) for text, at_s in (("before", -9), ("inside", 5), ("last", 29), ("after", 45)))
-    log = "\n".join(log_line(text, at_s, hours) for text, at_s in told)
+    lines = ((text, at_s) for text, at_s in (("before", -9), ("inside", 5), ("last", 29), ("after", 45)))
+    log = "\n".join(log_line(text, at_s, hours) for text, at_s in lines)
     assert [line.split()[-1] for line in window_lines(log, START, 30.0) or ()] == ["inside", "last"]
 
 
@@ -114,7 +114,7 @@ def test_a_log_without_times_is_judged_by_its_lengths_and_times_do_not_count_the
     line = "Triton kernel JIT compilation during inference: f\n"
     run = replace(healthy(), log=f"{line}ready\n")
     size = len(run.log or "")
-    assert "compilation_in_window" in {each.check for each in run.judged().skipped}
+    assert "compilation_in_window" in {skipped.check for skipped in run.judged().skipped}
     within = run.with_run(log_begin_bytes=0, log_end_bytes=size).judged()
     assert "compilation_in_window" in {finding.check for finding in within.findings}
     before = healthy().with_log_line(line, 5.0)

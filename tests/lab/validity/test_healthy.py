@@ -47,13 +47,13 @@ def test_what_is_unknown_is_unjudged_and_does_not_pass_in_silence() -> None:
     blind = blind.with_requests(spec_accepted_tokens=None)
     verdict = type(blind)(blind.run, blind.requests).judged()
     assert verdict.valid
-    assert {each.check for each in verdict.skipped} == {
+    assert {skipped.check for skipped in verdict.skipped} == {
         "server_token_count", "server_prompt_count", "counter_reset", "acceptance_adds_up", "few_rounds",
         "request_acceptance_agrees", "preemptions", "warm_prefix_cache", "compilation_in_window", "sampling_overridden",
         "settings_changed_by_speculation", "client_lag", "client_busy", "late_sends", "server_shared", "gpu_throttled",
         "gpu_clock_fell", "gpu_shared",
     }  # fmt: skip
-    assert all(each.missing for each in verdict.skipped)
+    assert all(skipped.missing for skipped in verdict.skipped)
 
 
 def test_on_a_machine_without_a_gpu_nothing_is_said_of_gpus() -> None:
@@ -111,5 +111,5 @@ HARMLESS: tuple[tuple[str, str, Callable[[], Measured]], ...] = (
 
 @pytest.mark.parametrize(("check", "why", "run"), HARMLESS, ids=[f"{h[0]}: {h[1]}" for h in HARMLESS])
 def test_a_check_is_silent_where_there_is_a_good_reason(check: str, why: str, run: Callable[[], Measured]) -> None:
-    found = [finding for finding in run().judged().findings if finding.check == check]
-    assert not found, why
+    fired = [finding for finding in run().judged().findings if finding.check == check]
+    assert not fired, why

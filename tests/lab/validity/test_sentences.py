@@ -43,7 +43,7 @@ def waits() -> Measured:
 def cut_texts() -> Measured:
     """Three prompts at the limit, whose texts are of different lengths."""
     run, characters = cut(), (500, 600, 800)
-    at_limit = [replace(each, prompt="c" * count) for each, count in zip(run.requests, characters, strict=False)]
+    at_limit = [replace(request, prompt="c" * count) for request, count in zip(run.requests, characters, strict=False)]
     return replace(run, requests=(*at_limit, *run.requests[3:]))
 
 
@@ -189,9 +189,9 @@ SENTENCES: tuple[Case, ...] = (
     ("check", "sentence", "run", "metrics"), SENTENCES, ids=[f"{s[0]}-{n}" for n, s in enumerate(SENTENCES)]
 )
 def test_a_sentence_is_whole(check: str, sentence: str, run: Callable[[], Measured], metrics: dict[str, Value]) -> None:
-    found = answer(check, run(), **metrics)
-    assert isinstance(found, Finding), found
-    assert found.sentence == sentence
+    finding = answer(check, run(), **metrics)
+    assert isinstance(finding, Finding), finding
+    assert finding.sentence == sentence
 
 
 @pytest.mark.parametrize(

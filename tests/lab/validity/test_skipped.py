@@ -154,13 +154,13 @@ def test_a_check_of_the_gpu_lacks_nothing_on_a_machine_without_one(check: str) -
 def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_else() -> None:
     everything = replace(plain(), unrecorded=frozenset(name for check in CHECKS for name in check.looks_at))
     verdict = everything.judged()
-    assert {each.check for each in verdict.skipped} == {check.name for check in CHECKS}
-    assert all(each.missing.endswith(": not recorded") for each in verdict.skipped)
+    assert {skip.check for skip in verdict.skipped} == {check.name for check in CHECKS}
+    assert all(skip.missing.endswith(": not recorded") for skip in verdict.skipped)
     assert verdict.findings == ()
 
 
 def test_what_was_not_recorded_hides_its_parts_and_what_it_is_part_of() -> None:
     for hidden in ("load", "load.max_concurrency"):
-        skipped = {each.check for each in replace(plain(), unrecorded=frozenset({hidden})).judged().skipped}
+        skipped = {skip.check for skip in replace(plain(), unrecorded=frozenset({hidden})).judged().skipped}
         assert {"slow_first_requests", "long_tail"} <= skipped
         assert "requests_failed" not in skipped

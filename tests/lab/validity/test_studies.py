@@ -57,15 +57,17 @@ def with_outputs(differing: int, of_repeats: int = 0) -> list[StudyRun]:
     drafted = OUTPUTS | {f"p{place}": "other" for place in range(differing)}
     again = OUTPUTS | {f"p{place}": "again" for place in range(of_repeats)}
     return [
-        each._replace(outputs=drafted if not each.run.is_baseline else again if each.run.repeat else OUTPUTS)
-        for each in with_figures(study())
+        study_run._replace(
+            outputs=drafted if not study_run.run.is_baseline else again if study_run.run.repeat else OUTPUTS
+        )
+        for study_run in with_figures(study())
     ]
 
 
 def priced(*hardware: str) -> list[StudyRun]:
     """The baseline on the first kind of hardware, the other arm on the last one."""
     runs = with_figures(study(circumstances=circumstances(hardware=hardware[-1])))
-    return [each._replace(price_usd_per_hour=41.62) for each in runs]
+    return [study_run._replace(price_usd_per_hour=41.62) for study_run in runs]
 
 
 def config(**changes: str) -> dict[str, Any]:
@@ -247,13 +249,13 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], list[StudyRun]]], ...] = (
 def test_a_study_that_shows_the_trap_is_told_so(
     check: str, severity: Severity, sentence: str, runs: Callable[[], list[StudyRun]]
 ) -> None:
-    found = [finding for finding in judge_study(runs()).findings if finding.check == check]
-    assert len(found) == 1
-    assert found[0].sentence == sentence
-    assert found[0].severity == severity
+    fired = [finding for finding in judge_study(runs()).findings if finding.check == check]
+    assert len(fired) == 1
+    assert fired[0].sentence == sentence
+    assert fired[0].severity == severity
     known = {run.run_id for run, *_ in runs()}
-    assert set(found[0].run_ids) <= known
-    assert found[0].run_ids or check == "single_concurrency"
+    assert set(fired[0].run_ids) <= known
+    assert fired[0].run_ids or check == "single_concurrency"
 
 
 def test_every_check_of_a_study_is_provoked_above() -> None:
@@ -293,7 +295,7 @@ def test_failed_runs_are_left_out() -> None:
 
 
 def test_without_outputs_an_arm_and_its_baseline_cannot_be_compared() -> None:
-    verdict = judge_study([each._replace(outputs=None) for each in with_figures(study())])
+    verdict = judge_study([study_run._replace(outputs=None) for study_run in with_figures(study())])
     assert verdict.skipped == (
         Skipped("outputs_differ", "the outputs of an arm and of the baseline for the same prompts"),
     )

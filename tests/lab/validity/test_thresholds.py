@@ -37,7 +37,9 @@ def cut(at_limit: int = 3, limit: int = 100, characters: int = 600) -> Measured:
     run = few(at_limit + 5, sent_prompt_tokens=None)
     texts = [(f"{place:03}" + "a" * (characters - 3), limit) for place in range(at_limit)]
     texts += [(f"{place:03}" + "b" * 157, 40) for place in range(5)]
-    changed = (replace(each, prompt=text, prompt_tokens=n) for each, (text, n) in zip(run.requests, texts, strict=True))
+    changed = (
+        replace(request, prompt=text, prompt_tokens=n) for request, (text, n) in zip(run.requests, texts, strict=True)
+    )
     return replace(run, requests=tuple(changed)).with_run(endpoint="chat")
 
 
@@ -46,8 +48,8 @@ def first_tokens(first_ms: float, later_ms: float, later: int = 3, window_s: flo
     run = few(1 + later).with_run(load=ONE, duration_s=window_s)
     times = [first_ms, *[later_ms] * later]
     moved = [
-        replace(each, sent_s=float(place), first_token_s=place + ms / 1000)
-        for place, (each, ms) in enumerate(zip(run.requests, times, strict=True))
+        replace(request, sent_s=float(place), first_token_s=place + ms / 1000)
+        for place, (request, ms) in enumerate(zip(run.requests, times, strict=True))
     ]
     return replace(run, requests=tuple(moved))
 
@@ -67,7 +69,7 @@ def answered_in(took_ms: float, of: Measured | None = None) -> Measured:
 def texts(tokens: int, *characters: int) -> Measured:
     """Prompts with the same number of tokens, whose texts have so many characters."""
     run = few(len(characters), sent_prompt_tokens=None, prompt_tokens=tokens)
-    changed = (replace(each, prompt="a" * count) for each, count in zip(run.requests, characters, strict=True))
+    changed = (replace(request, prompt="a" * count) for request, count in zip(run.requests, characters, strict=True))
     return replace(run, requests=tuple(changed)).with_run(endpoint="chat")
 
 
@@ -117,8 +119,8 @@ def speeds(early: Sequence[float], late: Sequence[float]) -> Measured:
     every = [100.0] * STREAMS + [*early, *late] + [100.0] * STREAMS
     run = few(len(every), completion_tokens=60)
     moved = (
-        replace(each, sent_s=float(place), end_s=place + 60 / speed)
-        for place, (each, speed) in enumerate(zip(run.requests, every, strict=True))
+        replace(request, sent_s=float(place), end_s=place + 60 / speed)
+        for place, (request, speed) in enumerate(zip(run.requests, every, strict=True))
     )
     return replace(run, requests=tuple(moved))
 
@@ -127,8 +129,8 @@ def tail(all_until_s: float, streams_until_end: int = 1) -> Measured:
     """Four streams in a window of 100 s; so many of them go on to its end."""
     run = few(4, sent_s=0.0).with_run(duration_s=100.0)
     ended = [
-        replace(each, end_s=100.0 if place < streams_until_end else all_until_s)
-        for place, each in enumerate(run.requests)
+        replace(request, end_s=100.0 if place < streams_until_end else all_until_s)
+        for place, request in enumerate(run.requests)
     ]
     return replace(run, requests=tuple(ended))
 
@@ -410,29 +412,34 @@ CASES: tuple[Case, ...] = (
 def test_a_check_changes_its_mind_at_its_threshold(
     check: str, expected: Said | str, look: Callable[[], Finding | Skipped | None]
 ) -> None:
-    found = look()
-    assert said(found) == expected, (check, found)
+    finding = look()
+    assert said(finding) == expected, (check, finding)
 
 
 @pytest.mark.parametrize(
     ("requests", "beyond"), [(500, None), (499, "p99"), (100, "p99"), (99, "p95, p99"), (9, "p50, p90, p95, p99")]
 )
 def test_a_percentile_needs_five_requests_beyond_it(requests: int, beyond: str | None) -> None:
-    found = answer("few_requests", few(requests))
+    finding = answer("few_requests", few(requests))
     if beyond is None:
-        assert found is None
+        assert finding is None
     else:
-        assert isinstance(found, Finding)
-        assert f"beyond {beyond}:" in found.sentence
+        assert isinstance(finding, Finding)
+        assert f"beyond {beyond}:" in finding.sentence
 
 
 def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:
     """19 of 20 tokens a request are 95 % of what was asked for."""
-    asked = few(20, requested_output_tokens=20)
-    assert said(answer("output_length", replace(asked, requests=few(20, asked, completion_tokens=20).requests))) is None
-    assert said(answer("output_length", few(20, asked, completion_tokens=19))) == "warning"
-    assert said(answer("output_length", few(20, asked, completion_tokens=18))) == "invalid"
-    assert said(answer("output_length", few(20, asked, completion_tokens=None))) == (
+    answers_cut = few(20, requested_output_tokens=20)
+    assert (
+        said(
+            answer("output_length", replace(answers_cut, requests=few(20, answers_cut, completion_tokens=20).requests))
+        )
+        is None
+    )
+    assert said(answer("output_length", few(20, answers_cut, completion_tokens=19))) == "warning"
+    assert said(answer("output_length", few(20, answers_cut, completion_tokens=18))) == "invalid"
+    assert said(answer("output_length", few(20, answers_cut, completion_tokens=None))) == (
         "skipped: the server's count of generated tokens"
     )
 

@@ -30,9 +30,9 @@ def beside(**took: float | None) -> Measured:
     return plain().with_run(idle_engines=[{"arm": "beside", **took}])
 
 
-def disturbed(kind: str, what: str, seconds: float) -> Measured:
+def disturbed(kind: str, work: str, seconds: float) -> Measured:
     """Another process of ours worked on the machine for so long of the 106 s."""
-    return plain().with_run(beside=[{"kind": kind, "what": what, "seconds": seconds}])
+    return plain().with_run(beside=[{"kind": kind, "what": work, "seconds": seconds}])
 
 
 def drafted() -> Measured:
@@ -154,7 +154,7 @@ def waiting() -> Measured:
 def slowing_clock() -> Measured:
     run = plain()
     half = len(run.samples) // 2
-    slow = (replace(each, gpu_sm_clock_mhz=1500.0) for each in run.samples[half:])
+    slow = (replace(sample, gpu_sm_clock_mhz=1500.0) for sample in run.samples[half:])
     return replace(run, samples=(*run.samples[:half], *slow))
 
 
@@ -196,7 +196,7 @@ def same_beginning() -> Measured:
     """All prompts begin with the same long text, which is what came from the cache."""
     run = cached_prompts(0.6)
     system = text_of(1, 2000)
-    return replace(run, requests=tuple(replace(each, prompt=system + each.prompt) for each in run.requests))
+    return replace(run, requests=tuple(replace(request, prompt=system + request.prompt) for request in run.requests))
 
 
 def hiccup() -> Measured:

@@ -90,6 +90,6 @@ def _cells(table: Table) -> list[tuple[int, int]]:
 
 def _held(comparisons: Sequence[Comparison], truth: Array) -> Flags:
     bounds = [comparison.ratio for comparison in comparisons]
-    low = np.array([np.nan if each is None or each.low is None else each.low for each in bounds])
-    high = np.array([np.nan if each is None or each.high is None else each.high for each in bounds])
+    low = np.array([np.nan if bound is None or bound.low is None else bound.low for bound in bounds])
+    high = np.array([np.nan if bound is None or bound.high is None else bound.high for bound in bounds])
     return np.asarray((np.log(low) <= truth) & (truth <= np.log(high)))

@@ -25,8 +25,8 @@ def tables(ratio: float, noise: float, cells: int = 12) -> Iterator[tuple[list[C
         yield compare_cells(cells_of(table), "higher"), table.truth
 
 
-def looked_at(found: list[Comparison]) -> list[Comparison]:
-    return [replace(each, until_decided=True) for each in found]
+def looked_at(comparisons: list[Comparison]) -> list[Comparison]:
+    return [replace(comparison, until_decided=True) for comparison in comparisons]
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -38,15 +38,15 @@ def test_an_interval_excludes_1_exactly_where_the_word_does(*, strict: bool, loo
             break
         table = looked_at(cells) if looks else cells
         for comparison, verdict in zip(table, verdicts(table, strict=strict), strict=True):
-            alone, found = comparison.ratio, verdict.interval
-            assert found is not None
+            alone, corrected = comparison.ratio, verdict.interval
+            assert corrected is not None
             assert alone is not None
-            assert found.low is not None
-            assert found.high is not None
-            assert found.value == pytest.approx(alone.value)
-            assert found.low <= found.value <= found.high
-            excluded = found.low >= 1 or found.high <= 1
-            within = found.low * 1.000001 >= 1 / (1 + MARGIN) and found.high <= (1 + MARGIN) * 1.000001
+            assert corrected.low is not None
+            assert corrected.high is not None
+            assert corrected.value == pytest.approx(alone.value)
+            assert corrected.low <= corrected.value <= corrected.high
+            excluded = corrected.low >= 1 or corrected.high <= 1
+            within = corrected.low * 1.000001 >= 1 / (1 + MARGIN) and corrected.high <= (1 + MARGIN) * 1.000001
             assert verdict.claims == len(table)
             assert {"faster": excluded, "slower": excluded, "no difference": within, "not enough data": not excluded}[
                 verdict.word
@@ -83,21 +83,23 @@ def holds(interval: Interval | None, truth: float) -> bool:
 
 
 def test_a_comparison_that_stands_alone_is_not_widened() -> None:
-    (found, _) = next(tables(1.1, 0.02, cells=1))
-    (verdict,) = verdicts(found)
-    assert found[0].ratio is not None
+    (compared, _) = next(tables(1.1, 0.02, cells=1))
+    (verdict,) = verdicts(compared)
+    assert compared[0].ratio is not None
     assert verdict.interval is not None
-    assert (verdict.interval.low, verdict.interval.high) == pytest.approx((found[0].ratio.low, found[0].ratio.high))
-    assert verdicts(found, strict=True)[0].interval == verdict.interval
+    assert (verdict.interval.low, verdict.interval.high) == pytest.approx(
+        (compared[0].ratio.low, compared[0].ratio.high)
+    )
+    assert verdicts(compared, strict=True)[0].interval == verdict.interval
 
 
 def test_without_an_interval_the_ratio_stands_alone_and_controls_are_not_corrected() -> None:
     unknown = Comparison("higher", 1, None, Interval(1.4, None, None), None, None, "1 repeat")
     (verdict,) = verdicts([unknown])
     assert (verdict.interval, shown_ratio(unknown, verdict)) == (None, unknown.ratio)
-    (found, _) = next(tables(1.1, 0.02))
-    control = replace(found[0], control=True)
-    judged = verdicts([control, *found[1:]])[0]
+    (compared, _) = next(tables(1.1, 0.02))
+    control = replace(compared[0], control=True)
+    judged = verdicts([control, *compared[1:]])[0]
     assert shown_ratio(control, judged) == control.ratio
 
 
@@ -109,18 +111,18 @@ def test_a_gain_is_the_ratio_the_better_way_round() -> None:
 
 
 def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
-    found = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
+    compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
     wider = Verdict("not enough data", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
-    assert alone_sentence(found, wider) == (
+    assert alone_sentence(compared, wider) == (
         "alone 1.42x [1.01, 1.99] would be faster; corrected for 12 comparisons it is open"
     )
-    looked = replace(found, better="lower", until_decided=True)
+    looked = replace(compared, better="lower", until_decided=True)
     assert alone_sentence(looked, replace(wider, claims=1)) == (
         "alone 1.42x [1.01, 1.99] would be slower; paid for its looks after every repeat it is open"
     )
-    assert alone_sentence(found, replace(wider, word="faster")) == ""
-    assert alone_sentence(replace(found, ratio=Interval(1.42, 0.9, 1.99)), wider) == ""
-    assert alone_sentence(replace(found, ratio=Interval(1.42, None, None)), wider) == ""
+    assert alone_sentence(compared, replace(wider, word="faster")) == ""
+    assert alone_sentence(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider) == ""
+    assert alone_sentence(replace(compared, ratio=Interval(1.42, None, None)), wider) == ""
 
 
 def test_cells_alone_keep_their_interval_in_the_comparison() -> None:

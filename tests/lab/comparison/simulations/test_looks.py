@@ -29,17 +29,17 @@ def test_of_walks_without_a_drift_that_many_ever_reach_the_level(level: float) -
 
 @given(st.floats(1e-12, 0.9), st.integers(FIRST_LOOK, LAST_LOOK))
 def test_a_p_value_is_never_made_smaller_and_the_inverse_gives_it_back(p: float, blocks: int) -> None:
-    (found,) = paid(np.array([p]), np.array([blocks]))
-    assert found >= p * (1 - 1e-9)
-    if 1e-11 < found < 0.9:
-        assert unpaid(float(found), np.array([float(blocks)]))[0] == pytest.approx(p, rel=1e-3)
+    (paid_p,) = paid(np.array([p]), np.array([blocks]))
+    assert paid_p >= p * (1 - 1e-9)
+    if 1e-11 < paid_p < 0.9:
+        assert unpaid(float(paid_p), np.array([float(blocks)]))[0] == pytest.approx(p, rel=1e-3)
 
 
 @given(st.lists(st.floats(1e-10, 1.0), min_size=2, max_size=9), st.integers(1, 2 * LAST_LOOK))
 def test_the_order_of_p_values_stays(p_values: list[float], blocks: int) -> None:
-    found = paid(np.array(sorted(p_values)), np.full(len(p_values), blocks))
-    assert (np.diff(found) >= 0).all()
-    assert ((found >= 0) & (found <= 1)).all()
+    paid_p = paid(np.array(sorted(p_values)), np.full(len(p_values), blocks))
+    assert (np.diff(paid_p) >= 0).all()
+    assert ((paid_p >= 0) & (paid_p <= 1)).all()
 
 
 def test_a_p_value_of_0_stays_0_and_no_p_values_are_none() -> None:
@@ -54,14 +54,14 @@ def samples(values: list[float], arm: str, *, until_decided: bool) -> list[RunSa
 @pytest.mark.parametrize("until_decided", [False, True])
 def test_a_comparison_that_was_looked_at_pays_in_its_verdict_and_not_in_its_interval(*, until_decided: bool) -> None:
     base, tried = [100.0, 101.0, 99.0, 100.5], [102.2, 102.4, 102.2, 102.0]
-    found = compare(
+    comparison = compare(
         samples(base, "plain", until_decided=until_decided),
         samples(tried, "draft", until_decided=until_decided),
         "higher",
     )
-    (verdict,) = verdicts([found])
-    assert found.ratio is not None
-    assert found.ratio.low == pytest.approx(1.0073, abs=1e-4)
+    (verdict,) = verdicts([comparison])
+    assert comparison.ratio is not None
+    assert comparison.ratio.low == pytest.approx(1.0073, abs=1e-4)
     assert verdict.word == ("not enough data" if until_decided else "faster")
     assert verdict.more_repeats == (1 if until_decided else 0)
-    assert ("looked at after every repeat" in found.basis) == until_decided
+    assert ("looked at after every repeat" in comparison.basis) == until_decided

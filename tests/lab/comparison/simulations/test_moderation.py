@@ -65,16 +65,16 @@ def _outcome(table: Table) -> tuple[float, float, float]:
     again = repetitions([{arm} for arm in table.arms], deviations)
     loads = [2.0**place for place in table.places]
     scatters = moderated(own.tolist(), [repeats - 1.0] * own.size, sharing, repeated=again, loads=loads)
-    variance = np.array([each.variance if each else alone for each, alone in zip(scatters, own, strict=True)])
-    df = np.array([each.df if each else repeats - 1.0 for each in scatters])
+    variance = np.array([scatter.variance if scatter else alone for scatter, alone in zip(scatters, own, strict=True)])
+    df = np.array([scatter.df if scatter else repeats - 1.0 for scatter in scatters])
     around = Spread(variance / repeats, df, np.zeros(own.size), np.full(own.size, math.inf))
-    found = effects.mean(axis=1)
-    calls = np.array(benjamini_hochberg(spread.p_values(np.abs(found), around))) <= 0.05
+    means = effects.mean(axis=1)
+    calls = np.array(benjamini_hochberg(spread.p_values(np.abs(means), around))) <= 0.05
     real = table.truth != 0
     return (
         float(calls[real].mean()) if real.any() else 0.0,
         float((calls & ~real).sum() / max(calls.sum(), 1)),
-        float((np.abs(found - table.truth) <= spread.half_width(around, 0.95)).mean()),
+        float((np.abs(means - table.truth) <= spread.half_width(around, 0.95)).mean()),
     )
 
 
@@ -90,27 +90,27 @@ def _outcome(table: Table) -> tuple[float, float, float]:
 )
 def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float, noise: float, wanted: float) -> None:
     """Runs' noise differs from cell to cell by a third."""
-    found = seen("a third", cells, repeats, ratio, noise)
-    assert found.called >= wanted
-    assert found.false_calls <= 0.05
+    outcome = seen("a third", cells, repeats, ratio, noise)
+    assert outcome.called >= wanted
+    assert outcome.false_calls <= 0.05
 
 
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4)])
 def test_the_promises_hold_in_every_world(world: str, cells: int, repeats: int) -> None:
-    found = seen(world, cells, repeats, 1.2, 0.03)
-    assert found.false_calls <= 0.05 + _LUCK
+    outcome = seen(world, cells, repeats, 1.2, 0.03)
+    assert outcome.false_calls <= 0.05 + _LUCK
     assert false_tables(world, cells, repeats, 0.03) <= 0.05 + _LUCK
-    assert 0.93 <= found.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
+    assert 0.93 <= outcome.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
 
 
 def test_the_strict_reading_calls_no_more_than_the_usual_one() -> None:
     rng = np.random.default_rng(2)
     strict, usual = 0, 0
     for _ in range(20):
-        found = compare_cells(cells_of(simulated(rng, "a third", (15, 3), ratio=1.1, noise=0.03)), "higher")
+        comparisons = compare_cells(cells_of(simulated(rng, "a third", (15, 3), ratio=1.1, noise=0.03)), "higher")
         called = [
-            {place for place, each in enumerate(verdicts(found, strict=way)) if each.word == "faster"}
+            {place for place, verdict in enumerate(verdicts(comparisons, strict=way)) if verdict.word == "faster"}
             for way in (True, False)
         ]
         assert called[0] <= called[1]
@@ -118,24 +118,24 @@ def test_the_strict_reading_calls_no_more_than_the_usual_one() -> None:
     assert strict < usual
 
 
-def _faster(found: Sequence[Verdict]) -> set[int]:
-    return {place for place, each in enumerate(found) if each.word == "faster"}
+def _faster(called: Sequence[Verdict]) -> set[int]:
+    return {place for place, verdict in enumerate(called) if verdict.word == "faster"}
 
 
 def test_a_single_repeat_stands_on_the_scatter_of_its_like_and_on_history() -> None:
     alone = CellRuns([RunSample("b", "plain", 0, 100.0)], [RunSample("c", "draft", 0, 150.0)])
     rng = np.random.default_rng(1)
     history = np.exp(0.02 * rng.standard_normal((12, 3))).tolist()
-    (found,) = compare_cells([alone], "higher", history=history)
-    assert found.basis == "1 repeat, with the scatter of 12 cells measured before"
-    assert verdicts([found])[0].word == "faster"
+    (comparison,) = compare_cells([alone], "higher", history=history)
+    assert comparison.basis == "1 repeat, with the scatter of 12 cells measured before"
+    assert verdicts([comparison])[0].word == "faster"
     (blind,) = compare_cells([alone], "higher")
     assert (blind.ratio and blind.ratio.low, blind.basis) == (None, "1 repeat, which cannot show how much runs differ")
 
 
 def test_a_moderated_cell_says_what_it_stands_on() -> None:
     table = simulated(np.random.default_rng(0), "a third", (12, 3), ratio=1.1, noise=0.02)
-    assert {found.basis for found in compare_cells(cells_of(table), "higher")} == {
+    assert {comparison.basis for comparison in compare_cells(cells_of(table), "higher")} == {
         "3 repeats, with the scatter of 11 like cells"
     }
 
@@ -149,26 +149,26 @@ def test_too_few_cells_stand_on_their_own() -> None:
 
 def test_repeats_that_are_all_the_same_keep_their_certainty() -> None:
     """Acceptance of greedy decoding is the same number each time."""
-    found = moderated([0.0, 1e-4, 2e-4, 1e-4], [2.0] * 4, [1] * 4)
-    assert found[0] is None
-    assert all(found[1:])
+    scatters = moderated([0.0, 1e-4, 2e-4, 1e-4], [2.0] * 4, [1] * 4)
+    assert scatters[0] is None
+    assert all(scatters[1:])
 
 
 def test_like_cells_pull_a_variance_towards_theirs_and_a_wild_one_keeps_its_own() -> None:
     usual = [4e-4, 5e-4, 3e-4, 4.5e-4, 3.5e-4, 4e-4, 5e-4, 4e-4]
-    found = moderated([*usual, 4e-5, 0.5], [2.0] * 10, [1] * 10)
-    assert all(found)
-    lucky, wild = (each for each in found[-2:] if each)
+    scatters = moderated([*usual, 4e-5, 0.5], [2.0] * 10, [1] * 10)
+    assert all(scatters)
+    lucky, wild = (scatter for scatter in scatters[-2:] if scatter)
     assert 1e-4 < lucky.variance < 5e-4
     assert wild.variance > 0.05
-    assert all(each.df > lucky.df for each in found[:8] if each)
+    assert all(scatter.df > lucky.df for scatter in scatters[:8] if scatter)
 
 
 def test_noise_is_found_again_from_cells_that_have_it() -> None:
     rng = np.random.default_rng(5)
-    (found,) = moderated([0.0], [0.0], [1], np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
-    assert found is not None
-    half_width = stats.t.ppf(0.975, found.df) * math.sqrt(found.variance)
+    (scatter,) = moderated([0.0], [0.0], [1], np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
+    assert scatter is not None
+    half_width = stats.t.ppf(0.975, scatter.df) * math.sqrt(scatter.variance)
     known = stats.norm.ppf(0.975) * math.sqrt(2) * 0.04
     assert known < half_width < 2 * known  # a wild cell is never ruled out
 
@@ -189,9 +189,17 @@ def test_noise_that_grows_with_load_is_followed_where_loads_are_enough() -> None
     assert 1.4 * without < sloped < 9.5  # noise is 3 times as large, and its variance 9 times
 
 
-def _mean(found: Sequence[Scatter | None], there: NDArray[np.bool_]) -> float:
+def _mean(scatters: Sequence[Scatter | None], there: NDArray[np.bool_]) -> float:
     return float(
-        np.exp(np.mean([math.log(each.variance) for each, wanted in zip(found, there, strict=True) if each and wanted]))
+        np.exp(
+            np.mean(
+                [
+                    math.log(scatter.variance)
+                    for scatter, wanted in zip(scatters, there, strict=True)
+                    if scatter and wanted
+                ]
+            )
+        )
     )
 
 

@@ -37,24 +37,24 @@ def seen(world: str, cells: int) -> Seen:
 
     with_effects, without = ended(1.1), ended(1.0)
     return Seen(
-        float(np.mean([each.false_share for each in with_effects])),
-        float(np.mean([each.called.any() for each in without])),
-        float(np.mean(np.concatenate([each.held for each in (*with_effects, *without)]))),
+        float(np.mean([stopped.false_share for stopped in with_effects])),
+        float(np.mean([stopped.called.any() for stopped in without])),
+        float(np.mean(np.concatenate([stopped.held for stopped in (*with_effects, *without)]))),
     )
 
 
 @pytest.mark.parametrize("world", ["a third", "one wild cell", "bimodal"])
 def test_the_promises_hold_in_spite_of_the_looks(world: str) -> None:
-    found = seen(world, 6)
-    assert found.false_calls <= 0.05 + _LUCK
-    assert found.false_tables <= 0.05 + _LUCK
-    assert found.held + _LUCK >= 0.93
-    assert found.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
+    outcome = seen(world, 6)
+    assert outcome.false_calls <= 0.05 + _LUCK
+    assert outcome.false_tables <= 0.05 + _LUCK
+    assert outcome.held + _LUCK >= 0.93
+    assert outcome.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK
 
 
 def test_effects_are_called_early_and_what_has_none_is_not_called() -> None:
     rng = np.random.default_rng(3)
-    found = [until_decided(simulated(rng, "a third", (12, 12), ratio=1.2, noise=0.02)) for _ in range(20)]
-    effects = np.concatenate([each.blocks[each.real] for each in found])
-    assert np.mean([each.called[each.real].mean() for each in found]) >= 0.97
+    tables = [until_decided(simulated(rng, "a third", (12, 12), ratio=1.2, noise=0.02)) for _ in range(20)]
+    effects = np.concatenate([table.blocks[table.real] for table in tables])
+    assert np.mean([table.called[table.real].mean() for table in tables]) >= 0.97
     assert effects.mean() <= 3
