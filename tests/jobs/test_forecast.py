@@ -54,14 +54,14 @@ def measured(home: Home) -> Home:
 
 
 def seconds(settings: Settings, **changes: Any) -> tuple[float, int]:
-    found = forecast_study(settings.warehouse_file, settings.models_dir, small(**changes))
-    return found.seconds, found.runs_from_history
+    forecast = forecast_study(settings.warehouse_file, settings.models_dir, small(**changes))
+    return forecast.seconds, forecast.runs_from_history
 
 
 def test_a_study_is_forecast_by_what_this_host_took(measured: Home) -> None:
     assert seconds(measured.settings) == (2 * 30.0 + 2 * 3.0, 2)
-    found = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small())
-    assert (found.launches, found.runs, found.requests, found.starts_s) == (2, 2, 4, 2 * 30.0)
+    forecast = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small())
+    assert (forecast.launches, forecast.runs, forecast.requests, forecast.starts_s) == (2, 2, 4, 2 * 30.0)
 
 
 def test_hardware_that_the_study_names_is_forecast_by_its_own_runs(measured: Home) -> None:
@@ -75,8 +75,8 @@ def test_another_target_or_hardware_has_no_history(measured: Home, changes: dict
 
 def test_an_arm_that_was_not_measured_is_assumed_and_its_engines_start_is_not(measured: Home) -> None:
     arms = [{"name": "plain"}, {"name": "drafted", "speculation": {"method": "ngram", "num_speculative_tokens": 3}}]
-    found = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small(arms=arms))
-    assert (found.launches_from_history, found.runs_from_history, found.runs) == (4, 2, 4)
+    forecast = forecast_study(measured.settings.warehouse_file, measured.settings.models_dir, small(arms=arms))
+    assert (forecast.launches_from_history, forecast.runs_from_history, forecast.runs) == (4, 2, 4)
 
 
 def test_without_a_warehouse_everything_is_assumed(home: Home) -> None:

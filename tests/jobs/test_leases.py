@@ -34,9 +34,9 @@ def changed(home: Home, job_id: str, **values: Any) -> None:
 
 def running(home: Home, worker: str = "me", lease_s: float = 30.0, hardware: str = "") -> Job:
     home.submit()
-    found = leases.claim(home.database, worker, lease_s, hardware)
-    assert found is not None
-    return found
+    claimed = leases.claim(home.database, worker, lease_s, hardware)
+    assert claimed is not None
+    return claimed
 
 
 def last_event(home: Home, job_id: str) -> tuple[str, str]:
@@ -95,8 +95,8 @@ def test_a_job_waits_for_a_worker_while_it_is_queued_and_the_hardware_fits(
 def test_a_heartbeat_renews_its_own_job_alone(home: Home) -> None:
     mine, other = running(home), running(home, "other")
     assert leases.heartbeat(home.database, mine.job_id, "me", 2000.0, MEASURING) is True
-    found = home.job(mine.job_id)
-    assert (found.progress, found.state) == (MEASURING, "running")
+    renewed = home.job(mine.job_id)
+    assert (renewed.progress, renewed.state) == (MEASURING, "running")
     assert 1900 < left_s(home, mine.job_id) <= 2000
     assert home.job(other.job_id) == other
     assert leases.heartbeat(home.database, mine.job_id, "me", 3000.0, None) is True
@@ -108,10 +108,10 @@ def test_a_heartbeat_renews_its_own_job_alone(home: Home) -> None:
 def test_a_finished_job_is_nobodys_and_says_how_it_ended(home: Home, state: State, error: str | None) -> None:
     job, other = running(home), running(home, "other")
     leases.finish(home.database, job.job_id, "me", state, error=error, progress=MEASURING)
-    found = home.job(job.job_id)
-    assert (found.state, found.error, found.worker, found.lease_expires_at) == (state, error, None, None)
-    assert found.progress == MEASURING
-    assert is_recent(found.finished_at)
+    finished = home.job(job.job_id)
+    assert (finished.state, finished.error, finished.worker, finished.lease_expires_at) == (state, error, None, None)
+    assert finished.progress == MEASURING
+    assert is_recent(finished.finished_at)
     assert last_event(home, job.job_id) == (state, error or "")
     assert home.job(other.job_id) == other
 
@@ -127,9 +127,14 @@ def test_a_released_job_is_queued_again_with_what_it_has(home: Home) -> None:
     job = running(home)
     leases.heartbeat(home.database, job.job_id, "me", 30.0, MEASURING)
     leases.release(home.database, job.job_id, "me")
-    found = home.job(job.job_id)
-    assert (found.state, found.worker, found.lease_expires_at, found.progress) == ("queued", None, None, MEASURING)
-    assert (found.finished_at, found.error) == (None, None)
+    released = home.job(job.job_id)
+    assert (released.state, released.worker, released.lease_expires_at, released.progress) == (
+        "queued",
+        None,
+        None,
+        MEASURING,
+    )
+    assert (released.finished_at, released.error) == (None, None)
     assert last_event(home, job.job_id) == ("released", "me stopped")
 
 
@@ -155,9 +160,9 @@ def test_a_lease_that_has_run_out_puts_its_job_back(home: Home) -> None:
     assert home.job(job.job_id) == job
     changed(home, job.job_id, lease_expires_at=database_now_s() - 0.01)
     assert leases.requeue_expired(home.database) == [job.job_id]
-    found = home.job(job.job_id)
-    assert (found.state, found.worker, found.lease_expires_at) == ("queued", None, None)
-    assert (found.finished_at, found.error) == (None, None)
+    queued = home.job(job.job_id)
+    assert (queued.state, queued.worker, queued.lease_expires_at) == ("queued", None, None)
+    assert (queued.finished_at, queued.error) == (None, None)
     assert last_event(home, job.job_id) == ("requeued", "its worker fell silent before its first run")
 
 
@@ -180,14 +185,14 @@ def test_hosts_whose_clocks_are_wrong_neither_steal_a_running_job_nor_keep_a_los
 def test_only_the_jobs_of_dead_workers_are_put_back_and_one_without_a_lease(home: Home) -> None:
     mine, dead, unleased = running(home), running(home, "dead"), running(home, "unleased")
     changed(home, unleased.job_id, lease_expires_at=None)
-    asked: list[str] = []
+    workers_asked: list[str] = []
 
     def is_dead(worker: str) -> bool:
-        asked.append(worker)
+        workers_asked.append(worker)
         return worker == "dead"
 
     assert sorted(leases.requeue_expired(home.database, is_dead)) == sorted([dead.job_id, unleased.job_id])
-    assert set(asked) == {"me", "dead"}
+    assert set(workers_asked) == {"me", "dead"}
     assert home.job(mine.job_id) == mine
     changed(home, mine.job_id, worker=None)
     assert leases.requeue_expired(home.database, lambda worker: worker == "") == [mine.job_id]
@@ -204,9 +209,9 @@ def test_a_job_whose_cancelling_nobody_answered_is_cancelled(home: Home) -> None
     job = running(home, lease_s=-1.0)
     queue.cancel(home.database, job.job_id)
     assert leases.requeue_expired(home.database) == [job.job_id]
-    found = home.job(job.job_id)
-    assert (found.state, found.error, found.worker) == ("cancelled", None, None)
-    assert is_recent(found.finished_at)
+    cancelled = home.job(job.job_id)
+    assert (cancelled.state, cancelled.error, cancelled.worker) == ("cancelled", None, None)
+    assert is_recent(cancelled.finished_at)
     assert last_event(home, job.job_id) == ("cancelled", "its worker fell silent before its first run")
 
 

@@ -44,8 +44,8 @@ def job(number: int, *, priority: int = 0, hardware: str | None = None, **change
 
 
 def running(number: int, worker: str, remaining_s: float | None) -> Job:
-    told = Progress(phase="measuring", arm="a", remaining_s=remaining_s, at=NOW.isoformat())
-    return job(number, state="running", worker=worker, progress=told)
+    progress = Progress(phase="measuring", arm="a", remaining_s=remaining_s, at=NOW.isoformat())
+    return job(number, state="running", worker=worker, progress=progress)
 
 
 def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) -> WorkerInfo:
@@ -56,8 +56,8 @@ def test_starts_are_counted_from_now_and_by_the_plan_where_nothing_else_is_said(
     waiting = [job(1), job(2)]
     now = datetime.now(UTC)
     there = worker("a", last_seen=now)
-    found = estimated_starts(waiting, [there])
-    first, second = found["job-1"], found["job-2"]
+    expected = estimated_starts(waiting, [there])
+    first, second = expected["job-1"], expected["job-2"]
     assert first is not None
     assert second is not None
     assert abs((first - now).total_seconds()) < 60
@@ -67,13 +67,13 @@ def test_starts_are_counted_from_now_and_by_the_plan_where_nothing_else_is_said(
 
 def starts(jobs: list[Job], *workers: WorkerInfo) -> dict[str, float | None]:
     """Seconds from now; every study takes 100 s."""
-    found = estimated_starts(jobs, workers, NOW, lambda _study: 100.0)
-    return {job_id: None if at is None else (at - NOW).total_seconds() for job_id, at in found.items()}
+    expected = estimated_starts(jobs, workers, NOW, lambda _study: 100.0)
+    return {job_id: None if at is None else (at - NOW).total_seconds() for job_id, at in expected.items()}
 
 
 def ids(home: Home) -> list[str]:
-    waiting = [each for each in queue.jobs(home.database) if each.state == "queued"]
-    return [each.job_id for each in sorted(waiting, key=queue_key)]
+    waiting = [job for job in queue.jobs(home.database) if job.state == "queued"]
+    return [job.job_id for job in sorted(waiting, key=queue_key)]
 
 
 def test_a_free_worker_starts_the_first_job_now_and_the_next_one_after_it() -> None:
@@ -110,11 +110,11 @@ def test_no_job_starts_before_a_better_placed_one_of_the_same_hardware(
     priority: list[int], hardware: list[str], wanted: list[str | None]
 ) -> None:
     jobs = [job(n, priority=p, hardware=wanted[n]) for n, p in enumerate(priority)]
-    found = starts(jobs, *(worker(f"w{n}", name) for n, name in enumerate(hardware)))
-    assert set(found) == {each.job_id for each in jobs}
+    expected = starts(jobs, *(worker(f"w{n}", name) for n, name in enumerate(hardware)))
+    assert set(expected) == {queued.job_id for queued in jobs}
     in_order = sorted(jobs, key=queue_key)
     for text in (None, "h200", "epyc"):
-        times = [found[each.job_id] for each in in_order if each.study.hardware == text]
+        times = [expected[queued.job_id] for queued in in_order if queued.study.hardware == text]
         known = [time_s for time_s in times if time_s is not None]
         assert known == sorted(known)
         assert len(known) in (0, len(times))
@@ -125,9 +125,9 @@ def test_any_order_can_be_had_by_raising_priorities(priority: list[int], data: s
     jobs = [job(n, priority=p) for n, p in enumerate(priority)]
     wanted = data.draw(st.permutations(jobs))
     changed = priorities(wanted)
-    made = [job(int(each.job_id[4:]), priority=changed.get(each.job_id, each.priority)) for each in jobs]
-    assert [each.job_id for each in sorted(made, key=queue_key)] == [each.job_id for each in wanted]
-    assert all(changed[each.job_id] > each.priority for each in jobs if each.job_id in changed)
+    made = [job(int(queued.job_id[4:]), priority=changed.get(queued.job_id, queued.priority)) for queued in jobs]
+    assert [queued.job_id for queued in sorted(made, key=queue_key)] == [queued.job_id for queued in wanted]
+    assert all(changed[queued.job_id] > queued.priority for queued in jobs if queued.job_id in changed)
 
 
 def test_an_order_that_is_there_already_changes_nothing() -> None:
@@ -145,7 +145,7 @@ def test_a_job_is_moved_up_and_down_one_place_at_a_time(home: Home) -> None:
     order.move_down(home.database, first)
     assert ids(home) == [third, second, first]
     claimed = [leases.claim(home.database, "me", 30.0) for _ in range(3)]
-    assert [each.job_id for each in claimed if each] == [third, second, first]
+    assert [job.job_id for job in claimed if job] == [third, second, first]
 
 
 def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) -> None:

@@ -101,8 +101,8 @@ def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> 
     for thread in threads:
         thread.join()
     (board,) = dashboards.all_dashboards(home.database)
-    found = {pin.shown.parameters_json for pin in pins.pins_on(home.database, board.dashboard_id)}
-    assert len(found) == board.pins == 20
+    pinned = {pin.shown.parameters_json for pin in pins.pins_on(home.database, board.dashboard_id)}
+    assert len(pinned) == board.pins == 20
 
 
 def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home) -> None:
@@ -145,7 +145,7 @@ def test_a_job_that_cannot_be_read_is_set_aside(home: Home) -> None:
     claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
     assert claimed.job_id == second
-    assert [each.job_id for each in queue.set_aside(home.database)] == [first]
+    assert [job.job_id for job in queue.set_aside(home.database)] == [first]
 
 
 def test_the_same_study_submitted_by_several_people_at_once_is_stored_once_and_queued_for_each(home: Home) -> None:
@@ -163,7 +163,7 @@ def test_the_same_study_submitted_by_several_people_at_once_is_stored_once_and_q
             submitted = [pool.submit(submit, person) for person in range(people)]
             until(lambda: waiting_for_a_lock(home) == people, "all of them have come to the study")
             first.commit()
-            ids = {each.result() for each in submitted}
+            ids = {future.result() for future in submitted}
     assert {job.job_id for job in queue.jobs(home.database)} == ids
     assert len(ids) == people
 

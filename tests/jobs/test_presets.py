@@ -40,12 +40,12 @@ def test_there_is_one_for_each_experiment_of_the_sources() -> None:
     assert set(preset_names()) == NAMES
 
 
-@pytest.mark.parametrize("found", all_presets(), ids=lambda found: found.name)
-def test_a_preset_says_what_it_asks_and_carries_its_own_name(found: Preset) -> None:
-    assert found.title.endswith("?")
-    assert found.study.name == found.name
-    assert found.name == "demo" or "Source: " in found.about
-    assert study_from_toml(found.toml) == found.study == study_from_toml(study_to_toml(found.study))
+@pytest.mark.parametrize("preset", all_presets(), ids=lambda preset: preset.name)
+def test_a_preset_says_what_it_asks_and_carries_its_own_name(preset: Preset) -> None:
+    assert preset.title.endswith("?")
+    assert preset.study.name == preset.name
+    assert preset.name == "demo" or "Source: " in preset.about
+    assert study_from_toml(preset.toml) == preset.study == study_from_toml(study_to_toml(preset.study))
 
 
 @pytest.mark.parametrize("name", sorted(NAMES))
@@ -125,9 +125,9 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_presets_are_listed_with_their_studies(home: Home) -> None:
-    found = json.loads(home.ask("presets", "--json").stdout)
-    assert len(found) == 8
-    by_name = {each["name"]: each for each in found}
+    listed = json.loads(home.ask("presets", "--json").stdout)
+    assert len(listed) == 8
+    by_name = {preset["name"]: preset for preset in listed}
     assert study_from_dict(by_name["moe-cost"]["study"]) == load_preset("moe-cost")
     assert "Which engine serves this model fastest" in home.ask("presets").stdout
 
@@ -145,8 +145,8 @@ def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:
     file = tmp_path / "study.toml"
     file.write_text(study_to_toml(load_preset("engines")), encoding="utf-8")
     assert home.ask("plan", str(file), "--json").stdout == home.ask("plan", "engines", "--json").stdout
-    said = home.ask("plan", str(file), "--reference").stdout
-    assert "engines (reference): 2 engine starts, 2 runs" in said
+    text = home.ask("plan", str(file), "--reference").stdout
+    assert "engines (reference): 2 engine starts, 2 runs" in text
 
 
 def test_what_is_neither_a_file_nor_a_preset_is_answered_with_the_presets(home: Home) -> None:

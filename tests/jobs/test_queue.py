@@ -103,7 +103,7 @@ def many_jobs(home: Home, count: int) -> list[str]:
         rows[0] |= {"state": "running", "worker": "w", "finished_at": None}
         rows[1] |= {"state": "queued", "finished_at": None}
         connection.execute(sa.insert(jobs_table), rows)
-    return [each["job_id"] for each in rows]
+    return [job_row["job_id"] for job_row in rows]
 
 
 MINUTE, SINCE = timedelta(minutes=1), datetime(2026, 11, 21, tzinfo=UTC)
@@ -147,9 +147,9 @@ def test_the_jobs_that_ended_last_come_first(home: Home) -> None:
 def test_the_newest_job_of_a_study_is_found_by_the_beginning_of_its_digest(home: Home) -> None:
     ids = many_jobs(home, 60)
     digest = home.study().digest()
-    found = queue.newest_of_study(home.database, digest[:8])
-    assert found is not None
-    assert found.job_id == ids[-1]
+    newest = queue.newest_of_study(home.database, digest[:8])
+    assert newest is not None
+    assert newest.job_id == ids[-1]
     assert queue.newest_of_study(home.database, "%") is None
 
 
@@ -177,9 +177,9 @@ def test_a_heartbeat_carries_progress_and_renews_the_lease(home: Home) -> None:
     job = claimed(home) if home.submit() else None
     assert job is not None
     assert leases.heartbeat(home.database, job.job_id, "me", 1000.0, progress()) is True
-    found = home.job(job.job_id)
-    assert found.progress == progress()
-    assert (found.lease_expires_at or 0) > time.time() + 900
+    renewed = home.job(job.job_id)
+    assert renewed.progress == progress()
+    assert (renewed.lease_expires_at or 0) > time.time() + 900
 
 
 def test_a_lease_that_ran_out_puts_the_job_back_and_its_worker_may_write_nothing_more(home: Home) -> None:

@@ -79,7 +79,7 @@ def _request(spec: RunSpec, place: int) -> RequestRecord:
     step_s = healthy.STEP_S * spec.pace
     sent_s = (place // spec.streams) * (2 * healthy.TTFT_S * spec.pace + 1.05 * step_s * spec.most_rounds)
     first_s = sent_s + healthy.TTFT_S * spec.pace * (1 + 0.001 * place)
-    each, more = divmod(TOKENS, rounds)
+    per_round, more = divmod(TOKENS, rounds)
     base = healthy.healthy(drafted=spec.rounds is not None).requests[place]
     ending = spec.ending if place % spec.ending_every == 0 else ""
     text = base.output_text[: len(base.output_text) - len(ending)] + ending
@@ -93,7 +93,7 @@ def _request(spec: RunSpec, place: int) -> RequestRecord:
         first_token_s=first_s,
         end_s=first_s + step_s * (rounds - 1),
         chunk_s=tuple(first_s + step_s * number for number in range(rounds)),
-        chunk_tokens=(each + 1,) * more + (each,) * (rounds - more),
+        chunk_tokens=(per_round + 1,) * more + (per_round,) * (rounds - more),
         spec_drafts=rounds if spec.rounds else None,
         spec_draft_tokens=3 * rounds if spec.rounds else None,
         spec_accepted_tokens=TOKENS - rounds if spec.rounds else None,

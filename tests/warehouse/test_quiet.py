@@ -76,8 +76,8 @@ def test_work_of_a_killed_process_is_over(tmp_path: Path) -> None:
 
 
 def test_what_ran_beside_a_window_is_summed_and_what_was_short_or_its_own_is_not_there(tmp_path: Path) -> None:
-    def work(kind: quiet.Kind, what: str, seconds: float) -> None:
-        with quiet.announced(tmp_path, kind, what):
+    def work(kind: quiet.Kind, subject: str, seconds: float) -> None:
+        with quiet.announced(tmp_path, kind, subject):
             time.sleep(seconds)
 
     work("ingest", "before", 0.12)
@@ -88,8 +88,8 @@ def test_what_ran_beside_a_window_is_summed_and_what_was_short_or_its_own_is_not
         work("question", "quick", 0.0)
         with quiet.announced(tmp_path, "job", "another"):
             time.sleep(0.12)
-            found = quiet.beside(tmp_path, began_s, time.monotonic(), "mine")
-    (results, another) = found
+            works = quiet.beside(tmp_path, began_s, time.monotonic(), "mine")
+    (results, another) = works
     assert (results.kind, results.what) == ("question", "results")
     assert 0.3 <= results.seconds < 5
     assert (another.kind, another.what) == ("job", "another")
@@ -162,7 +162,7 @@ def test_a_window_that_begins_at_the_same_moment_comes_first(tmp_path: Path, mon
     with quiet.between_windows(tmp_path, stop) as may_ingest:
         assert not may_ingest
     window.__exit__(None, None, None)
-    assert [len(each) for each in looks[:2]] == [0, 1]
+    assert [len(seen_then) for seen_then in looks[:2]] == [0, 1]
 
 
 def test_an_ingester_publishes_at_once_when_it_is_asked_and_says_so(settings: Settings) -> None:
@@ -171,9 +171,9 @@ def test_an_ingester_publishes_at_once_when_it_is_asked_and_says_so(settings: Se
     with in_thread(service.run, slow):
         until(lambda: whats(settings.home, "ingester"))
         write_run(settings.bundles)
-        asked = quiet.ask_for_round(settings.home)
-        assert asked is not None
-        until(lambda: not asked.exists())
+        request = quiet.ask_for_round(settings.home)
+        assert request is not None
+        until(lambda: not request.exists())
         assert ask(settings, "select run_id from runs") == [("run-1",)]
 
 

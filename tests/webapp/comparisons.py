@@ -35,11 +35,13 @@ def comparison(
         values = ratios[arm][place] * np.exp(noise * scatter)
         base, own = _arm(cell, "plain", np.ones(repeats)), _arm(cell, arm, values)
         pairs.append((base, own))
-    found = compare_cells([CellRuns(base.runs, own.runs, control=own.arm in controls) for base, own in pairs], "higher")
-    judged = verdicts(found, strict=strict)
+    comparisons = compare_cells(
+        [CellRuns(base.runs, own.runs, control=own.arm in controls) for base, own in pairs], "higher"
+    )
+    judged = verdicts(comparisons, strict=strict)
     made = [
         Pair(own.cell, base, own, compared, verdict)
-        for (base, own), compared, verdict in zip(pairs, found, judged, strict=True)
+        for (base, own), compared, verdict in zip(pairs, comparisons, judged, strict=True)
     ]
     return StudyComparison(("job",), "output_tok_per_s", "plain", tuple(made), "tok/s", strict)
 

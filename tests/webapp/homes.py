@@ -123,7 +123,7 @@ def add_ended_jobs(settings: Settings, study: Study, count: int) -> list[str]:
         )
         connection.execute(sa.insert(jobs), more)
     engine.dispose()
-    return [last, *(each["job_id"] for each in more)]
+    return [last, *(ended_job["job_id"] for ended_job in more)]
 
 
 def failed_job(settings: Settings, study: Study, error: str) -> str:

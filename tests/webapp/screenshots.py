@@ -61,13 +61,15 @@ def listen(page: Page, url: str, complaints: list[str]) -> None:
     """Add to `complaints` each error in the page's console, and each request to another machine than `url`."""
     page.on("pageerror", lambda error: complaints.append(str(error)))
 
-    def hear(said: ConsoleMessage) -> None:
-        if said.type == "error":
-            complaints.append(f"{said.text} ({said.location['url']})")
+    def hear(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            complaints.append(f"{message.text} ({message.location['url']})")
 
     ours = (url, url.replace("http", "ws", 1), "data:", "blob:")
     page.on("console", hear)
-    page.on("request", lambda asked: None if asked.url.startswith(ours) else complaints.append(f"asks {asked.url}"))
+    page.on(
+        "request", lambda request: None if request.url.startswith(ours) else complaints.append(f"asks {request.url}")
+    )
 
 
 def _pages(page: Page, url: str) -> list[tuple[str, str]]:

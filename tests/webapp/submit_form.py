@@ -18,10 +18,10 @@ from warehouse.settings import Settings
 
 def field(app: AppTest, kind: str, column: str) -> Any:
     """The widget of a field or of a row's column, whichever version of the form is shown."""
-    (found,) = [
+    (widget_found,) = [
         widget for widget in getattr(app, kind) if re.fullmatch(rf"submit-\d+-{re.escape(column)}", str(widget.key))
     ]
-    return found
+    return widget_found
 
 
 def set_value(app: AppTest, kind: str, column: str, value: Any) -> AppTest:
@@ -50,8 +50,8 @@ def edit_as(app: AppTest, mode: str) -> AppTest:
 
 
 def toml(app: AppTest) -> Any:
-    (found,) = [area for area in app.text_area if area.label == "The study in TOML"]
-    return found
+    (area_found,) = [area for area in app.text_area if area.label == "The study in TOML"]
+    return area_found
 
 
 def shown_study(app: AppTest) -> Study:

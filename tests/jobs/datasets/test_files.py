@@ -60,7 +60,7 @@ def test_any_bytes_are_rows_or_a_sentence(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "sentence"),
     [
         ('{"prompt": "half', "line 2: this is not valid JSON"),
         ("[1]", "line 2: a row must be an object like"),
@@ -78,8 +78,8 @@ def test_any_bytes_are_rows_or_a_sentence(content: bytes) -> None:
         ('{"prompt": "\\ud800"}', "line 2: prompt holds half a character"),
     ],
 )
-def test_a_bad_row_is_named_with_its_line_and_reason(line: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_bad_row_is_named_with_its_line_and_reason(line: str, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
         read_text('{"prompt": "good"}\n' + line + "\n")
 
 

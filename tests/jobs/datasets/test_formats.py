@@ -28,7 +28,7 @@ def registered(settings: Settings, folder: Path, dataset: str, content: object) 
 
 
 def said(*turns: tuple[str, str]) -> dict[str, Any]:
-    return {"id": "x", "conversations": [{"from": who, "value": what} for who, what in turns]}
+    return {"id": "x", "conversations": [{"from": who, "value": text} for who, text in turns]}
 
 
 REPLY = "It is a reply of more than four tokens."

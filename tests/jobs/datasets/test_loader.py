@@ -84,15 +84,15 @@ def test_own_output_lengths_are_those_of_the_rows_and_are_left_out_without_being
     settings: Settings, tmp_path: Path
 ) -> None:
     own = write_rows(tmp_path / "own.jsonl", [{"prompt": f"p{n}", "output_tokens": n} for n in range(1, 5)])
-    asked = load_prompts(settings, Workload(dataset=own, own_output_lengths=True), 4, seed=0)
-    assert {prompt.text: prompt.output_tokens for prompt in asked} == {f"p{n}": n for n in range(1, 5)}
+    prompts = load_prompts(settings, Workload(dataset=own, own_output_lengths=True), 4, seed=0)
+    assert {prompt.text: prompt.output_tokens for prompt in prompts} == {f"p{n}": n for n in range(1, 5)}
     assert {prompt.output_tokens for prompt in load_prompts(settings, Workload(dataset=own), 4, seed=0)} == {None}
 
 
 def test_a_dataset_without_output_lengths_refuses_to_be_asked_for_them(settings: Settings, tmp_path: Path) -> None:
     own = write_rows(tmp_path / "own.jsonl", [{"prompt": "a", "output_tokens": 3}, {"prompt": "b"}])
-    told = {own: "does not record an output length for each", "random_s": "records no output lengths"}
-    for dataset, words in told.items():
+    sentences = {own: "does not record an output length for each", "random_s": "records no output lengths"}
+    for dataset, words in sentences.items():
         with pytest.raises(UserError, match=words):
             check_workload(settings, Workload(dataset=dataset, own_output_lengths=True), 1)
 
@@ -150,10 +150,10 @@ def test_a_dataset_that_is_not_there_says_what_to_name(settings: Settings, tmp_p
 def test_a_dataset_that_must_be_fetched_says_where_to_get_it(settings: Settings) -> None:
     with pytest.raises(UserError) as refused:
         check_workload(settings, Workload(dataset="sharegpt"), 1)
-    told = str(refused.value)
-    assert "ShareGPT_V3_unfiltered_cleaned_split.json" in told
-    assert "https://huggingface.co/datasets/anon8231489123" in told
-    assert "`drafthouse datasets add sharegpt FILE`" in told
+    sentence = str(refused.value)
+    assert "ShareGPT_V3_unfiltered_cleaned_split.json" in sentence
+    assert "https://huggingface.co/datasets/anon8231489123" in sentence
+    assert "`drafthouse datasets add sharegpt FILE`" in sentence
 
 
 def test_counting_without_saying_whose_tokenizer_counts_is_a_mistake_of_ours(settings: Settings) -> None:
@@ -185,15 +185,18 @@ def test_warm_up_prompts_of_token_ids_and_messages_are_as_long_and_begin_differe
     count: int, tokens: int, warm_count: int
 ) -> None:
     ids = [tuple(range(place * 100, place * 100 + tokens)) for place in range(count)]
-    said = (Message("system", "You are a very patient and friendly assistant."), Message("user", "Hello there, who?"))
-    prompts = [Prompt(str(n), None, "text", token_ids=ids[n], messages=said, output_tokens=7) for n in range(count)]
+    messages = (
+        Message("system", "You are a very patient and friendly assistant."),
+        Message("user", "Hello there, who?"),
+    )
+    prompts = [Prompt(str(n), None, "text", token_ids=ids[n], messages=messages, output_tokens=7) for n in range(count)]
     for warm in warm_up_prompts(prompts, warm_count):
         assert warm.token_ids is not None
         assert warm.messages is not None
-        assert warm.token_ids[:1] not in {each[:1] for each in ids}
+        assert warm.token_ids[:1] not in {token_ids[:1] for token_ids in ids}
         assert len(warm.token_ids) == tokens
-        assert warm.messages[0].content[:3] != said[0].content[:3]
-        assert warm.messages[1:] == said[1:]
+        assert warm.messages[0].content[:3] != messages[0].content[:3]
+        assert warm.messages[1:] == messages[1:]
         assert warm.output_tokens == 7
 
 

@@ -81,11 +81,11 @@ def test_two_names_may_share_a_file_and_the_last_one_removes_it(settings: Settin
 
 def test_a_file_that_was_changed_or_is_gone_is_refused(settings: Settings, tmp_path: Path) -> None:
     add_dataset(settings.datasets, "mine", own_file(tmp_path))
-    (kept,) = (settings.datasets / "files").iterdir()
-    kept.write_text(json.dumps({"prompt": "another"}))
+    (copy,) = (settings.datasets / "files").iterdir()
+    copy.write_text(json.dumps({"prompt": "another"}))
     with pytest.raises(UserError, match="is not the file that was registered as dataset mine"):
         load_prompts(settings, Workload(dataset="mine"), 1, seed=0)
-    kept.unlink()
+    copy.unlink()
     with pytest.raises(UserError, match="the file of dataset mine is gone"):
         load_prompts(settings, Workload(dataset="mine"), 1, seed=0)
 
@@ -140,16 +140,17 @@ def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_i
     settings: Settings, tmp_path: Path
 ) -> None:
     add_dataset(settings.datasets, "mine", own_file(tmp_path))
-    found = {state.name: state for state in list_datasets(settings)}
+    states = {state.name: state for state in list_datasets(settings)}
     assert all(
-        each.what and each.source and each.licence and each.how_to_get and each.columns for each in found.values()
+        listed.what and listed.source and listed.licence and listed.how_to_get and listed.columns
+        for listed in states.values()
     )
-    assert {found[name].state for name in ("reference", "random_s", "story", "spec_bench_sample")} == {"built in"}
-    assert {found[name].state for name in ("sharegpt", "burstgpt", "swe_bench")} == {"missing"}
-    assert found["mine"].state == "registered"
-    assert found["mine"].stock is not None
-    assert found["mine"].stock.categories == {"x": 3}
-    assert {name for name in found if found[name].synthetic} == {
+    assert {states[name].state for name in ("reference", "random_s", "story", "spec_bench_sample")} == {"built in"}
+    assert {states[name].state for name in ("sharegpt", "burstgpt", "swe_bench")} == {"missing"}
+    assert states["mine"].state == "registered"
+    assert states["mine"].stock is not None
+    assert states["mine"].stock.categories == {"x": 3}
+    assert {name for name in states if states[name].synthetic} == {
         *("random", "random_s", "random_m", "random_l", "random_x", "prefix_repetition", "burstgpt", "burstgpt_sample")
     }
     assert not [state for state in list_datasets(Settings(home=tmp_path / "other")) if state.state == "registered"]

@@ -26,8 +26,8 @@ def test_token_ids_go_to_the_completions_endpoint_and_their_text_to_chat() -> No
 
 
 def test_messages_go_to_the_chat_endpoint_and_their_text_to_completions() -> None:
-    said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
-    assert body("chat", TALK)["messages"] == said
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+    assert body("chat", TALK)["messages"] == messages
     assert body("completions", TALK)["prompt"] == "Be brief.\n\nWhy?"
 
 
@@ -40,8 +40,10 @@ def test_how_many_tokens_are_sent_is_known_where_they_are_ids_or_the_workload_co
     assert [sent_prompt_tokens(theirs, prompt) for prompt in (IDS, counted)] == [3, None]  # its tokenizer may differ
 
 
-@pytest.mark.parametrize(("own", "most", "asked"), [(None, 9, 9), (5, 9, 5), (50, 9, 9)])
-def test_a_prompts_own_output_length_is_asked_for_up_to_the_workloads(own: int | None, most: int, asked: int) -> None:
+@pytest.mark.parametrize(("own", "most", "requested"), [(None, 9, 9), (5, 9, 5), (50, 9, 9)])
+def test_a_prompts_own_output_length_is_asked_for_up_to_the_workloads(
+    own: int | None, most: int, requested: int
+) -> None:
     prompt = Prompt("c", None, "text", output_tokens=own)
-    assert body("completions", prompt, most)["max_tokens"] == asked
-    assert unsent(prompt, params(most), index=0, intended_send_s=0.0).requested_output_tokens == asked
+    assert body("completions", prompt, most)["max_tokens"] == requested
+    assert unsent(prompt, params(most), index=0, intended_send_s=0.0).requested_output_tokens == requested

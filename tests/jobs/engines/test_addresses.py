@@ -96,8 +96,8 @@ async def test_what_was_looked_at_is_what_is_connected_to(monkeypatch: pytest.Mo
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
     async with (
         server,
         open_session(Endpoint("http://fine.example", "m", checked=True)) as session,

@@ -54,8 +54,8 @@ def test_an_engine_is_asked_once_and_again_when_it_is_installed_anew(tmp_path: P
     install(tmp_path / "env")
     settings = host(tmp_path, table("vllm"))
     for _ in range(3):
-        found = capabilities(settings, "vllm")
-    assert (found.version, found.methods, found.flags) == ("0.14.1", ("ngram", "eagle3"), ("max-model-len", "seed"))
+        has = capabilities(settings, "vllm")
+    assert (has.version, has.methods, has.flags) == ("0.14.1", ("ngram", "eagle3"), ("max-model-len", "seed"))
     assert times_asked(tmp_path) == 1
     install(tmp_path / "env", version="0.15.0")
     assert capabilities(settings, "vllm").version == "0.15.0"
@@ -64,8 +64,8 @@ def test_an_engine_is_asked_once_and_again_when_it_is_installed_anew(tmp_path: P
 
 def test_two_tables_over_one_environment_are_two_engines_and_one_question(tmp_path: Path) -> None:
     install(tmp_path / "env")
-    found = all_capabilities(host(tmp_path, table("vllm"), table("vllm-fp8")))
-    assert [(each.engine, each.version) for each in found if each.kind == "vllm"] == [
+    every = all_capabilities(host(tmp_path, table("vllm"), table("vllm-fp8")))
+    assert [(has.engine, has.version) for has in every if has.kind == "vllm"] == [
         ("vllm", "0.14.1"),
         ("vllm-fp8", "0.14.1"),
     ]
@@ -85,9 +85,9 @@ def test_an_answer_that_was_damaged_on_disk_is_asked_for_again(tmp_path: Path) -
 @pytest.mark.parametrize("then", ["exit 1", "echo no answer"])
 def test_an_engine_that_does_not_answer_has_what_its_kind_has_and_flags_unknown(tmp_path: Path, then: str) -> None:
     install(tmp_path / "env", then=then)
-    found = capabilities(host(tmp_path, table("vllm")), "vllm")
-    assert "medusa" in found.methods
-    assert found.flags is None
+    has = capabilities(host(tmp_path, table("vllm")), "vllm")
+    assert "medusa" in has.methods
+    assert has.flags is None
 
 
 def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(tmp_path: Path) -> None:
@@ -95,13 +95,13 @@ def test_an_engine_in_a_container_cannot_be_asked_but_its_version_command_can(tm
     program.write_text("#!/bin/sh\necho starting\necho 0.12.0\n")
     program.chmod(0o755)
     more = f'version_command = ["{program}", "run", "image"]'
-    found = capabilities(host(tmp_path, table("vllm", str(program), more)), "vllm")
-    assert (found.version, found.flags) == ("0.12.0", None)
+    has = capabilities(host(tmp_path, table("vllm", str(program), more)), "vllm")
+    assert (has.version, has.flags) == ("0.12.0", None)
 
 
 def test_what_is_not_installed_is_not_learned_and_asking_for_it_says_so(tmp_path: Path) -> None:
     settings = host(tmp_path, table("vllm"))
-    assert [each.engine for each in all_capabilities(settings)] == ["endpoint"]
+    assert [has.engine for has in all_capabilities(settings)] == ["endpoint"]
     with pytest.raises(UserError, match="is not installed"):
         capabilities(settings, "vllm")
 
@@ -163,4 +163,4 @@ def test_names_of_files_are_made_absolute_when_a_study_is_submitted(
     assert settled.target == str(home.folder / "model")
     assert settled.arms[1].speculation is not None
     assert settled.arms[1].speculation.model == str(home.folder / "model")
-    assert [each.dataset for each in settled.workloads] == [str(home.folder / "prompts.jsonl"), "reference"]
+    assert [workload.dataset for workload in settled.workloads] == [str(home.folder / "prompts.jsonl"), "reference"]

@@ -41,8 +41,8 @@ def test_what_the_engine_has_is_fine_however_it_is_spelt() -> None:
 
 
 def test_a_misspelt_flag_is_answered_with_the_one_that_was_meant() -> None:
-    found = problems(flags={"max_modellen": 512})
-    assert found == {
+    by_field = problems(flags={"max_modellen": 512})
+    assert by_field == {
         "arms[0].flags.max_modellen": "vllm 0.32.0 has no flag --max-modellen: did you mean max_model_len?"
     }
 
@@ -61,16 +61,16 @@ def test_an_engine_whose_flags_are_not_known_is_not_second_guessed() -> None:
 
 
 def test_a_method_it_does_not_have_is_answered_with_those_it_has() -> None:
-    found = problems(speculation={"method": "eagle2", "model": "owner/head", "num_speculative_tokens": 3})
-    assert found["arms[0].speculation.method"] == (
+    by_field = problems(speculation={"method": "eagle2", "model": "owner/head", "num_speculative_tokens": 3})
+    assert by_field["arms[0].speculation.method"] == (
         "vllm 0.32.0 has no method 'eagle2' (did you mean eagle3?): "
         "it has draft_model, eagle3, mtp, ngram, deepseek_mtp"
     )
 
 
 def test_more_gpus_than_there_are_are_refused() -> None:
-    found = problems(flags={"tensor_parallel_size": 4})["arms[0].flags"]
-    assert found == (
+    sentence = problems(flags={"tensor_parallel_size": 4})["arms[0].flags"]
+    assert sentence == (
         "tensor_parallel_size 4 needs 4 GPUs, but the host has 2 (NVIDIA H200, NVIDIA H200): use 2 at most"
     )
     on_cpu = HAS.model_copy(update={"gpus": ()})
@@ -79,15 +79,15 @@ def test_more_gpus_than_there_are_are_refused() -> None:
 
 
 def test_a_flag_that_would_win_over_the_configuration_file_unseen_is_refused() -> None:
-    found = problems(config={"max_model_len": 512, "no-enforce-eager": True}, engine_flags={"max-model-len": 1024})
-    assert list(found) == ["arms[0].config.max_model_len"]
+    by_field = problems(config={"max_model_len": 512, "no-enforce-eager": True}, engine_flags={"max-model-len": 1024})
+    assert list(by_field) == ["arms[0].config.max_model_len"]
 
 
 def test_the_configuration_file_may_not_set_what_drafthouse_sets() -> None:
-    found = problems(config={"speculative-config": {"method": "ngram"}, "port": 1, "max_modellen": 1})
-    assert "set speculation in the arm" in found["arms[0].config.speculative-config"]
-    assert "Drafthouse picks a free port" in found["arms[0].config.port"]
-    assert "did you mean max_model_len" in found["arms[0].config.max_modellen"]
+    by_field = problems(config={"speculative-config": {"method": "ngram"}, "port": 1, "max_modellen": 1})
+    assert "set speculation in the arm" in by_field["arms[0].config.speculative-config"]
+    assert "Drafthouse picks a free port" in by_field["arms[0].config.port"]
+    assert "did you mean max_model_len" in by_field["arms[0].config.max_modellen"]
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_a_word_that_is_no_flag_is_told_how_one_is_written() -> None:
 def test_transformers_has_three_flags_and_no_file(tmp_path: Path) -> None:
     has = HAS.model_copy(update={"engine": "transformers", "kind": "transformers", "flags": ("dtype",), "gpus": ()})
     lookup = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_min": 2, "options": {"a": 1}}
-    found = problems(has, engine="transformers", flags={"max_num_seqs": 4}, config={"a": 1}, speculation=lookup)
-    assert set(found) == {
+    by_field = problems(has, engine="transformers", flags={"max_num_seqs": 4}, config={"a": 1}, speculation=lookup)
+    assert set(by_field) == {
         "arms[0].flags.max_num_seqs",
         "arms[0].config",
         "arms[0].speculation.prompt_lookup_min",

@@ -34,10 +34,10 @@ def trt_home(home: Home) -> Home:
 
 def test_the_file_of_an_arm_without_speculation_is_its_config_and_that_it_counts(tmp_path: Path) -> None:
     config = {"enable_attention_dp": False, "cuda_graph_config": {"max_batch_size": 10, "enable_padding": True}}
-    words, told = written(
+    words, file = written(
         tmp_path, config=config, flags={"max_batch_size": 10, "kv-cache-free-gpu-memory-fraction": 0.8}
     )
-    assert told == {"return_perf_metrics": True} | config
+    assert file == {"return_perf_metrics": True} | config
     assert words[-6:] == [
         "--backend",
         "pytorch",
@@ -49,13 +49,13 @@ def test_the_file_of_an_arm_without_speculation_is_its_config_and_that_it_counts
 
 
 def test_eagle3_is_told_in_words_that_old_and_new_releases_know(tmp_path: Path) -> None:
-    _, told = written(tmp_path, speculation=DRAFT | {"method": "eagle3", "model": "owner/head"})
-    assert told["speculative_config"] == {
+    _, file = written(tmp_path, speculation=DRAFT | {"method": "eagle3", "model": "owner/head"})
+    assert file["speculative_config"] == {
         "decoding_type": "Eagle",
         "max_draft_len": 3,
         "speculative_model_dir": "owner/head",
     }
-    assert "disable_overlap_scheduler" not in told
+    assert "disable_overlap_scheduler" not in file
 
 
 def test_a_number_in_the_config_stays_a_number(tmp_path: Path) -> None:
@@ -65,9 +65,9 @@ def test_a_number_in_the_config_stays_a_number(tmp_path: Path) -> None:
 
 def test_prompt_lookup_and_draft_models_take_turns_without_overlap(tmp_path: Path) -> None:
     lookup = {"method": "ngram", "num_speculative_tokens": 4, "prompt_lookup_max": 2, "options": {"is_keep_all": True}}
-    _, told = written(tmp_path, speculation=lookup)
-    assert told["disable_overlap_scheduler"] is True
-    assert told["speculative_config"] == {
+    _, file = written(tmp_path, speculation=lookup)
+    assert file["disable_overlap_scheduler"] is True
+    assert file["speculative_config"] == {
         "decoding_type": "NGram",
         "max_draft_len": 4,
         "max_matching_ngram_size": 2,

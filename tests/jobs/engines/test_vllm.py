@@ -82,8 +82,8 @@ def test_the_configuration_of_an_arm_is_a_yaml_file_that_flags_win_over(tmp_path
 def test_options_are_further_keys_of_the_speculative_configuration(tmp_path: Path, options: dict[str, object]) -> None:
     draft = {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3, "options": options}
     words = of_arm(tmp_path, {"speculation": draft})
-    told = json.loads(words[words.index("--speculative-config") + 1])
-    assert told == {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3} | options
+    speculative = json.loads(words[words.index("--speculative-config") + 1])
+    assert speculative == {"method": "draft_model", "model": "owner/draft", "num_speculative_tokens": 3} | options
 
 
 def test_without_speculation_nothing_is_said_about_it(tmp_path: Path) -> None:
@@ -111,15 +111,15 @@ def test_the_telling_lines_are_the_errors_each_once_with_what_explains_them(tmp_
     ]
 
 
-@pytest.mark.parametrize(("lines", "kept"), [(3, 3), (100, 15)])
-def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines: int, kept: int) -> None:
+@pytest.mark.parametrize(("lines", "lines_left"), [(3, 3), (100, 15)])
+def test_a_log_without_an_error_is_told_by_its_last_lines(tmp_path: Path, lines: int, lines_left: int) -> None:
     (tmp_path / "log").write_text("".join(f"INFO line {number}\n" for number in range(lines)))
-    told = error_excerpt(tmp_path / "log").splitlines()
-    assert (len(told), told[-1]) == (kept, f"INFO line {lines - 1}")
+    excerpt = error_excerpt(tmp_path / "log").splitlines()
+    assert (len(excerpt), excerpt[-1]) == (lines_left, f"INFO line {lines - 1}")
 
 
 def test_what_a_request_leaves_open_is_not_taken_from_the_models_generation_config(tmp_path: Path) -> None:
     assert " ".join(of_arm(tmp_path, {})).count("--generation-config vllm") == 1
-    asked = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
-    assert asked[asked.index("--generation-config") + 1] == "auto"
+    sampling = of_arm(tmp_path, {"flags": {"generation_config": "auto"}})
+    assert sampling[sampling.index("--generation-config") + 1] == "auto"
     assert "--generation-config" not in of_arm(tmp_path, {"config": {"generation_config": "auto"}})

@@ -41,7 +41,7 @@ def test_creating_a_dashboard_twice_gives_one_and_renaming_keeps_its_id(engine: 
     assert dashboards.create(engine, "Monday") == board
     dashboards.rename(engine, board, "Tuesday")
     dashboards.rename(engine, board, "Tuesday")
-    assert [each.name for each in dashboards.all_dashboards(engine)] == ["Tuesday"]
+    assert [dashboard.name for dashboard in dashboards.all_dashboards(engine)] == ["Tuesday"]
     assert dashboards.create(engine, "Monday") != board
     with pytest.raises(UserError, match="already: choose another name"):
         dashboards.rename(engine, board, "Monday")
@@ -59,9 +59,9 @@ def test_pins_read_back_equal_and_pinning_again_adds_none(engine: sa.Engine, boa
     first, second = pins.pins_on(engine, board)
     assert (first.shown.page, first.shown.parameters, first.shown.as_of) == ("results", {"job": ["j"]}, None)
     assert (second.shown.figure, second.shown.as_of, second.caption) == ("acceptance", MOMENT, "of acceptance")
-    (found,) = dashboards.all_dashboards(engine)
-    assert found.pins == 2
-    assert found.changed_at > found.created_at
+    (listed,) = dashboards.all_dashboards(engine)
+    assert listed.pins == 2
+    assert listed.changed_at > listed.created_at
 
 
 def test_pins_are_moved_and_moving_again_changes_nothing(engine: sa.Engine, board: str) -> None:
@@ -101,12 +101,12 @@ def test_a_removed_dashboard_takes_no_pins_and_is_restored_with_its_own(engine: 
     assert dashboards.all_dashboards(engine) == []
     with pytest.raises(UserError, match="does not exist, or was removed"):
         pins.add(engine, board, QUERY, "")
-    found = dashboards.find(engine, board)
-    assert found is not None
-    assert found.removed_at is not None
+    restored = dashboards.find(engine, board)
+    assert restored is not None
+    assert restored.removed_at is not None
     other = dashboards.create(engine, "Monday")
     dashboards.restore(engine, board)
-    assert {each.name for each in dashboards.all_dashboards(engine)} == {"Monday", "Monday (2)"}
+    assert {dashboard.name for dashboard in dashboards.all_dashboards(engine)} == {"Monday", "Monday (2)"}
     assert figures(engine, board) == ["speedup"]
     assert figures(engine, other) == []
 
@@ -142,6 +142,6 @@ def test_simultaneous_pins_and_moves_of_several_people_are_all_kept(engine: sa.E
     for thread in threads:
         thread.join()
     (board,) = dashboards.all_dashboards(engine)
-    found = pins.pins_on(engine, board.dashboard_id)
-    assert sorted(pin.caption for pin in found) == sorted(f"by {person}" for person in range(4) for _ in range(5))
-    assert len({pin.shown.parameters_json for pin in found}) == 20
+    on_board = pins.pins_on(engine, board.dashboard_id)
+    assert sorted(pin.caption for pin in on_board) == sorted(f"by {person}" for person in range(4) for _ in range(5))
+    assert len({pin.shown.parameters_json for pin in on_board}) == 20

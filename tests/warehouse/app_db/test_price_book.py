@@ -61,7 +61,7 @@ def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(database: sa.En
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "sentence"),
     [
         ({"currency": "dollars"}, "currency"),
         ({"rented_per_hour": -1}, "rented_per_hour"),
@@ -70,8 +70,8 @@ def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(database: sa.En
         ({"source": ""}, "source"),
     ],
 )
-def test_an_invalid_price_is_refused_with_the_name_of_its_field(wrong: dict[str, object], said: str) -> None:
-    with pytest.raises(UserError, match=said):
+def test_an_invalid_price_is_refused_with_the_name_of_its_field(wrong: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
         price_book.price_from(RENTED.model_dump(exclude={"owned"}) | wrong)
 
 

@@ -49,26 +49,26 @@ def test_a_log_that_is_short_is_kept_as_it_is(tmp_path: Path) -> None:
 
 def test_of_a_long_log_the_beginning_and_the_window_with_some_context_are_kept(tmp_path: Path) -> None:
     log, begin, end = long_log(tmp_path / "log", 60 * KIB), 20 * KIB, 24 * KIB
-    kept = read_engine_log(log, begin, end)
-    assert kept is not None
+    part = read_engine_log(log, begin, end)
+    assert part is not None
     left_out = begin - CONTEXT_BYTES - HEAD_BYTES
-    lines = kept.content.decode().splitlines()
+    lines = part.content.decode().splitlines()
     assert lines.count(f"[{left_out} bytes of the engine's log were left out here]") == 1
     assert lines[:2] == ["000000000000000", "000000000000001"]
     assert lines[-3:-1] == [line((end + CONTEXT_BYTES) // 16 - 1).decode().strip(), ""]
     assert lines[-1] == f"[{log.stat().st_size - end - CONTEXT_BYTES} bytes of the engine's log were left out here]"
-    assert kept.content[kept.begin_bytes : kept.end_bytes] == log.read_bytes()[begin:end]
-    assert exact_lines(kept.content, kept.begin_bytes, kept.end_bytes) == tuple(
+    assert part.content[part.begin_bytes : part.end_bytes] == log.read_bytes()[begin:end]
+    assert exact_lines(part.content, part.begin_bytes, part.end_bytes) == tuple(
         line(number).decode().strip() for number in range(begin // 16, end // 16)
     )
 
 
 def test_of_a_window_with_a_great_many_lines_the_middle_is_left_out(tmp_path: Path) -> None:
     log, begin, end = long_log(tmp_path / "log", 90 * KIB), 2 * KIB, 80 * KIB
-    kept = read_engine_log(log, begin, end)
-    assert kept is not None
-    assert len(kept.content) < MOST_BYTES
-    inside = exact_lines(kept.content, kept.begin_bytes, kept.end_bytes)
+    part = read_engine_log(log, begin, end)
+    assert part is not None
+    assert len(part.content) < MOST_BYTES
+    inside = exact_lines(part.content, part.begin_bytes, part.end_bytes)
     assert inside is not None
     assert (inside[0], inside[-1]) == (line(begin // 16).decode().strip(), line(end // 16 - 1).decode().strip())
     assert f"[{78 * KIB - WINDOW_BYTES} bytes of the engine's log were left out here]" in inside
@@ -81,10 +81,10 @@ def test_without_a_window_the_end_of_the_log_is_kept_because_it_says_why_the_run
     log = long_log(tmp_path / "log", 60 * KIB)
     with log.open("ab") as file:
         file.write(b"CUDA error\n")
-    kept = read_engine_log(log, begin, end)
-    assert kept is not None
-    assert len(kept.content) < MOST_BYTES
-    assert kept.content.endswith(b"CUDA error\n") or end == 3
+    part = read_engine_log(log, begin, end)
+    assert part is not None
+    assert len(part.content) < MOST_BYTES
+    assert part.content.endswith(b"CUDA error\n") or end == 3
 
 
 @settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -93,11 +93,11 @@ def test_reading_what_was_kept_keeps_all_of_it(tmp_path: Path, size: int, begin:
     """Bundles written by this Drafthouse are read by the same function as those with the whole log."""
     path = tmp_path / "log"
     path.write_bytes(os.urandom(size))
-    kept = read_engine_log(path, begin, end)
-    assert (kept is None) is (size == 0)
-    if kept is not None and kept.begin_bytes is not None and kept.end_bytes is not None:
-        path.write_bytes(kept.content)
-        assert read_engine_log(path, kept.begin_bytes, kept.end_bytes) == kept
+    part = read_engine_log(path, begin, end)
+    assert (part is None) is (size == 0)
+    if part is not None and part.begin_bytes is not None and part.end_bytes is not None:
+        path.write_bytes(part.content)
+        assert read_engine_log(path, part.begin_bytes, part.end_bytes) == part
 
 
 def test_a_bundle_has_the_places_of_its_window_in_what_it_keeps(tmp_path: Path) -> None:
@@ -105,18 +105,18 @@ def test_a_bundle_has_the_places_of_its_window_in_what_it_keeps(tmp_path: Path) 
     folder = write_bundle(tmp_path / "bundles", run_record(log_begin_bytes=begin, log_end_bytes=end), (), (), log)
     assert (folder / LOG_FILE).stat().st_size < 12 * KIB
     run = read_run(folder)
-    kept = read_log(folder, run)
-    assert kept is not None
-    assert (kept.begin_bytes, kept.end_bytes) == (run.log_begin_bytes, run.log_end_bytes)
-    assert kept == read_engine_log(log, begin, end)
+    part = read_log(folder, run)
+    assert part is not None
+    assert (part.begin_bytes, part.end_bytes) == (run.log_begin_bytes, run.log_end_bytes)
+    assert part == read_engine_log(log, begin, end)
 
 
 def test_of_a_bundle_that_has_the_whole_log_only_what_belongs_to_its_run_is_read(tmp_path: Path) -> None:
     folder = write_run(tmp_path, log_begin_bytes=20 * KIB, log_end_bytes=24 * KIB)
     long_log(folder / LOG_FILE, 60 * KIB)
-    kept = read_log(folder, read_run(folder))
-    assert kept is not None
-    assert len(kept.content) < 12 * KIB
+    part = read_log(folder, read_run(folder))
+    assert part is not None
+    assert len(part.content) < 12 * KIB
 
 
 def test_the_tail_of_a_log_is_read_alone(tmp_path: Path) -> None:

@@ -88,8 +88,8 @@ def test_an_export_merges_into_a_home_that_has_some_of_its_runs(
 ) -> None:
     write_run(other.bundles, run_id="run-2", repeat=1)
     folder = exported(filled, "job-1", tmp_path / "export")
-    found = import_paths(other, [folder])
-    assert (found.taken_in, found.new_run_ids) == (("run-1", "run-2"), ("run-1",))
+    imported = import_paths(other, [folder])
+    assert (imported.taken_in, imported.new_run_ids) == (("run-1", "run-2"), ("run-1",))
     assert import_paths(other, [folder]).new_run_ids == ()
     assert import_paths(filled, [folder]).new_run_ids == ()
 
@@ -114,10 +114,10 @@ def test_the_folder_has_the_bundles_as_they_are_each_study_and_a_manifest_of_all
 ) -> None:
     (tmp_path / "new.csv").mkdir()  # an empty folder is one whatever its name
     folder = exported(filled, "job-1", tmp_path / "new.csv")
-    told = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     files = {str(path.relative_to(folder)): path for path in folder.rglob("*") if path.is_file()}
     digests = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-    assert told == {
+    assert manifest == {
         "format": "drafthouse export",
         "version": 1,
         "jobs": ["job-1"],
@@ -138,7 +138,7 @@ def test_a_file_is_replaced_and_its_folder_is_made_and_what_cannot_be_written_is
     for _ in range(2):
         with open_warehouse(filled.warehouse_file) as connection:
             assert export(filled.bundles, connection, "job-1", path) == 2
-    assert [each.name for each in path.parent.iterdir()] == ["results.csv"]
+    assert [file.name for file in path.parent.iterdir()] == ["results.csv"]
     with pytest.raises(UserError) as caught:
         exported(filled, "job-1", path / "below.csv")
     assert str(caught.value) == f"{path / 'below.csv'} cannot be written: File exists"
@@ -230,8 +230,8 @@ def _hidden(folder: Path) -> None:
 
 
 def _newer(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**told, "version": 2}))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "version": 2}))
 
 
 def _no_manifest(folder: Path) -> None:
@@ -239,8 +239,8 @@ def _no_manifest(folder: Path) -> None:
 
 
 def _of_something_else(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**told, "format": "another"}))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "format": "another"}))
 
 
 def _no_json(folder: Path) -> None:
@@ -248,14 +248,14 @@ def _no_json(folder: Path) -> None:
 
 
 def _no_files(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**told, "files": []}))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "files": []}))
 
 
 def _no_run(folder: Path) -> None:
-    told = json.loads((folder / MANIFEST).read_text())
-    others = {name: digest for name, digest in told["files"].items() if not name.startswith("bundles/")}
-    (folder / MANIFEST).write_text(json.dumps({**told, "files": others}))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    others = {name: digest for name, digest in manifest["files"].items() if not name.startswith("bundles/")}
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "files": others}))
 
 
 def _moved(folder: Path, source: str, target: str) -> None:
@@ -279,15 +279,15 @@ def _unknown_file(folder: Path) -> None:
 def _no_bundle(folder: Path) -> None:
     name = "bundles/job-1/run-1/run.json"
     (folder / name).write_text("{}")
-    told = json.loads((folder / MANIFEST).read_text())
-    told["files"][name] = hashlib.sha256(b"{}").hexdigest()
-    (folder / MANIFEST).write_text(json.dumps(told))
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][name] = hashlib.sha256(b"{}").hexdigest()
+    (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
 def _edited(folder: Path, change: Callable[[str], str]) -> None:
-    told: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
-    told["files"] = {change(name): digest for name, digest in told["files"].items()}
-    (folder / MANIFEST).write_text(json.dumps(told))
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    manifest["files"] = {change(name): digest for name, digest in manifest["files"].items()}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
 @pytest.mark.parametrize(

@@ -81,8 +81,8 @@ def test_bundles_of_every_format_are_ingested(settings: Settings) -> None:
     for version in READABLE_FORMAT_VERSIONS:
         bundle_of_format(settings.bundles, version)
     ingest_all(settings)
-    found = ask(settings, "select format_version, requests_completed from runs join run_metrics using (run_id)")
-    assert sorted(found) == [(version, 1) for version in READABLE_FORMAT_VERSIONS]
+    rows = ask(settings, "select format_version, requests_completed from runs join run_metrics using (run_id)")
+    assert sorted(rows) == [(version, 1) for version in READABLE_FORMAT_VERSIONS]
     assert ask(settings, "select path, error from rejected_bundles") == []
 
 

@@ -132,7 +132,7 @@ def test_the_files_of_a_bundle_have_the_columns_of_its_format(tmp_path: Path) ->
     folder = write_run(tmp_path)
     for file, added in ((REQUESTS_FILE, _REQUESTS), (TELEMETRY_FILE, _TELEMETRY)):
         written = pq.read_schema(folder / file)
-        columns = [f"{each.name}: {each.type}{'' if each.nullable else ' not null'}" for each in written]
+        columns = [f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in written]
         assert columns == "\n".join(added.values()).split("\n")
 
 
@@ -170,5 +170,5 @@ def test_a_log_of_arbitrary_bytes_is_returned_unchanged(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"half a character \xe2\x82\r\n")
     folder = write_bundle(tmp_path / "bundles", run_record(), (), (), log)
-    kept = read_log(folder, read_run(folder))
-    assert kept == EngineLog(b"half a character \xe2\x82\r\n")
+    engine_log = read_log(folder, read_run(folder))
+    assert engine_log == EngineLog(b"half a character \xe2\x82\r\n")

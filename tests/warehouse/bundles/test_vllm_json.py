@@ -114,19 +114,19 @@ SECOND: dict[str, Any] = {
 }
 
 
-def flat(found: dict[str, Any]) -> dict[str, Any]:
+def flat(file_content: dict[str, Any]) -> dict[str, Any]:
     """Lists of lists by their places, so that numbers can be compared approximately."""
-    gaps = found.pop("itls", [])
-    return {**found, **{f"itls[{place}]": gap for place, gap in enumerate(gaps)}}
+    gaps = file_content.pop("itls", [])
+    return {**file_content, **{f"itls[{place}]": gap for place, gap in enumerate(gaps)}}
 
 
 @pytest.mark.parametrize(("place", "expected"), [(0, FIRST), (1, SECOND)])
 def test_every_key_has_vllms_name_and_unit(objects: list[dict[str, Any]], place: int, expected: dict[str, Any]) -> None:
-    found, wanted = flat(dict(objects[place])), flat({**expected, **STATISTICS})
-    assert set(found) == set(wanted)
+    exported, wanted = flat(dict(objects[place])), flat({**expected, **STATISTICS})
+    assert set(exported) == set(wanted)
     for key, value in wanted.items():
         is_text = value is None or isinstance(value, str) or (isinstance(value, list) and "" in value)
-        assert found[key] == (value if is_text or key == "generated_texts" else pytest.approx(value)), key
+        assert exported[key] == (value if is_text or key == "generated_texts" else pytest.approx(value)), key
 
 
 def test_requests_that_do_not_fit_into_arrays_are_left_out(objects: list[dict[str, Any]]) -> None:

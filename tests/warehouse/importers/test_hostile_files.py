@@ -34,7 +34,7 @@ def changed(**keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "sentence"),
     [
         (b"", "some.json: the file is empty"),
         (b" \n ", "some.json: the file is empty"),
@@ -61,12 +61,12 @@ def changed(**keys: Any) -> dict[str, Any]:
         (b"1 2 3", "not a supported result"),
     ],
 )
-def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str) -> None:
-    assert said in refused(content)
+def test_what_is_no_result_is_refused_with_the_reason(content: bytes, sentence: str) -> None:
+    assert sentence in refused(content)
 
 
 @pytest.mark.parametrize(
-    ("keys", "said"),
+    ("keys", "sentence"),
     [
         ({"duration": "long"}, "some.json: duration: a number is expected here, not a text"),
         ({"duration": -1.0}, "duration: a number between 0 and 9007199254740992 is expected here, not -1.0"),
@@ -86,8 +86,8 @@ def test_what_is_no_result_is_refused_with_the_reason(content: bytes, said: str)
         ({"model_id": None}, "model_id: this is missing in a result of vllm bench serve"),
     ],
 )
-def test_a_wrong_value_is_refused_with_its_key(keys: dict[str, Any], said: str) -> None:
-    assert said in refused(changed(**keys))
+def test_a_wrong_value_is_refused_with_its_key(keys: dict[str, Any], sentence: str) -> None:
+    assert sentence in refused(changed(**keys))
 
 
 def test_an_unknown_version_is_refused_with_what_was_found_and_what_is_supported() -> None:
@@ -139,8 +139,8 @@ def test_a_file_of_too_many_values_is_refused_before_they_are_made(monkeypatch: 
 
 
 def test_a_name_like_a_path_or_with_control_characters_is_only_shown() -> None:
-    said = refused(b"nothing", "../../etc/\x1b[31mpasswd\n")
-    assert said.startswith("../../etc/?[31mpasswd?: line 1:")
+    sentence = refused(b"nothing", "../../etc/\x1b[31mpasswd\n")
+    assert sentence.startswith("../../etc/?[31mpasswd?: line 1:")
 
 
 def test_what_is_no_regular_file_is_refused(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from warehouse.settings import Settings
 
 
 def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
-    found = import_paths(settings, paths, labels=labels)
+    stored = import_paths(settings, paths, labels=labels)
     ingest_all(settings)
-    return found
+    return stored
 
 
 def bundle_of(settings: Settings, run_id: str) -> Path:
@@ -70,11 +70,11 @@ def test_what_the_file_does_not_tell_is_null_in_the_tables(settings: Settings) -
 
 
 def test_every_sample_is_ingested_and_none_is_rejected(settings: Settings) -> None:
-    found = imported(settings, SAMPLES)
-    assert len(found.new_run_ids) == len({run.run_id for run in found.runs}) == 33
+    stored = imported(settings, SAMPLES)
+    assert len(stored.new_run_ids) == len({run.run_id for run in stored.runs}) == 33
     assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(33,)]
     assert ask(settings, "select * from rejected_bundles") == []
-    assert ask(settings, "select count(distinct job_id) from study_verdicts") == [(len(found.jobs),)]
+    assert ask(settings, "select count(distinct job_id) from study_verdicts") == [(len(stored.jobs),)]
 
 
 def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) -> None:
@@ -86,8 +86,8 @@ def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) 
     assert (speed, ttft, length) == pytest.approx(
         (printed["output_throughput"], printed["mean_ttft_ms"], printed["spec_decode_acceptance_length"]), rel=0.005
     )
-    kept = dict(ask(settings, "select field, value from imported_figures where value is not null"))
-    assert kept == dict(run.printed)
+    figures = dict(ask(settings, "select field, value from imported_figures where value is not null"))
+    assert figures == dict(run.printed)
 
 
 def test_figures_that_became_no_column_are_kept_with_the_reason(settings: Settings) -> None:
@@ -118,14 +118,14 @@ def test_a_run_in_two_files_is_imported_once(settings: Settings, tmp_path: Path)
 
 def test_the_original_file_is_kept_in_the_bundle_byte_by_byte(settings: Settings) -> None:
     (run,) = imported(settings, DETAILED).runs
-    kept = bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256
-    assert kept.read_bytes() == DETAILED.read_bytes()
+    copy = bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256
+    assert copy.read_bytes() == DETAILED.read_bytes()
 
 
 def test_a_file_of_several_runs_lies_on_the_disk_once(settings: Settings) -> None:
-    found = imported(settings, APPENDED)
-    kept = [bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256 for run in found.runs]
-    assert len({path.stat().st_ino for path in kept}) == 1
+    stored = imported(settings, APPENDED)
+    copies = [bundle_of(settings, run.run_id) / SOURCE_FOLDER / run.source.sha256 for run in stored.runs]
+    assert len({path.stat().st_ino for path in copies}) == 1
 
 
 def test_a_rebuild_gives_the_same_warehouse(settings: Settings) -> None:
@@ -244,8 +244,8 @@ def test_bundles_of_earlier_formats_are_read_beside_imported_ones(settings: Sett
     for version in (1, 2):
         bundle_of_format(settings.bundles, version)
     imported(settings, DETAILED)
-    found = ask(settings, "select origin, format_version from runs order by all")
-    assert found == [("imported", 1), ("measured", 1), ("measured", 2)]
+    rows = ask(settings, "select origin, format_version from runs order by all")
+    assert rows == [("imported", 1), ("measured", 1), ("measured", 2)]
 
 
 def test_imported_arms_can_be_compared_when_asked(settings: Settings) -> None:

@@ -80,8 +80,8 @@ def test_metadata_of_the_command_line_becomes_labels() -> None:
 def test_a_sweep_names_its_draft_model_and_its_repeat() -> None:
     run = samples_read.run("vllm-bench-sweep/SERVE--spec-k3-BENCH--c4/run=1.json")
     assert run.tool == "vllm-bench-sweep"
-    found = [run.columns[name] for name in ("method", "draft_model", "num_speculative_tokens", "repeat")]
-    assert found == ["draft_model", "reference-draft", 3, 1]
+    columns = [run.columns[name] for name in ("method", "draft_model", "num_speculative_tokens", "repeat")]
+    assert columns == ["draft_model", "reference-draft", 3, 1]
 
 
 def test_a_run_in_a_sweeps_summary_is_the_run_of_its_own_file() -> None:

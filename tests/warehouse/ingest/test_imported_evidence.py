@@ -95,10 +95,10 @@ def test_without_a_completed_request_nothing_of_requests_is_recorded() -> None:
 def test_drafted_tokens_are_what_the_file_says_or_its_positions(
     drafted: int | None, positions: tuple[float, ...] | None, expected: int | None
 ) -> None:
-    found = evidence(foreign({"num_speculative_tokens": drafted}, {"acceptance_per_position": positions}))
-    speculation = found.record.arm.speculation
+    judged = evidence(foreign({"num_speculative_tokens": drafted}, {"acceptance_per_position": positions}))
+    speculation = judged.record.arm.speculation
     assert (None if speculation is None else speculation.num_speculative_tokens) == expected
-    assert ("arm.speculation" in found.unrecorded) == (expected is None)
+    assert ("arm.speculation" in judged.unrecorded) == (expected is None)
 
 
 def test_the_record_has_what_the_file_says() -> None:
@@ -119,9 +119,9 @@ def test_the_record_has_what_the_file_says() -> None:
 
 
 def test_what_the_file_does_not_say_has_a_placeholder() -> None:
-    found = evidence(silent())
-    record = found.record
-    assert records(found.requests) == ()
+    judged = evidence(silent())
+    record = judged.record
+    assert records(judged.requests) == ()
     assert (record.workload.dataset, record.workload.output_tokens, record.workload.ignore_eos) == ("unknown", 0, False)
     assert record.load == Load(max_concurrency=1, num_prompts=1_000_000)
     assert (record.started_at, record.duration_s, record.arm.speculation) == ("1970-01-01T00:00:00+00:00", None, None)

@@ -202,6 +202,6 @@ def test_a_verdict_rests_on_what_the_file_records_and_on_its_doubts() -> None:
     assert sentences["file_contradicts_itself"] == "The file contradicts itself: ttft: 1 there, 2 here."
     assert sentences["requests_failed"] == "1 of 2 requests failed (50 %), because: broke"
     assert sentences["output_length"].startswith("1 of 1 request got fewer tokens than they asked for: 4 tokens")
-    skipped = {each.check for each in verdict.skipped}
+    skipped = {skip.check for skip in verdict.skipped}
     assert {"client_lag", "warm_prefix_cache", "gpu_throttled"} <= skipped
-    assert "output_length" in {each.check for each in verdict_on(bundle(foreign({"ignore_eos": None}))).skipped}
+    assert "output_length" in {skip.check for skip in verdict_on(bundle(foreign({"ignore_eos": None}))).skipped}

@@ -102,11 +102,11 @@ def test_a_full_disk_is_reported_and_loses_nothing(settings: Settings) -> None:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
         text = random.Random(0).randbytes(2**21).hex()  # noqa: S311 - text that does not compress
         write_run(settings.bundles, (request(output_text=text),), run_id="large")
-        told = re.compile(
+        complaint = re.compile(
             r"(ingesting job-1/large|publishing) failed: .*Could not write file .*/master\.duckdb.*: File too large\. "
             r"Nothing is lost; trying again in 2 s"
         )
-        until(lambda: told.search(log(settings).read_text()) is not None)
+        until(lambda: complaint.search(log(settings).read_text()) is not None)
         assert published_runs(settings) == 1
         assert process.poll() is None
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))

@@ -137,9 +137,9 @@ def test_what_did_not_start_is_a_failed_run() -> None:
 
 
 def test_two_values_of_one_setting_are_two_runs() -> None:
-    found = [
+    rates = [
         run.metrics["output_tok_per_s"]
         for run in columns.runs(book.figures())
         if (run.first.source, run.first.num_speculative_tokens) == ("friday-night-2025-12", 1)
     ]
-    assert found == [158.0, 37.0]
+    assert rates == [158.0, 37.0]

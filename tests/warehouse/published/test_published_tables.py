@@ -18,8 +18,8 @@ from warehouse.settings import Settings
 
 
 def test_every_figure_is_there_as_it_was_printed(settings: Settings) -> None:
-    found = ask(settings, "select printed, value, unit, scale from published_results order by number")
-    assert found == [(one.printed, one.value, one.unit, one.scale) for one in book.figures()]
+    rows = ask(settings, "select printed, value, unit, scale from published_results order by number")
+    assert rows == [(one.printed, one.value, one.unit, one.scale) for one in book.figures()]
 
 
 def test_absolute_figures_of_one_setting_are_runs_in_results(settings: Settings) -> None:
@@ -39,13 +39,13 @@ def test_relative_figures_are_never_made_absolute(settings: Settings) -> None:
     query = "select count(*), count(run_id), count(ratio_to_baseline) from published_results where scale <> 'absolute'"
     assert ask(settings, query) == [(81, 0, 81)]
     metrics = ", ".join(f'"{metric.name}"' for metric in METRICS if "tok_per_s" in metric.name)
-    found = ask(settings, f"select {metrics} from results where study_name like '%experiment-3%'")
-    assert {value for row in found for value in row} == {None}
+    rows = ask(settings, f"select {metrics} from results where study_name like '%experiment-3%'")
+    assert {value for row in rows for value in row} == {None}
 
 
 def test_what_did_not_start_is_a_failed_run(settings: Settings) -> None:
-    found = ask(settings, "select engine, error, output_tok_per_s from results where status = 'failed' order by 1")
-    assert found == [("sglang", "it did not start", None), ("vllm", "it did not start", None)]
+    rows = ask(settings, "select engine, error, output_tok_per_s from results where status = 'failed' order by 1")
+    assert rows == [("sglang", "it did not start", None), ("vllm", "it did not start", None)]
 
 
 def test_doubts_name_the_figures_and_runs_that_they_are_about(settings: Settings) -> None:

@@ -51,23 +51,23 @@ def measured(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Settin
 
 def costs(settings: Settings, price: float | None = 3.6) -> dict[tuple[str, str], ArmCost]:
     with open_warehouse(settings.warehouse_file) as con:
-        return {(each.arm, each.cell.pattern): each for each in study_costs(con, "small", price)}
+        return {(arm_cost.arm, arm_cost.cell.pattern): arm_cost for arm_cost in study_costs(con, "small", price)}
 
 
 def test_a_cost_is_the_price_of_the_time_that_tokens_took(measured: Settings) -> None:
-    found = costs(measured)
+    by_cell = costs(measured)
     for arm, load, rate, total, requests in ask(measured, _RATES):
-        each = found[arm, load]
-        assert each.per_million_output_tokens == pytest.approx(3.6 / 3600 / rate * 1e6)
-        assert each.per_million_tokens == pytest.approx(3.6 / 3600 / total * 1e6)
-        assert each.per_request == pytest.approx(3.6 / 3600 / requests)
+        arm_cost = by_cell[arm, load]
+        assert arm_cost.per_million_output_tokens == pytest.approx(3.6 / 3600 / rate * 1e6)
+        assert arm_cost.per_million_tokens == pytest.approx(3.6 / 3600 / total * 1e6)
+        assert arm_cost.per_request == pytest.approx(3.6 / 3600 / requests)
 
 
 def test_a_start_is_paid_for_once_by_all_windows_on_it(measured: Settings) -> None:
-    found = costs(measured)
+    by_cell = costs(measured)
     for arm in ("plain", "drafted"):
         ((starts, windows, tokens),) = ask(measured, _STARTS.format(arm=arm))
-        paid = sum((found[arm, load].with_start_up or 0) * float(tokens) / 1e6 for load in ("c2", "c4"))
+        paid = sum((by_cell[arm, load].with_start_up or 0) * float(tokens) / 1e6 for load in ("c2", "c4"))
         assert paid == pytest.approx(3.6 / 3600 * (starts + windows))
 
 
@@ -75,25 +75,28 @@ def test_a_start_that_was_not_timed_makes_its_cost_unknown(settings: Settings) -
     around = circumstances(hardware="NVIDIA H200", start_s=None)
     write(settings, RunSpec("plain", 0), circumstances=around)
     ingest_all(settings)
-    (found,) = costs(settings).values()
-    assert found.with_start_up is None
-    assert found.per_million_output_tokens is not None
+    (arm_cost,) = costs(settings).values()
+    assert arm_cost.with_start_up is None
+    assert arm_cost.per_million_output_tokens is not None
 
 
 def test_the_peak_is_the_load_of_the_greatest_throughput(measured: Settings) -> None:
-    assert {key for key, each in costs(measured).items() if each.at_peak} == {("plain", "c4"), ("drafted", "c4")}
+    assert {key for key, arm_cost in costs(measured).items() if arm_cost.at_peak} == {
+        ("plain", "c4"),
+        ("drafted", "c4"),
+    }
 
 
 def test_a_saving_carries_the_interval_of_the_throughputs(measured: Settings) -> None:
-    found = costs(measured)["drafted", "c4"]
+    arm_cost = costs(measured)["drafted", "c4"]
     with open_warehouse(measured.warehouse_file) as con:
         ratios = {pair.cell.pattern: pair.comparison.ratio for pair in compare_study(con, "small").pairs}
     ratio = ratios["c4"]
     assert ratio is not None
     assert ratio.low is not None
     assert ratio.high is not None
-    assert found.saving == pytest.approx(1 - 1 / ratio.value)
-    assert (found.saving_low, found.saving_high) == pytest.approx((1 - 1 / ratio.low, 1 - 1 / ratio.high))
+    assert arm_cost.saving == pytest.approx(1 - 1 / ratio.value)
+    assert (arm_cost.saving_low, arm_cost.saving_high) == pytest.approx((1 - 1 / ratio.low, 1 - 1 / ratio.high))
     assert costs(measured)["plain", "c4"].saving is None
 
 
@@ -115,13 +118,13 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
     price_book.add(engine, price)
     engine.dispose()
     ingest_all(settings)
-    found = costs(settings, price=None)["plain", "c4"]
+    arm_cost = costs(settings, price=None)["plain", "c4"]
     ((joules,),) = ask(
         settings, "select avg(energy_j_per_output_token) from results where arm = 'plain' and pattern = 'c4'"
     )
-    assert (found.currency, found.price_source) == ("EUR", "bill")
-    assert found.kwh_per_million_output_tokens == pytest.approx(joules / 3.6)
-    assert found.electricity_per_million_output_tokens == pytest.approx(joules / 3.6 * 0.3)
+    assert (arm_cost.currency, arm_cost.price_source) == ("EUR", "bill")
+    assert arm_cost.kwh_per_million_output_tokens == pytest.approx(joules / 3.6)
+    assert arm_cost.electricity_per_million_output_tokens == pytest.approx(joules / 3.6 * 0.3)
 
 
 def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_it_is_chosen(
@@ -133,26 +136,26 @@ def test_the_share_within_the_slo_counts_requests_and_the_dearer_arm_that_keeps_
     write(settings, RunSpec("drafted", 0, 1.0, ROUNDS), slo=Slo(e2e_ms=1e-3, ttft_ms=1e9))
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        found = {each.arm: each for each in study_costs(con, "small", 3.6)}
+        by_arm = {arm_cost.arm: arm_cost for arm_cost in study_costs(con, "small", 3.6)}
         given = slo_of(con, "small")
     assert given is not None
-    assert found["plain"].within_slo == pytest.approx(1.0)
-    assert found["drafted"].within_slo == 0.0
-    (best,) = cheapest(list(found.values())).values()
+    assert by_arm["plain"].within_slo == pytest.approx(1.0)
+    assert by_arm["drafted"].within_slo == 0.0
+    (best,) = cheapest(list(by_arm.values())).values()
     assert best is not None
     assert best.arm == "plain"
-    assert (best.per_million_output_tokens or 0) > (found["drafted"].per_million_output_tokens or 0)
+    assert (best.per_million_output_tokens or 0) > (by_arm["drafted"].per_million_output_tokens or 0)
 
 
 def test_without_an_slo_nothing_keeps_one(settings: Settings) -> None:
     write(settings, RunSpec("plain", 0), slo=Slo())
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        (found,) = study_costs(con, "small", 3.6)
+        (arm_cost,) = study_costs(con, "small", 3.6)
         assert slo_of(con, "small") is None
-    assert found.within_slo is None
-    assert meets_slo(found) is None
-    assert cheapest([found]) == {found.cell.workload: None}
+    assert arm_cost.within_slo is None
+    assert meets_slo(arm_cost) is None
+    assert cheapest([arm_cost]) == {arm_cost.cell.workload: None}
 
 
 def test_the_cheapest_of_several_loads_keeps_as_large_a_share_as_is_asked_for() -> None:

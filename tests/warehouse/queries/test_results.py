@@ -63,8 +63,10 @@ def test_only_the_last_valid_attempt_at_a_cell_counts(settings: Settings) -> Non
     with duckdb.connect(settings.warehouse_file) as warehouse:
         warehouse.execute("UPDATE verdicts SET is_valid = run_id <> 'invalid'")
     with open_warehouse(settings.warehouse_file) as con:
-        found = con.execute("SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id").fetchall()
-    assert [run_id for (run_id,) in found] == ["another cell", "another job", "last valid"]
+        run_ids = con.execute(
+            "SELECT run_id FROM valid_latest_runs WHERE origin = 'measured' ORDER BY run_id"
+        ).fetchall()
+    assert [run_id for (run_id,) in run_ids] == ["another cell", "another job", "last valid"]
 
 
 def test_of_several_attempts_at_a_cell_one_is_counted_whatever_became_of_them(settings: Settings) -> None:
@@ -120,23 +122,23 @@ def test_the_acceptance_by_position_leaves_out_a_superseded_attempt(settings: Se
         )
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        found = queries.acceptance_per_position(con, "job-1")
-    assert found["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
+        positions = queries.acceptance_per_position(con, "job-1")
+    assert positions["acceptance"].tolist() == pytest.approx([15 / 30, 9 / 30, 6 / 30])
 
 
 def test_acceptance_per_position_is_pooled_by_drafts(con: duckdb.DuckDBPyConnection) -> None:
-    found = queries.acceptance_per_position(con, "job-1")
-    assert found["position"].tolist() == [1, 2, 3]
-    assert found["acceptance"].tolist() == pytest.approx([24 / 40, 13 / 40, 8 / 40])
-    assert found["num_drafts"].tolist() == [40, 40, 40]
+    positions = queries.acceptance_per_position(con, "job-1")
+    assert positions["position"].tolist() == [1, 2, 3]
+    assert positions["acceptance"].tolist() == pytest.approx([24 / 40, 13 / 40, 8 / 40])
+    assert positions["num_drafts"].tolist() == [40, 40, 40]
 
 
 def test_jobs_with_results_are_counted_newest_first(con: duckdb.DuckDBPyConnection) -> None:
-    found = queries.jobs_with_results(con)
-    assert found["job_id"].tolist() == ["job-1", "job-0"]
-    assert found[["runs_completed", "runs_invalid", "runs_failed"]].to_numpy().tolist() == [[4, 0, 1], [1, 0, 0]]
-    assert found[["origin", "is_in_queue"]].to_numpy().tolist() == [["measured", False]] * 2
-    assert found["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
+    listed = queries.jobs_with_results(con)
+    assert listed["job_id"].tolist() == ["job-1", "job-0"]
+    assert listed[["runs_completed", "runs_invalid", "runs_failed"]].to_numpy().tolist() == [[4, 0, 1], [1, 0, 0]]
+    assert listed[["origin", "is_in_queue"]].to_numpy().tolist() == [["measured", False]] * 2
+    assert listed["submitted_at"].iloc[1].isoformat() == "2026-11-20T00:00:00+00:00"
 
 
 def test_results_are_those_of_one_job(con: duckdb.DuckDBPyConnection) -> None:
@@ -146,14 +148,14 @@ def test_results_are_those_of_one_job(con: duckdb.DuckDBPyConnection) -> None:
 
 def test_a_failed_run_has_its_reason_and_unknown_numbers(con: duckdb.DuckDBPyConnection) -> None:
     assert queries.failed_runs(con, "job-1")["error"].tolist() == ["the engine died"]
-    found = queries.results(con, "job-1").set_index("run_id").loc["broken"]
-    assert found[["output_tok_per_s", "ttft_p50_ms", "acceptance_rate"]].isna().all()
+    row = queries.results(con, "job-1").set_index("run_id").loc["broken"]
+    assert row[["output_tok_per_s", "ttft_p50_ms", "acceptance_rate"]].isna().all()
 
 
 def test_the_history_says_what_earlier_runs_took(con: duckdb.DuckDBPyConnection) -> None:
-    found = queries.run_seconds(con)
-    assert found["runs"].sum() == 5
-    assert set(found["run_s"]) == {2.0}
+    history = queries.run_seconds(con)
+    assert history["runs"].sum() == 5
+    assert set(history["run_s"]) == {2.0}
 
 
 def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings) -> None:
@@ -161,8 +163,8 @@ def test_the_samples_of_a_run_are_given_in_the_order_of_time(settings: Settings)
     write_bundle(settings.bundles, run_record(), (request(),), samples, None)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
-        found = queries.telemetry(connection, "run-1")
+        recorded = queries.telemetry(connection, "run-1")
         (energy_j,) = connection.execute("select energy_j from results where origin = 'measured'").fetchone() or ()
-    assert found["gpu_power_w"].tolist() == [100.0, 300.0]
-    assert found["kv_cache_usage"].isna().all()
+    assert recorded["gpu_power_w"].tolist() == [100.0, 300.0]
+    assert recorded["kv_cache_usage"].isna().all()
     assert energy_j == 300.0

@@ -95,8 +95,8 @@ def test_a_superseded_attempt_is_in_no_slice_that_leaves_out_invalid_runs(settin
 
 
 def everything(con: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    found = slices.runs(con, Filters(validity="any"), ())
-    return [{str(name): value for name, value in row.items()} for row in found.to_dict("records")]
+    runs = slices.runs(con, Filters(validity="any"), ())
+    return [{str(name): value for name, value in row.items()} for row in runs.to_dict("records")]
 
 
 @st.composite
@@ -123,31 +123,31 @@ def filters(draw: st.DrawFn) -> Filters:
     )
 
 
-def kept(run: dict[str, Any], asked: Filters) -> bool:
+def is_in_slice(run: dict[str, Any], filters: Filters) -> bool:
     """The same in plain words."""
-    for name, values in asked.chosen:
-        beside = name == "study" and run["origin"] in asked.beside
+    for name, values in filters.chosen:
+        beside = name == "study" and run["origin"] in filters.beside
         if values and run[name] not in values and not beside:
             return False
     valid = run["is_valid"]
     if {"not invalid": valid is False, "valid": valid is not True, "invalid": valid is not False, "any": False}[
-        asked.validity
+        filters.validity
     ]:
         return False
     begun = run["started_at"]
     day = None if pd.isna(begun) else datetime.fromtimestamp(begun.timestamp(), UTC).date()
-    if asked.begun_from is not None and (day is None or day < asked.begun_from):
+    if filters.begun_from is not None and (day is None or day < filters.begun_from):
         return False
-    return asked.begun_to is None or (day is not None and day <= asked.begun_to)
+    return filters.begun_to is None or (day is not None and day <= filters.begun_to)
 
 
-@given(asked=filters())
+@given(sliced_by=filters())
 @with_settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_slice_is_what_a_plain_filter_gives(sliced: duckdb.DuckDBPyConnection, asked: Filters) -> None:
-    wanted = {run["run_id"] for run in everything(sliced) if kept(run, asked)}
-    found = slices.runs(sliced, asked, ["output_tok_per_s"])
-    assert set(found["run_id"]) == wanted
-    assert slices.count(sliced, asked) == len(wanted)
+def test_a_slice_is_what_a_plain_filter_gives(sliced: duckdb.DuckDBPyConnection, sliced_by: Filters) -> None:
+    wanted = {run["run_id"] for run in everything(sliced) if is_in_slice(run, sliced_by)}
+    runs = slices.runs(sliced, sliced_by, ["output_tok_per_s"])
+    assert set(runs["run_id"]) == wanted
+    assert slices.count(sliced, sliced_by) == len(wanted)
 
 
 def test_options_count_each_completed_run_once_in_every_dimension(sliced: duckdb.DuckDBPyConnection) -> None:
@@ -159,34 +159,34 @@ def test_options_count_each_completed_run_once_in_every_dimension(sliced: duckdb
 
 
 def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced: duckdb.DuckDBPyConnection) -> None:
-    asked = Filters(
+    filters = Filters(
         (("study", ("small · job-0", "small · job-1")), ("arm", ("n-gram",)), ("k", ("3",))), validity="any"
     )
-    assert slices.count(sliced, asked) == 0
-    assert dict(slices.filters_excluding_everything(sliced, asked)) == {"arm": 4, "k": 3}
+    assert slices.count(sliced, filters) == 0
+    assert dict(slices.filters_excluding_everything(sliced, filters)) == {"arm": 4, "k": 3}
 
 
 def test_numbers_of_a_run_follow_from_its_metrics_and_what_is_unknown_is_null(
     sliced: duckdb.DuckDBPyConnection,
 ) -> None:
     names = ["output_tok_per_s", "tpot_p50_ms", *slices.DERIVED, "cost_per_million_output_tokens"]
-    found = slices.runs(sliced, Filters(validity="any"), names).set_index("run_id")
-    first, other = found.loc["run-0"], found.loc["run-1"]
+    runs = slices.runs(sliced, Filters(validity="any"), names).set_index("run_id")
+    first, other = runs.loc["run-0"], runs.loc["run-1"]
     assert first["tok_per_s_per_gpu"] == pytest.approx(first["output_tok_per_s"] / 2)
     assert first["tok_per_s_per_user"] == pytest.approx(1000 / first["tpot_p50_ms"])
     assert first["cost_per_million_output_tokens"] == pytest.approx(7.2 / 3600 / first["output_tok_per_s"] * 1e6)
     assert first["currency"] == "EUR"
     assert np.isnan(other["tok_per_s_per_gpu"])
     assert np.isnan(other["cost_per_million_output_tokens"])
-    published = found[found["origin"] == "published"]
+    published = runs[runs["origin"] == "published"]
     assert published["tok_per_s_per_gpu"].isna().all()
     assert "friday-night-2025-12" in set(published["source"])
 
 
 def test_pooled_percentiles_are_those_of_all_requests_together(sliced: duckdb.DuckDBPyConnection) -> None:
-    asked = Filters((("study", ("small · job-0", "small · job-1")),), validity="any")
-    pooled = slices.pooled(sliced, asked, "ttft", ["arm"])
-    runs = slices.pooled_runs(sliced, asked, "ttft", ["arm"]).set_index("arm")["runs"]
+    filters = Filters((("study", ("small · job-0", "small · job-1")),), validity="any")
+    pooled = slices.pooled(sliced, filters, "ttft", ["arm"])
+    runs = slices.pooled_runs(sliced, filters, "ttft", ["arm"]).set_index("arm")["runs"]
     for arm, group in pooled.groupby("arm"):
         exact = np.array(
             [

@@ -138,9 +138,9 @@ HARMLESS = {
 
 @pytest.mark.parametrize(("sql", "sentence"), REFUSED.values(), ids=REFUSED.keys())
 def test_refused(walled: Walled, sql: str, sentence: str) -> None:
-    said = walled.said(sql)
-    assert said.startswith("refused: ")
-    assert re.search(sentence, said), said
+    answer = walled.said(sql)
+    assert answer.startswith("refused: ")
+    assert re.search(sentence, answer), answer
 
 
 @pytest.mark.parametrize("sql", HARMLESS.values(), ids=HARMLESS.keys())

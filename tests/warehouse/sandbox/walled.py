@@ -37,22 +37,22 @@ class Walled:
         try:
             result = run_sql(self.settings.model_copy(update=limits), sql.replace("{home}", str(self.settings.home)))
         except QueryError as error:
-            said = f"refused: {error}"
+            answer = f"refused: {error}"
         else:
-            said = f"answered: {result.rows()}"
-        assert SECRET not in said
-        assert OTHER_SECRET not in said
-        assert OTHER_SECRET.encode().hex() not in said
+            answer = f"answered: {result.rows()}"
+        assert SECRET not in answer
+        assert OTHER_SECRET not in answer
+        assert OTHER_SECRET.encode().hex() not in answer
         assert self._files() == self._before
         assert not left_over()
-        return said
+        return answer
 
     def _files(self) -> dict[Path, tuple[int, int]]:
         """But for the list of what ran on this machine."""
         listed = self.settings.home / "machines"
         every = (path for path in self.settings.home.rglob("*") if listed not in (path, *path.parents))
-        found = ((path, path.stat()) for path in every)
-        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in found if path != self.settings.home}
+        sized = ((path, path.stat()) for path in every)
+        return {path: (stat.st_size, stat.st_mtime_ns) for path, stat in sized if path != self.settings.home}
 
 
 def left_over() -> list[psutil.Process]:

@@ -25,7 +25,7 @@ def write(settings: Settings, run_id: str) -> None:
     """A run in which the first prompts were sent twice, some requests failed, and one had a single token."""
     base = healthy()
     run = base.run.model_copy(update={"run_id": run_id, "cell_key": run_id})
-    requests = [replace(each, prompt_id=f"p{each.index % 500}") for each in base.requests]
+    requests = [replace(request, prompt_id=f"p{request.index % 500}") for request in base.requests]
     requests[3] = replace(requests[3], error="broke off", completion_tokens=None)
     requests[20] = replace(requests[20], completion_tokens=1)  # no time per output token
     write_bundle(settings.bundles, run, requests, base.samples, None)
@@ -42,9 +42,9 @@ def test_runs_that_sent_the_same_prompts_share_their_list(settings: Settings) ->
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as connection:
         assert connection.execute("select count(*) from prompt_lists").fetchone() == (1,)
-        found = request_columns.read_prompt_latencies(connection, ["run-1", "run-2"], "ttft_ms")
-    assert found["run-1"].prompts is found["run-2"].prompts
-    assert len(found["run-1"].prompts) == len(found["run-1"].numbers) == 500
+        latencies = request_columns.read_prompt_latencies(connection, ["run-1", "run-2"], "ttft_ms")
+    assert latencies["run-1"].prompts is latencies["run-2"].prompts
+    assert len(latencies["run-1"].prompts) == len(latencies["run-1"].numbers) == 500
 
 
 def test_a_prompt_of_unknown_latency_is_left_out_of_that_latency_alone(settings: Settings) -> None:
@@ -63,7 +63,7 @@ def test_a_prompt_of_unknown_latency_is_left_out_of_that_latency_alone(settings:
 
 def test_a_run_without_any_answer_is_ingested_without_a_row(settings: Settings) -> None:
     base = healthy()
-    failed = [replace(each, error="refused", completion_tokens=None) for each in base.requests]
+    failed = [replace(request, error="refused", completion_tokens=None) for request in base.requests]
     write_bundle(settings.bundles, base.run, failed, base.samples, None)
     ingest_all(settings)
     assert listed(settings) == []

@@ -108,10 +108,10 @@ def opens_on_its_own(browser: BrowserContext, file: Path) -> None:
     """Without a network it draws everything, asks for nothing but itself, and nothing in it is markup."""
     context = without_profile(browser).new_context(offline=True, color_scheme="dark")
     context.set_default_timeout(100_000)
-    shown, asked, errors = context.new_page(), list[str](), list[str]()
+    shown, requests, errors = context.new_page(), list[str](), list[str]()
 
     def note_request(request: Request) -> None:
-        asked.append(request.url)
+        requests.append(request.url)
 
     def note_console(message: ConsoleMessage) -> None:
         if message.type == "error":
@@ -126,7 +126,7 @@ def opens_on_its_own(browser: BrowserContext, file: Path) -> None:
     expect(shown.get_by_text(f"caption {HOSTILE}", exact=True)).to_be_visible()
     expect(shown.get_by_text(re.compile("Drafthouse, data of 20"))).to_have_count(2)
     assert (shown.title(), errors) == (HOSTILE, [])
-    assert [url for url in asked if not url.startswith(("file://", "blob:", "data:"))] == []
+    assert [url for url in requests if not url.startswith(("file://", "blob:", "data:"))] == []
     shown.emulate_media(color_scheme="light")
     expect(shown.locator("svg.marks")).to_have_count(2)
     context.close()

@@ -218,10 +218,10 @@ def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path)
         page.get_by_role("button", name="CSV", exact=True).first.click()
     download.value.save_as(tmp_path / "cells.csv")
     lines = (tmp_path / "cells.csv").read_text(encoding="utf-8").splitlines()
-    told, (header, *rows) = [line for line in lines if line[0] == "#"], [line for line in lines if line[0] != "#"]
-    assert told[0] == "# Each arm, category and load"
-    assert f"job={job_id}" in told[-1]
-    assert told[-1].startswith(f"# {server.url}/results?")
+    comments, (header, *rows) = [line for line in lines if line[0] == "#"], [line for line in lines if line[0] != "#"]
+    assert comments[0] == "# Each arm, category and load"
+    assert f"job={job_id}" in comments[-1]
+    assert comments[-1].startswith(f"# {server.url}/results?")
     assert header == "arm,verdict,ratio,low,high,category,pattern,concurrency,value,repeats"
     assert len(rows) == 4
     assert json.dumps(rows).count("no draft") == 2

@@ -31,7 +31,7 @@ def encodings(chart: alt.Chart | alt.LayerChart, channel: str) -> list[dict[str,
 
 
 def titles(chart: alt.Chart | alt.LayerChart, channel: str) -> set[str]:
-    return {found["title"] for found in encodings(chart, channel) if "title" in found}
+    return {encoding["title"] for encoding in encodings(chart, channel) if "title" in encoding}
 
 
 def test_every_metric_has_its_unit_on_the_axis() -> None:
@@ -80,8 +80,8 @@ def test_whiskers_of_a_ratio_are_its_interval_and_open_verdicts_are_hollow() -> 
 
 
 def _layers(chart: alt.Chart | alt.LayerChart) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [layer.get("encoding", {}) for layer in chart.to_dict()["layer"]]
-    return found
+    layers: list[dict[str, Any]] = [layer.get("encoding", {}) for layer in chart.to_dict()["layer"]]
+    return layers
 
 
 def test_speed_up_is_logarithmic_with_a_rule_at_one_and_one_among_its_labels() -> None:
@@ -176,7 +176,7 @@ def test_acceptance_of_several_loads_is_weighted_by_drafts() -> None:
 
 def test_acceptance_is_in_percent_from_nought_to_a_hundred() -> None:
     _, panel = figures.acceptance_figure(frames.acceptance(), styles()).panels[0]
-    (y, *_) = [found for found in encodings(panel, "y") if "axis" in found]
+    (y, *_) = [encoding for encoding in encodings(panel, "y") if "axis" in encoding]
     assert y["scale"]["domain"] == [0, 1]
     assert y["axis"]["format"] == ".0%"
     assert y["title"].endswith("(%)")
@@ -202,7 +202,7 @@ def test_a_specification_has_the_rows_and_the_rest_that_altair_writes() -> None:
     line = alt.Chart(ROWS).mark_line().encode(x="x:Q", y="y:Q")
     mean = alt.Chart(ROWS[["x"]]).mark_rule().encode(x="mean(x):Q")
     spec = vega_spec.plain(line + mean)
-    rows = [sanitize_pandas_dataframe(each).to_dict(orient="records") for each in (ROWS, ROWS[["x"]])]
+    rows = [sanitize_pandas_dataframe(frame).to_dict(orient="records") for frame in (ROWS, ROWS[["x"]])]
     assert [spec["datasets"][layer["data"]["name"]] for layer in spec["layer"]] == rows
     assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line", "rule"]
     alt.Chart.from_dict(spec, validate=True)

@@ -48,9 +48,9 @@ def layers(chart: alt.LayerChart) -> list[dict[str, Any]]:
     """With each layer's rows in it."""
     spec = vega_spec.plain(theme.themed(chart, "light"))
     shared = spec.get("data", {}).get("name")
-    found = [{**layer, "rows": spec["datasets"][layer.get("data", {}).get("name", shared)]} for layer in spec["layer"]]
+    drawn = [{**layer, "rows": spec["datasets"][layer.get("data", {}).get("name", shared)]} for layer in spec["layer"]]
     assert "<svg" in vl_convert.vegalite_to_svg(json.dumps(spec))
-    return found
+    return drawn
 
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
@@ -110,24 +110,24 @@ def test_where_an_arm_stops_paying_is_marked_with_its_interval() -> None:
         Point(float(n), Interval(*bounds))
         for n, *bounds in ((1, 1.5, 1.4, 1.6), (4, 1.1, 0.97, 1.2), (16, 0.8, 0.7, 0.9))
     ]
-    found = tables.crossings({("draft", "code"): break_even(points)})
+    crossings = tables.crossings({("draft", "code"): break_even(points)})
     look = compare.Look("Speed-up (×)", (0.5, 2.0), STYLES, "light", loss_is_low=True)
-    drawn = layers(compare.break_even_panel(gains(), found, look))
+    drawn = layers(compare.break_even_panel(gains(), crossings, look))
     mark = drawn[-1]
     assert mark["encoding"]["x"]["field"] == "concurrency"
     (row,) = mark["rows"]
     assert 4 < row["concurrency"] < 16
     assert row["low"] < row["concurrency"] < row["high"]
-    said = tables.crossings_table(found)["answer"]
+    answers = tables.crossings_table(crossings)["answer"]
     interval = f"[{row['low']:.1f}, {row['high']:.1f}]"
-    assert said.tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
+    assert answers.tolist() == [f"pays up to concurrency {row['concurrency']:.1f} {interval}"]
 
 
 def test_an_arm_that_pays_everywhere_is_said_so_without_a_crossing() -> None:
     even = break_even([Point(1.0, Interval(1.5, 1.4, 1.6)), Point(4.0, Interval(1.2, 1.1, 1.3))])
-    found = tables.crossings({("draft", "code"): even})
-    assert tables.crossings_table(found)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
-    assert found["concurrency"].isna().all()
+    crossings = tables.crossings({("draft", "code"): even})
+    assert tables.crossings_table(crossings)["answer"].tolist() == ["pays everywhere measured (1 to 4)"]
+    assert crossings["concurrency"].isna().all()
 
 
 def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
@@ -138,7 +138,7 @@ def test_a_wide_interval_does_not_press_the_ratios_together() -> None:
 
 def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() -> None:
     measured = pooled([Counts(100, 300, 160, (0.8, 0.5, 0.3))])
-    by_k = {k: found for k in (1, 2, 3) if (found := with_fewer_tokens(measured, k)) is not None}
+    by_k = {k: estimate for k in (1, 2, 3) if (estimate := with_fewer_tokens(measured, k)) is not None}
     rows = tables.positions({"draft": by_k, "no counters": {}})
     assert rows["is_estimate"].tolist() == [True, True, False]
     assert rows["length"].tolist() == pytest.approx([1.8, 2.3, 2.6])
@@ -150,8 +150,8 @@ def test_estimates_for_fewer_tokens_are_marked_and_what_was_measured_is_not() ->
 
 
 def _measured(arm: str, accepted: int) -> pd.DataFrame:
-    found = pooled([Counts(100, 300, accepted, (0.8, 0.5, 0.3))])
-    return tables.positions({arm: {k: few for k in (1, 2, 3) if (few := with_fewer_tokens(found, k))}})
+    acceptance = pooled([Counts(100, 300, accepted, (0.8, 0.5, 0.3))])
+    return tables.positions({arm: {k: few for k in (1, 2, 3) if (few := with_fewer_tokens(acceptance, k))}})
 
 
 def test_figures_beside_marks_close_together_do_not_lie_on_each_other() -> None:
@@ -183,10 +183,10 @@ def test_a_curve_is_that_of_the_requests_and_its_percentiles_are_those_of_the_po
     assert curve["share"].iloc[-1] == 1.0
     for value, share in zip(curve["value_ms"], curve["share"], strict=True):
         assert np.mean(values <= value * 1.006) >= share - 1e-9
-    found = tables.percentiles(rows).iloc[0]
-    assert found["requests"] == 5_000
+    percentiles = tables.percentiles(rows).iloc[0]
+    assert percentiles["requests"] == 5_000
     for percent in (50, 95, 99):
-        assert found[f"p{percent}"] == pytest.approx(np.percentile(values, percent), rel=0.01)
+        assert percentiles[f"p{percent}"] == pytest.approx(np.percentile(values, percent), rel=0.01)
     drawn = layers(compare.ecdf_panel(curve.assign(latency="ttft"), "Time to first token", STYLES, "light"))
     assert drawn[1]["encoding"]["x"]["title"] == "Time to first token (ms)"
 

@@ -28,7 +28,7 @@ ORDER = Order(("no draft", "EAGLE-3", "n-gram"), "no draft")
 
 def rows(**changes: Any) -> pd.DataFrame:
     """Two arms at two loads, two repeats each; one of them published by somebody."""
-    found = [
+    columns = [
         {
             **dict.fromkeys(("dataset", "category", "load", "k", "engine", "hardware", "source"), "x"),
             "arm": arm,
@@ -43,13 +43,13 @@ def rows(**changes: Any) -> pd.DataFrame:
         for concurrency in ("16", "4")
         for repeat in (0, 1)
     ]
-    return pd.DataFrame(found).assign(**changes)
+    return pd.DataFrame(columns).assign(**changes)
 
 
 def drawn(x: Axis = CONCURRENCY, y: Axis = OUTPUT) -> tuple[pd.DataFrame, Scene]:
-    found = axes.with_series(runs.numbers(rows(), x, y), ARM)
-    looks = axes.styles(found, ARM, ORDER, "light")
-    return found, Scene(x, y, looks, "light", 280, runs.order_of(found, x))
+    table = axes.with_series(runs.numbers(rows(), x, y), ARM)
+    looks = axes.styles(table, ARM, ORDER, "light")
+    return table, Scene(x, y, looks, "light", 280, runs.order_of(table, x))
 
 
 def test_every_number_of_a_run_can_be_chosen_in_words_with_its_unit() -> None:
@@ -68,8 +68,8 @@ def test_numbers_stand_by_size_and_the_unknown_last() -> None:
 
 
 def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so() -> None:
-    found = axes.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
-    ours, theirs = axes.styles(found, ARM, ORDER, "light")
+    table = axes.with_series(rows(arm=["n-gram"] * 8 + ["n-gram"] * 4), ARM)
+    ours, theirs = axes.styles(table, ARM, ORDER, "light")
     assert (ours.arm, theirs.arm) == ("n-gram", "n-gram · published")
     assert ours.colour == theirs.colour
     assert (ours.hollow, theirs.hollow) == (False, True)
@@ -78,8 +78,8 @@ def test_what_others_published_is_hollow_in_the_colour_of_its_arm_and_named_so()
 
 def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
     few = rows().query("arm == 'n-gram'")
-    for found in (rows(), few):
-        looks = axes.styles(axes.with_series(found, ARM), ARM, ORDER, "light")
+    for table in (rows(), few):
+        looks = axes.styles(axes.with_series(table, ARM), ARM, ORDER, "light")
         (style,) = [look for look in looks if look.arm == "n-gram"]
         assert (style.colour, style.shape) == (INKS["light"].arms[1], "triangle-up")
     baseline = axes.styles(axes.with_series(rows(), ARM), ARM, ORDER, "light")[0]
@@ -87,21 +87,21 @@ def test_an_arm_has_the_colour_of_its_study_whatever_else_is_drawn() -> None:
 
 
 def test_a_line_goes_through_the_means_and_each_run_is_a_point_that_can_be_chosen() -> None:
-    found, scene = drawn()
-    means = runs.means(found).set_index(["series", "x"])["y"]
+    table, scene = drawn()
+    means = runs.means(table).set_index(["series", "x"])["y"]
     assert means["n-gram", "16"] == 160.5
-    spec = runs.line(found, scene).to_dict()
+    spec = runs.line(table, scene).to_dict()
     assert spec["params"][0]["name"] == runs.CHOSEN
     assert spec["params"][0]["select"]["fields"] == ["run_id"]
     points = next(layer for layer in spec["layer"] if layer["mark"]["type"] == "point")
-    assert len(spec["datasets"][points["data"]["name"]]) == len(found)
+    assert len(spec["datasets"][points["data"]["name"]]) == len(table)
     assert points["encoding"]["x"]["sort"] == ["4", "16"]
     assert points["encoding"]["y"]["title"] == "Output throughput (tok/s)"
 
 
 def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
-    found, scene = drawn()
-    many = pd.concat([found] * 200, ignore_index=True)
+    table, scene = drawn()
+    many = pd.concat([table] * 200, ignore_index=True)
     spec = runs.line(many, scene).to_dict()
     assert "params" not in spec
     assert max(map(len, spec["datasets"].values())) == 6
@@ -109,9 +109,9 @@ def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
 
 
 def test_runs_without_one_of_the_numbers_are_not_drawn_as_zero() -> None:
-    found = runs.numbers(rows(output_tok_per_s=[np.nan] * 6 + [1.0] * 6), CONCURRENCY, OUTPUT)
-    assert len(found) == 6
-    assert set(found["y"]) == {1.0}
+    table = runs.numbers(rows(output_tok_per_s=[np.nan] * 6 + [1.0] * 6), CONCURRENCY, OUTPUT)
+    assert len(table) == 6
+    assert set(table["y"]) == {1.0}
 
 
 def test_shares_are_drawn_as_per_cent() -> None:
@@ -124,15 +124,15 @@ def test_shares_are_drawn_as_per_cent() -> None:
 def test_every_axis_has_its_unit(chart: Any) -> None:
     spec = chart(*drawn()).to_dict()
     encodings = [layer["encoding"] for layer in spec["layer"]]
-    titles = {each[channel].get("title") for each in encodings for channel in ("x", "y") if channel in each}
+    titles = {encoding[channel].get("title") for encoding in encodings for channel in ("x", "y") if channel in encoding}
     assert {"Concurrency (requests in flight)", "Output throughput (tok/s)"} <= titles
 
 
 def test_a_frontier_is_steps_because_nobody_measured_between_two_runs() -> None:
-    found, scene = drawn(OUTPUT, OUTPUT)
-    spec = runs.frontier(found.assign(best=True), scene, higher=True).to_dict()
+    table, scene = drawn(OUTPUT, OUTPUT)
+    spec = runs.frontier(table.assign(best=True), scene, higher=True).to_dict()
     assert spec["layer"][0]["mark"]["interpolate"] == "step-before"
-    lower = runs.frontier(found.assign(best=True), scene, higher=False).to_dict()
+    lower = runs.frontier(table.assign(best=True), scene, higher=False).to_dict()
     assert lower["layer"][0]["mark"]["interpolate"] == "step-after"
 
 
@@ -148,11 +148,11 @@ def pooled(samples: dict[str, np.ndarray[Any, Any]]) -> pd.DataFrame:
 def test_ecdf_and_bands_are_within_one_per_cent_of_the_exact_percentiles() -> None:
     rng = np.random.default_rng(0)
     samples = {"a": rng.lognormal(3, 1, 5_000), "b": rng.lognormal(4, 0.3, 300)}
-    found = runs.percentiles(pooled(samples), ["series"]).set_index("series")
+    percentiles = runs.percentiles(pooled(samples), ["series"]).set_index("series")
     steps = runs.shares(pooled(samples))
     for name, values in samples.items():
         for q in runs.PERCENTILES:
-            assert found.loc[name, f"p{q}"] == pytest.approx(np.percentile(values, q), rel=0.01)
+            assert percentiles.loc[name, f"p{q}"] == pytest.approx(np.percentile(values, q), rel=0.01)
         own = steps[steps["series"] == name]
         assert own["share"].iloc[-1] == pytest.approx(1)
         for ms, share in zip(own["ms"], own["share"], strict=True):
@@ -187,7 +187,7 @@ def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
     points: list[tuple[float, float]], *, higher_x: bool, higher_y: bool
 ) -> None:
     x, y = (np.array([point[place] for point in points]) for place in (0, 1))
-    found = runs.on_frontier(x, y, higher_x=higher_x, higher_y=higher_y)
+    is_best = runs.on_frontier(x, y, higher_x=higher_x, higher_y=higher_y)
     signs = (1 if higher_x else -1), (1 if higher_y else -1)
     good = [(signs[0] * one, signs[1] * other) for one, other in points]
     known = [point for point in good if not np.isnan(point).any()]
@@ -196,4 +196,4 @@ def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
         and not any(other != point and other[0] >= point[0] and other[1] >= point[1] for other in known)
         for point in good
     ]
-    assert found.tolist() == wanted
+    assert is_best.tolist() == wanted

@@ -91,7 +91,7 @@ def test_a_draft_cost_that_is_not_a_number_from_zero_on_is_refused(text: str) ->
 def test_the_page_shows_verdicts_predictions_and_their_figure(open_page: OpenPage, measured_home: MeasuredHome) -> None:
     job_id = measured_home.three_arms
     app = open_page("advice", job=job_id, advice_tab="Predicted and measured")
-    assert "**enable: draft with k = 3**" in " ".join(each.label for each in app.expander).replace("\\", "")
+    assert "**enable: draft with k = 3**" in " ".join(expander.label for expander in app.expander).replace("\\", "")
     runs = next(frame.value for frame in app.dataframe if "implied_draft_cost" in frame.value)
     assert runs["run_id"].str.startswith(f"run?job={job_id}").all()
     assert len(app.get("vega_lite_chart")) == 2

@@ -81,9 +81,9 @@ def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage
 
 
 def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page: OpenPage, settings: Settings) -> None:
-    found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    imported = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
     ingest_all(settings)
-    for job_id in found.jobs:
+    for job_id in imported.jobs:
         shown = words(open_page("compare", job=job_id))
         assert "Nothing to compare yet: needs valid runs of the baseline" in shown or "no valid run of an arm" in shown
 

@@ -162,10 +162,10 @@ def test_a_form_that_says_too_little_names_each_field() -> None:
     assert set(problems) == wanted
     bought = {"hardware": "H200", "source": "bill", "currency": "EUR", "valid_from": date(2026, 1, 1)}
     bought |= {"kind": page_book.BOUGHT, "purchase_price": 8766.0, "lifetime_years": 2.0, "utilisation": 50.0}
-    found, problems = page_book.read(bought)
+    entered, problems = page_book.read(bought)
     assert problems == {}
-    assert isinstance(found, Price)
-    assert found.per_hour == pytest.approx(1.0)
+    assert isinstance(entered, Price)
+    assert entered.per_hour == pytest.approx(1.0)
 
 
 def test_the_lowest_cost_needs_one_currency_and_energy_needs_a_measurement() -> None:

@@ -70,9 +70,9 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms())
     app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday", engine="none of ours")
-    said = " ".join(warning.value.replace("\\", "") for warning in app.warning)
+    warnings = " ".join(warning.value.replace("\\", "") for warning in app.warning)
     for lost in ("category poetry", "mark Pie", "last day yesterday", "engine none of ours"):
-        assert lost in said
+        assert lost in warnings
     assert app.multiselect(key="categories").value == ["code"]
     assert charts(app) == 1
     app.multiselect(key="categories").select("repeat").run()

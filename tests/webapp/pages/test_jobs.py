@@ -89,11 +89,11 @@ def test_the_figures_of_a_running_job_have_units_and_name_failed_runs() -> None:
 
 def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> None:
     jobs = [job(1), job(2), job(3, priority=5), job(4, state="running"), job(5, state="done")]
-    assert [each.job_id for each in in_queue_order(jobs)] == ["job-3", "job-1", "job-2"]
+    assert [listed.job_id for listed in in_queue_order(jobs)] == ["job-3", "job-1", "job-2"]
 
 
 @pytest.mark.parametrize(
-    ("each", "position", "left_s", "workers_seen", "sentence"),
+    ("queued", "position", "left_s", "workers_seen", "sentence"),
     [
         (job(), 1, 200, [worker()], "Next in the queue; starts in about 3 min 20 s (04:15 UTC)."),
         (job(priority=5), 3, 0.5, [worker()], "2 studies ahead in the queue; starting now · priority 5."),
@@ -108,10 +108,10 @@ def test_queued_jobs_are_listed_in_the_order_in_which_workers_take_them() -> Non
     ],
 )
 def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
-    each: Job, position: int, left_s: float | None, workers_seen: list[WorkerInfo], sentence: str
+    queued: Job, position: int, left_s: float | None, workers_seen: list[WorkerInfo], sentence: str
 ) -> None:
     start = None if left_s is None else NOW + timedelta(seconds=left_s)
-    assert queue_sentence(each, position, start, workers_seen, NOW) == sentence
+    assert queue_sentence(queued, position, start, workers_seen, NOW) == sentence
 
 
 def test_workers_are_listed_with_their_state_hardware_and_own_engines() -> None:
@@ -207,7 +207,7 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     app = open_page("jobs", job="20200101-000000-0000")
     assert "20200101-000000-0000" in words(app)
     assert app.selectbox(key="job").value == f"{HOSTILE} · {newest}"
-    (head, *_) = [each.value for each in app.markdown if "script" in each.value]
+    (head, *_) = [markdown.value for markdown in app.markdown if "script" in markdown.value]
     assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
 
 

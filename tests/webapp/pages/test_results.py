@@ -93,10 +93,10 @@ def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page:
 
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results", category="poetry", metric="Charm")
-    said = [warning.value.replace("\\", "") for warning in app.warning]
-    assert len(said) == 2
-    assert "The category poetry in this link does not exist" in said[0]
-    assert "The metric Charm in this link does not exist" in said[1]
+    warnings = [warning.value.replace("\\", "") for warning in app.warning]
+    assert len(warnings) == 2
+    assert "The category poetry in this link does not exist" in warnings[0]
+    assert "The metric Charm in this link does not exist" in warnings[1]
     app.selectbox(key="category").select("code").run()
     assert len(app.warning) == 1
 
@@ -211,15 +211,15 @@ def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
 
 
 def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page: OpenPage, settings: Settings) -> None:
-    found = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    imported = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
     ingest_all(settings)
-    for job_id in found.jobs:
+    for job_id in imported.jobs:
         assert "Imported from files of" in words(open_page("results", job=job_id))
 
 
 def test_the_best_cell_is_the_one_that_is_surest_and_named_as_the_best_of_many() -> None:
-    found = comparison({"draft": (1.48, 1.05, 0.9), "n-gram": (1.2, 1.04, 0.95)})
-    card = tables.best_card(found, "speed-up")
+    compared = comparison({"draft": (1.48, 1.05, 0.9), "n-gram": (1.2, 1.04, 0.95)})
+    card = tables.best_card(compared, "speed-up")
     assert (card.label, card.value) == ("Best speed-up of 6 cells", "1.48×")
     assert re.fullmatch(
         r"▲ faster \(1\.4\d–1\.5\d×\): draft, code, concurrency 1; the best of many is also the luckiest", card.detail
@@ -227,12 +227,12 @@ def test_the_best_cell_is_the_one_that_is_surest_and_named_as_the_best_of_many()
     lucky = comparison({"draft": (1.3,), "lucky": (1.5,)}, noise=0.0)
     assert tables.best_pair(lucky) is lucky.pairs[1]
     wide = comparison({"draft": (1.4,)}, noise=0.01).pairs + comparison({"wide": (1.6,)}, noise=0.3).pairs
-    assert tables.best_pair(replace(found, pairs=wide)) is wide[0]
+    assert tables.best_pair(replace(compared, pairs=wide)) is wide[0]
 
 
 def test_one_repeat_has_no_best_cell_and_no_break_even() -> None:
-    found = comparison({"draft": (1.48, 1.05, 0.9)}, repeats=1)
-    for card in (tables.best_card(found, "speed-up"), tables.break_even_card(found)):
+    compared = comparison({"draft": (1.48, 1.05, 0.9)}, repeats=1)
+    for card in (tables.best_card(compared, "speed-up"), tables.break_even_card(compared)):
         assert (card.value, card.detail) == (
             "–",
             "No cell has an interval yet: one repeat does not show how much runs vary.",
@@ -242,11 +242,11 @@ def test_one_repeat_has_no_best_cell_and_no_break_even() -> None:
 
 
 def test_a_control_is_never_the_best_cell() -> None:
-    found = comparison({"draft": (1.2,), "plain again": (1.4,)}, controls=["plain again"])
-    best = tables.best_pair(found)
+    compared = comparison({"draft": (1.2,), "plain again": (1.4,)}, controls=["plain again"])
+    best = tables.best_pair(compared)
     assert best is not None
     assert best.candidate.arm == "draft"
-    assert tables.best_card(found, "speed-up").label == "Best speed-up of 1 cell"
+    assert tables.best_card(compared, "speed-up").label == "Best speed-up of 1 cell"
 
 
 @pytest.mark.parametrize(
@@ -272,22 +272,22 @@ def test_the_break_even_says_pays_only_where_the_intervals_decide_it(
 
 
 def test_each_arm_is_summed_up_by_the_geometric_mean_over_its_cells_with_its_verdict() -> None:
-    found = comparison({"draft": (1.5, 1.2, 1.1), "again": (1.0, 1.01, 0.99)}, controls=["again"])
-    means = arm_means(found)
-    card = arm_cards.card(found, "draft", means["draft"])
+    compared = comparison({"draft": (1.5, 1.2, 1.1), "again": (1.0, 1.01, 0.99)}, controls=["again"])
+    means = arm_means(compared)
+    card = arm_cards.card(compared, "draft", means["draft"])
     assert card.value == f"{(1.5 * 1.2 * 1.1) ** (1 / 3):.2f}×"
     assert re.fullmatch(r"▲ faster over all cells \(1\.2\d–1\.2\d×\)\. 3 cells: ▲ 3", card.detail)
-    control = arm_cards.card(found, "again", means["again"])
+    control = arm_cards.card(compared, "again", means["again"])
     assert control.detail.startswith("≡ control, identical to the baseline: differs by ")
     alone = comparison({"draft": (1.5,)})
     assert arm_cards.card(alone, "draft", arm_means(alone)["draft"]).detail.endswith("×) in its only cell")
 
 
 def test_a_category_narrows_the_cells_and_leaves_their_verdicts_as_they_are() -> None:
-    found = comparison({"draft": (1.5, 1.01)}, workloads=("code", "prose"))
-    narrowed = arm_cards.of_category(found, "prose")
-    assert narrowed.pairs == tuple(pair for pair in found.pairs if pair.cell.workload == "prose")
-    assert arm_cards.of_category(found, None) == found
+    compared = comparison({"draft": (1.5, 1.01)}, workloads=("code", "prose"))
+    narrowed = arm_cards.of_category(compared, "prose")
+    assert narrowed.pairs == tuple(pair for pair in compared.pairs if pair.cell.workload == "prose")
+    assert arm_cards.of_category(compared, None) == compared
 
 
 def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
@@ -304,10 +304,10 @@ def test_failed_runs_are_counted_apart_from_measured_ones() -> None:
 
 
 def test_after_run_all_again_a_study_of_twelve_runs_reads_twelve(measured: Settings, open_page: OpenPage) -> None:
-    for each in list(find_bundles(measured.bundles)):
-        record = json.loads((each / RUN_FILE).read_text())
-        again = each.with_name(f"{each.name}-again")
-        shutil.copytree(each, again)
+    for bundle in list(find_bundles(measured.bundles)):
+        record = json.loads((bundle / RUN_FILE).read_text())
+        again = bundle.with_name(f"{bundle.name}-again")
+        shutil.copytree(bundle, again)
         record |= {"run_id": again.name, "attempt": 1}
         (again / RUN_FILE).write_text(json.dumps(record))
     ingest_all(measured)

@@ -36,8 +36,8 @@ def write(app: AppTest, sql: str) -> AppTest:
 
 
 def link_of(app: AppTest) -> str:
-    found = app.query_params["query"]
-    return found if isinstance(found, str) else found[0]
+    query = app.query_params["query"]
+    return query if isinstance(query, str) else query[0]
 
 
 @pytest.mark.usefixtures("settings")

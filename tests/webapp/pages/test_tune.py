@@ -33,15 +33,15 @@ def tuned(settings: Settings) -> str:
 def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: OpenPage, tuned: str) -> None:
     app = open_page("tune", job=tuned)
     shown = words(app)
-    found = data.tuned(tuned)
-    assert found is not None
-    assert [(each.load, each.k > 0) for each in found.best] == [(1, True), (4, True), (16, False)]
-    assert found.deployed.name in shown
+    report = data.tuned(tuned)
+    assert report is not None
+    assert [(cell.load, cell.k > 0) for cell in report.best] == [(1, True), (4, True), (16, False)]
+    assert report.deployed.name in shown
     assert "Loads decided" in shown
     codes = [block.value for block in app.code]
     assert codes[0].startswith("--speculative-config ")
     schedule = json.loads(codes[1])["options"]["num_speculative_tokens_per_batch_size"]
-    assert schedule == [list(each) for each in found.ranges]
+    assert schedule == [list(range_) for range_ in report.ranges]
     assert schedule[-1][2] == 0
 
 
@@ -53,9 +53,9 @@ def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str
 
 def test_every_setting_says_what_became_of_it(settings: Settings, tuned: str) -> None:
     assert settings
-    found = data.tuned(tuned)
-    assert found is not None
-    rows = data.tried(found)
+    report = data.tuned(tuned)
+    assert report is not None
+    rows = data.tried(report)
     assert len(rows) == 5 * 3
     assert (rows["fate"] == "chosen").sum() == 3
     assert rows.loc[rows["runs"] == 0, "fate"].str.startswith("not run").all()
@@ -86,6 +86,6 @@ def test_where_no_draft_pays_nothing_is_deployed(open_page: OpenPage, settings: 
 )
 def test_ranges_are_said_in_a_sentence(settings: Settings, tuned: str, ranges: object, sentence: str) -> None:
     assert settings
-    found = data.tuned(tuned)
-    assert found is not None
-    assert page.ranges_sentence(replace(found, ranges=ranges)) == sentence  # type: ignore[arg-type]
+    report = data.tuned(tuned)
+    assert report is not None
+    assert page.ranges_sentence(replace(report, ranges=ranges)) == sentence  # type: ignore[arg-type]

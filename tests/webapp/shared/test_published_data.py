@@ -65,8 +65,8 @@ def test_a_query_has_a_connection_and_is_cached_by_the_arguments_without_undersc
     @published_query()
     def answer(connection: duckdb.DuckDBPyConnection, number: int, _more: list[int]) -> int:
         queried.append(number)
-        (found,) = connection.execute("SELECT ? + ?", [number, sum(_more)]).fetchall()[0]
-        return int(found)
+        (total,) = connection.execute("SELECT ? + ?", [number, sum(_more)]).fetchall()[0]
+        return int(total)
 
     assert [answer(1, [1]), answer(1, [5]), answer(2, [5])] == [2, 2, 7]
     assert queried == [1, 2]

@@ -39,13 +39,13 @@ def test_the_answer_of_a_study_names_what_to_deploy(
 ) -> None:
     measure(settings, paces, rounds)
     with open_warehouse(settings.warehouse_file) as con:
-        found = compare_study(con, "small")
-        (workload,) = sentences(study_answer(found)).workloads
-        told = provenance(con, found)
+        comparison = compare_study(con, "small")
+        (workload,) = sentences(study_answer(comparison)).workloads
+        origin = provenance(con, comparison)
     assert expected in workload
-    assert (told.study, told.runs, told.repeats) == ("small", 12, (3,))
-    assert (told.target, told.engines) == ("reference", ("vllm 0.32.0",))
-    assert told.jobs == found.jobs
+    assert (origin.study, origin.runs, origin.repeats) == ("small", 12, (3,))
+    assert (origin.target, origin.engines) == ("reference", ("vllm 0.32.0",))
+    assert origin.jobs == comparison.jobs
 
 
 def test_the_headline_stands_on_the_strict_reading_whichever_the_others_do(settings: Settings) -> None:

@@ -61,8 +61,8 @@ def test_workloads_that_differ_only_in_their_input_length_are_compared_each_with
         workload = Workload(dataset="random", input_tokens=tokens, output_tokens=16)
         for arm, rate in zip(("base", "draft"), rates, strict=True):
             write_at_rate(settings, arm, 0, rate, run_id=f"{arm}-{tokens}", workload=workload)
-    found = cells(settings)
-    drafted = found[found["arm"] == "draft"]
+    by_cell = cells(settings)
+    drafted = by_cell[by_cell["arm"] == "draft"]
     assert drafted[["input_tokens", "ratio"]].to_numpy().tolist() == [
         [64, pytest.approx(3.0)],
         [1024, pytest.approx(0.5)],

@@ -46,9 +46,9 @@ def con(shared: Settings) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_an_arm_twice_as_fast_is_faster_and_one_that_is_the_same_is_not(con: duckdb.DuckDBPyConnection) -> None:
-    found = compare_study(con, "job-1")
-    verdicts = {pair.candidate.arm: pair for pair in found.pairs}
-    assert (found.baseline, set(verdicts)) == ("plain", {"drafted", "same"})
+    comparison = compare_study(con, "job-1")
+    verdicts = {pair.candidate.arm: pair for pair in comparison.pairs}
+    assert (comparison.baseline, set(verdicts)) == ("plain", {"drafted", "same"})
     ratio = verdicts["drafted"].comparison.ratio
     assert ratio is not None
     assert ratio.low is not None
@@ -56,7 +56,7 @@ def test_an_arm_twice_as_fast_is_faster_and_one_that_is_the_same_is_not(con: duc
     assert ratio.low < ratio.value < ratio.high
     assert verdicts["drafted"].verdict.word == "faster"
     assert verdicts["same"].verdict.word == "no difference"
-    assert exit_status(found, 0.05) == 0
+    assert exit_status(comparison, 0.05) == 0
 
 
 def test_for_a_latency_lower_is_faster(con: duckdb.DuckDBPyConnection) -> None:
@@ -68,9 +68,9 @@ def test_for_a_latency_lower_is_faster(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def test_another_baseline_turns_the_verdict_and_the_exit_status(con: duckdb.DuckDBPyConnection) -> None:
-    found = compare_study(con, "job-1", baseline="drafted")
-    assert {pair.candidate.arm: pair.verdict.word for pair in found.pairs} == {"plain": "slower", "same": "slower"}
-    assert exit_status(found, 0.05) == 1
+    comparison = compare_study(con, "job-1", baseline="drafted")
+    assert {pair.candidate.arm: pair.verdict.word for pair in comparison.pairs} == {"plain": "slower", "same": "slower"}
+    assert exit_status(comparison, 0.05) == 1
 
 
 def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
@@ -78,10 +78,10 @@ def test_one_repeat_alone_decides_nothing(settings: Settings) -> None:
     write_arm(settings, "drafted", 0, 0.5)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        found = compare_study(con, "job-1")
-    (pair,) = found.pairs
+        comparison = compare_study(con, "job-1")
+    (pair,) = comparison.pairs
     assert pair.verdict.word == "not enough data"
-    assert exit_status(found, 0.05) == 3
+    assert exit_status(comparison, 0.05) == 3
 
 
 def test_repeats_on_one_engine_start_decide_only_with_the_scatter_of_starts_measured_before(settings: Settings) -> None:
@@ -115,16 +115,19 @@ def test_an_arm_that_is_the_baseline_again_is_a_control_whatever_its_name(settin
             write_arm(settings, arm, repeat, factor, identity=identity("plain" if arm == "same" else arm))
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        found, other = compare_study(con, "job-1"), compare_study(con, "job-1", baseline="drafted")
-        tables = {each.arm: each for each in arm_tables(con, found)}
+        comparison, other = compare_study(con, "job-1"), compare_study(con, "job-1", baseline="drafted")
+        tables = {table.arm: table for table in arm_tables(con, comparison)}
         advice = advise(measured_arms(con, compare_study(con, "job-1", baseline="same")))
-    assert {pair.candidate.arm: pair.verdict.word for pair in found.pairs} == {"drafted": "faster", "same": "control"}
-    assert controls(found) == {"same": "identical to the baseline: differs by 0.0 %, as runs of this study do"}
+    assert {pair.candidate.arm: pair.verdict.word for pair in comparison.pairs} == {
+        "drafted": "faster",
+        "same": "control",
+    }
+    assert controls(comparison) == {"same": "identical to the baseline: differs by 0.0 %, as runs of this study do"}
     assert controls(other) == {}
     assert (tables["same"].sweep.verdict.word, tables["drafted"].sweep.verdict.word) == ("control", "faster")
-    assert {arm for arm, _ in break_evens(found)} == {"drafted"}
-    assert [each.arm for each in advice] == ["drafted"]
-    assert exit_status(found, 0.05) == 0
+    assert {arm for arm, _ in break_evens(comparison)} == {"drafted"}
+    assert [advised.arm for advised in advice] == ["drafted"]
+    assert exit_status(comparison, 0.05) == 0
 
 
 def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: Settings) -> None:
@@ -137,13 +140,13 @@ def test_an_invalid_run_is_kept_says_why_and_is_compared_with_nothing(settings: 
     with open_warehouse(settings.warehouse_file) as con:
         runs = queries.results(con, "job-1").set_index("run_id")
         compared = cell_values(con, "job-1", "output_tok_per_s")
-        found = queries.findings(con, "job-1")
+        findings = queries.findings(con, "job-1")
         assert compare_study(con, "job-1").pairs == ()
     assert runs.loc["plain-0", "is_valid"]
     assert not runs.loc["same-0", "is_valid"]
     assert "counted" in str(runs["why_invalid"]["same-0"])
     assert list(compared["arm"]) == ["plain"]
-    assert found.iloc[0][["severity", "run_id"]].tolist() == ["invalid", "same-0"]
+    assert findings.iloc[0][["severity", "run_id"]].tolist() == ["invalid", "same-0"]
 
 
 def test_a_study_is_named_by_job_digest_or_name(con: duckdb.DuckDBPyConnection) -> None:
@@ -172,12 +175,12 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     (advice,) = advise(measured_arms(con, compare_study(con, "job-1")))
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "drafted", 3)
     assert set(advice.reasons[0].run_ids) >= {"drafted-0", "plain-0"}
-    told = "\n".join(line.text for line in advice.reasons)
+    text = "\n".join(line.text for line in advice.reasons)
     assert (
-        "concurrency 4 is interactive use (up to 4), where the time per token is noticed: a token takes drafted" in told
+        "concurrency 4 is interactive use (up to 4), where the time per token is noticed: a token takes drafted" in text
     )
-    assert "the draft's memory was not measured" in told
-    assert "ran draft_model with k = 3" in told
+    assert "the draft's memory was not measured" in text
+    assert "ran draft_model with k = 3" in text
 
 
 def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(settings: Settings) -> None:
@@ -187,8 +190,8 @@ def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(setting
         write_arm(settings, "drafted", 0, 1.0, **about)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        found = compare_study(con, "job-1")
-        (advice,) = advise(measured_arms(con, found), failed_arms(con, found))
+        comparison = compare_study(con, "job-1")
+        (advice,) = advise(measured_arms(con, comparison), failed_arms(con, comparison))
     assert advice.action == "do not enable"
     (line,) = advice.reasons  # the last attempt counts
     assert line.text == "drafted (draft_model, k = 3) failed in 1 run: ValueError: no kernel for this GPU"
@@ -196,8 +199,8 @@ def test_an_arm_that_did_not_run_is_advised_against_in_the_engines_words(setting
 
 
 def test_where_an_arm_pays_everywhere_there_is_no_break_even(con: duckdb.DuckDBPyConnection) -> None:
-    found = break_evens(compare_study(con, "job-1"))
-    assert {line[0]: even.answer for line, even in found.items()}["drafted"] == "pays everywhere measured"
+    evens = break_evens(compare_study(con, "job-1"))
+    assert {line[0]: even.answer for line, even in evens.items()}["drafted"] == "pays everywhere measured"
 
 
 def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_are_more(settings: Settings) -> None:
@@ -217,8 +220,8 @@ def test_what_only_the_runs_together_show_is_found_and_judged_anew_when_there_ar
 def sentences(settings: Settings) -> str:
     """Of the job, not of its runs."""
     with open_warehouse(settings.warehouse_file) as con:
-        found = queries.findings(con, "job-1")
-    return "\n".join(found[found["run_id"].isna()]["sentence"])
+        findings = queries.findings(con, "job-1")
+    return "\n".join(findings[findings["run_id"].isna()]["sentence"])
 
 
 def test_requests_are_paired_by_prompt_in_the_order_of_sending_with_the_mean_of_one_sent_twice(
@@ -250,40 +253,43 @@ def agreed(
     write(settings, RunSpec("other", 0, ending=ending, ending_every=every, reports_token_ids=telling[1]), **changes)
     ingest_all(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        ((_, found),) = agreements(con, compare_study(con, "small"))
-    return found
+        ((_, agreement),) = agreements(con, compare_study(con, "small"))
+    return agreement
 
 
 def test_outputs_that_differ_say_about_where(settings: Settings) -> None:
-    found = agreed(settings, "." * 32)
-    assert (found.same, len(found.pairs)) == (0, REQUESTS)
-    assert found.median_first_differing_character == CHARACTERS - 32
-    assert found.median_first_differing_token is None  # no server told the tokens themselves
-    assert found.median_estimated_first_differing_token == TOKENS - 8
-    assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 0.0)
+    agreement = agreed(settings, "." * 32)
+    assert (agreement.same, len(agreement.pairs)) == (0, REQUESTS)
+    assert agreement.median_first_differing_character == CHARACTERS - 32
+    assert agreement.median_first_differing_token is None  # no server told the tokens themselves
+    assert agreement.median_estimated_first_differing_token == TOKENS - 8
+    assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 0.0)
 
 
 def test_outputs_that_differ_say_exactly_where_if_both_engines_tell_the_tokens(settings: Settings) -> None:
-    found = agreed(settings, "!" * 12, every=4, telling=(True, True))
-    assert (found.same, len(found.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
-    assert found.median_first_differing_character == CHARACTERS - 12
-    assert found.median_first_differing_token == found.median_estimated_first_differing_token == TOKENS - 3
-    assert _same(found) == f"75%, else from token {TOKENS - 2}"
+    agreement = agreed(settings, "!" * 12, every=4, telling=(True, True))
+    assert (agreement.same, len(agreement.pairs)) == (REQUESTS - REQUESTS // 4, REQUESTS)
+    assert agreement.median_first_differing_character == CHARACTERS - 12
+    assert agreement.median_first_differing_token == agreement.median_estimated_first_differing_token == TOKENS - 3
+    assert _same(agreement) == f"75%, else from token {TOKENS - 2}"
 
 
 def test_the_tokens_of_one_arm_alone_are_held_against_nothing(settings: Settings) -> None:
-    found = agreed(settings, "!" * 12, every=4, telling=(True, False))
-    assert (found.median_first_differing_token, found.median_estimated_first_differing_token) == (None, TOKENS - 3)
-    assert _same(found) == f"75%, else from about token {TOKENS - 2}"
+    agreement = agreed(settings, "!" * 12, every=4, telling=(True, False))
+    assert (agreement.median_first_differing_token, agreement.median_estimated_first_differing_token) == (
+        None,
+        TOKENS - 3,
+    )
+    assert _same(agreement) == f"75%, else from about token {TOKENS - 2}"
 
 
 def test_an_arm_that_goes_round_in_a_loop_is_told_from_its_baseline(settings: Settings) -> None:
-    found = agreed(settings, "and so on " * 20, every=24)  # more of them would make the run invalid
-    assert (found.baseline_degenerate_share, found.candidate_degenerate_share) == (0.0, 2 / REQUESTS)
-    assert found.same == REQUESTS - 2
+    agreement = agreed(settings, "and so on " * 20, every=24)  # more of them would make the run invalid
+    assert (agreement.baseline_degenerate_share, agreement.candidate_degenerate_share) == (0.0, 2 / REQUESTS)
+    assert agreement.same == REQUESTS - 2
 
 
 def test_sampled_outputs_are_not_held_against_each_other(settings: Settings) -> None:
-    found = agreed(settings, "." * 32, sampling=Sampling(temperature=0.7))
-    assert (found.same_share, found.pairs) == (None, ())
-    assert found.candidate_degenerate_share == pytest.approx(0.0)
+    agreement = agreed(settings, "." * 32, sampling=Sampling(temperature=0.7))
+    assert (agreement.same_share, agreement.pairs) == (None, ())
+    assert agreement.candidate_degenerate_share == pytest.approx(0.0)

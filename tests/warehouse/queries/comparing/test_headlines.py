@@ -45,21 +45,21 @@ def test_the_headline_is_the_mean_over_all_cells_with_its_verdict_and_the_best_c
         pair_of_runs(settings, repeat)
         pair_of_runs(settings, repeat, load="c1", pace=0.97 + 0.02 * repeat)
         pair_of_runs(settings, repeat, load="c2", pace=0.9 + 0.01 * repeat)
-    (found,) = headlines_of(settings)
+    (headline,) = headlines_of(settings)
     with open_warehouse(settings.warehouse_file) as con:
         compared = compare_study(con, "small", strict=True)
         mean = arm_means(compared)["drafted"]
     (best,) = [pair for pair in compared.pairs if pair.cell.pattern == "c2"]
-    assert found.arm is not None
-    assert (found.arms, found.arm.arm, found.arm.cells) == (1, "drafted", 3)
-    assert found.arm.mean == mean.ratio
+    assert headline.arm is not None
+    assert (headline.arms, headline.arm.arm, headline.arm.cells) == (1, "drafted", 3)
+    assert headline.arm.mean == mean.ratio
     ratios = [pair.ratio.value for pair in compared.pairs if pair.ratio is not None]
-    assert found.arm.mean.value == pytest.approx(math.exp(sum(map(math.log, ratios)) / 3))
-    assert (found.arm.verdict, mean.verdict.word) == ("faster", "faster")
-    assert found.arm.best is not None
+    assert headline.arm.mean.value == pytest.approx(math.exp(sum(map(math.log, ratios)) / 3))
+    assert (headline.arm.verdict, mean.verdict.word) == ("faster", "faster")
+    assert headline.arm.best is not None
     assert best.ratio is not None
-    assert (found.arm.best.cell, found.arm.best.ratio) == (best.cell, best.ratio)
-    assert found.arm.mean.value < best.ratio.value == max(ratios)
+    assert (headline.arm.best.cell, headline.arm.best.ratio) == (best.cell, best.ratio)
+    assert headline.arm.mean.value < best.ratio.value == max(ratios)
 
 
 def test_one_repeat_is_no_headline_however_great_its_ratio(settings: Settings) -> None:
@@ -67,10 +67,10 @@ def test_one_repeat_is_no_headline_however_great_its_ratio(settings: Settings) -
     (alone,) = headlines_of(settings)
     assert (alone.arms, alone.arm) == (1, None)
     pair_of_runs(settings, 1, load="c2", pace=0.5)
-    (found,) = headlines_of(settings)
-    assert found.arm is not None
-    assert found.arm.best is not None
-    assert (found.arm.best.cell.pattern, found.arm.cells) == ("c2", 1)
+    (headline,) = headlines_of(settings)
+    assert headline.arm is not None
+    assert headline.arm.best is not None
+    assert (headline.arm.best.cell.pattern, headline.arm.cells) == ("c2", 1)
 
 
 def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) -> None:
@@ -83,9 +83,9 @@ def test_an_arm_that_is_the_baseline_again_is_no_headline(settings: Settings) ->
     assert headlines_of(settings) == []
     for repeat in range(2):
         write(settings, RunSpec("drafted", repeat, 0.9, ROUNDS), identity=identity("drafted"))
-    (found,) = headlines_of(settings)
-    assert found.arm is not None
-    assert (found.arm.arm, found.arms) == ("drafted", 1)
+    (headline,) = headlines_of(settings)
+    assert headline.arm is not None
+    assert (headline.arm.arm, headline.arms) == ("drafted", 1)
 
 
 def test_the_newest_study_of_a_target_speaks_whatever_an_older_one_had_found(settings: Settings) -> None:
@@ -93,8 +93,8 @@ def test_the_newest_study_of_a_target_speaks_whatever_an_older_one_had_found(set
         pair_of_runs(settings, repeat, pace=0.5)
         newer = {"job_id": "20261122-000000-0000", "started_at": f"2026-11-22T04:0{repeat}:00+00:00"}
         pair_of_runs(settings, repeat, load="c2", pace=1.0, **newer)
-    (found,) = headlines_of(settings)
-    assert found.job_id == "20261122-000000-0000"
+    (headline,) = headlines_of(settings)
+    assert headline.job_id == "20261122-000000-0000"
 
 
 def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: Settings) -> None:
@@ -102,8 +102,8 @@ def test_each_target_has_its_own_and_what_cannot_be_believed_has_none(settings: 
     other = {"target": "another", "job_id": "20261121-000000-0000"}
     write(settings, RunSpec("plain", 0, workload="other"), **other)
     write(settings, RunSpec("drafted", 0, 1.0, ROUNDS, workload="other"), **other, status="failed", error="it died")
-    (found,) = headlines_of(settings)
-    assert found.target != "another"
+    (headline,) = headlines_of(settings)
+    assert headline.target != "another"
     assert ask(settings, "select count(*) from results where target = 'another'") == [(2,)]
 
 
@@ -119,8 +119,8 @@ def test_the_cost_is_that_of_the_cost_page_where_the_price_is_known(settings: Se
         Price(hardware="H200", valid_from=date(2026, 1, 1), currency="EUR", source="bill", rented_per_hour=3.6),
     )
     engine.dispose()
-    (found,) = headlines_of(settings)
+    (headline,) = headlines_of(settings)
     with open_warehouse(settings.warehouse_file) as con:
-        (wanted,) = [each for each in study_costs(con, "small") if each.arm == "drafted"]
-    assert found.arm is not None
-    assert (found.arm.cost, found.arm.currency) == (wanted.per_million_output_tokens, "EUR")
+        (wanted,) = [arm_cost for arm_cost in study_costs(con, "small") if arm_cost.arm == "drafted"]
+    assert headline.arm is not None
+    assert (headline.arm.cost, headline.arm.currency) == (wanted.per_million_output_tokens, "EUR")

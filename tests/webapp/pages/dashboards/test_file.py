@@ -37,9 +37,9 @@ def made(*sheets: Sheet) -> str:
 
 
 def part(text: str, name: str) -> Any:
-    found = re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)
-    assert found is not None
-    return json.loads(found[1])
+    match = re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)
+    assert match is not None
+    return json.loads(match[1])
 
 
 def test_names_captions_and_values_are_text_and_end_no_script() -> None:

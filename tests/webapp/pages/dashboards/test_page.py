@@ -87,7 +87,7 @@ def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured
         pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "")
         pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment), "")
     now, now_drawn, then, then_drawn = (
-        each.figure for each in render_pins.render(pins.pins_on(engine, board), "light", "")
+        card.figure for card in render_pins.render(pins.pins_on(engine, board), "light", "")
     )
     assert now is not None
     assert then is not None

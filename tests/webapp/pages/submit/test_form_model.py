@@ -131,8 +131,8 @@ def test_that_study_really_uses_every_field_there_is() -> None:
     rich, tuned = study(**RICH), study(tune=TUNE)
     loads = (*rich.loads, *study(loads=[CAPACITY], slo={"ttft_ms": 200.0}).loads)
     for parts, model in ((rich.arms, Arm), (rich.workloads, Workload), (loads, Load), ((rich, tuned), Study)):
-        told = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
-        assert told == set(model.model_fields)
+        used = {name for part in parts for name in part.model_dump(exclude_defaults=True)}
+        assert used == set(model.model_fields)
 
 
 def test_the_form_has_a_field_for_everything_a_study_has() -> None:
@@ -154,25 +154,25 @@ def problems(values: FormValues) -> list[tuple[str, str]]:
 
 
 def test_what_is_wrong_is_said_at_its_row_and_nowhere_else() -> None:
-    found = problems(changed("loads", 1, num_prompts=0))
-    assert validation_messages.of_row(found, "loads", 1) == ["prompts: should be greater than or equal to 1, got 0"]
-    assert validation_messages.of_row(found, "loads", 0) == []
-    assert validation_messages.of_row(found, "arms", 1) == []
-    assert validation_messages.of_table(found, "loads") == []
+    by_row = problems(changed("loads", 1, num_prompts=0))
+    assert validation_messages.of_row(by_row, "loads", 1) == ["prompts: should be greater than or equal to 1, got 0"]
+    assert validation_messages.of_row(by_row, "loads", 0) == []
+    assert validation_messages.of_row(by_row, "arms", 1) == []
+    assert validation_messages.of_table(by_row, "loads") == []
 
 
 def test_a_method_without_its_draft_model_is_told_so_in_its_row() -> None:
-    (said,) = validation_messages.of_row(problems(changed("arms", 1, draft_model="")), "arms", 1)
-    assert said.startswith("speculation: method draft_model needs a draft model")
+    (sentence,) = validation_messages.of_row(problems(changed("arms", 1, draft_model="")), "arms", 1)
+    assert sentence.startswith("speculation: method draft_model needs a draft model")
 
 
 def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
-    found = problems(changed("arms", 0, draft_model="some/model"))
-    assert any("method: is required" in said for said in validation_messages.of_row(found, "arms", 0))
+    by_row = problems(changed("arms", 0, draft_model="some/model"))
+    assert any("method: is required" in sentence for sentence in validation_messages.of_row(by_row, "arms", 0))
 
 
 @pytest.mark.parametrize(
-    ("column", "text", "said"),
+    ("column", "text", "beginning"),
     [
         ("flags", "max-num-seqs: 8", "flags: not valid TOML"),
         ("config", "kv-cache-dtype: [fp8", "configuration file: not valid YAML"),
@@ -183,37 +183,37 @@ def test_a_draft_model_without_a_method_is_not_dropped_silently() -> None:
         ("options", "x", "options of the method: not valid TOML"),
     ],
 )
-def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, said: str) -> None:
-    found = validation_messages.of_row(problems(changed("arms", 1, **{column: text})), "arms", 1)
-    assert any(sentence.startswith(said) for sentence in found), found
+def test_a_text_that_cannot_be_read_says_how_it_is_written(column: str, text: str, beginning: str) -> None:
+    sentences = validation_messages.of_row(problems(changed("arms", 1, **{column: text})), "arms", 1)
+    assert any(sentence.startswith(beginning) for sentence in sentences), sentences
 
 
 def test_two_baselines_are_said_of_the_arms_together() -> None:
     values = changed("arms", 0, baseline=True)
     both = dataclasses.replace(values, arms=(values.arms[0], {**values.arms[1], "baseline": True}))
-    (said,) = validation_messages.of_table(problems(both), "arms")
-    assert said.startswith("only one may be the baseline")
+    (sentence,) = validation_messages.of_table(problems(both), "arms")
+    assert sentence.startswith("only one may be the baseline")
 
 
 def test_a_row_that_was_just_added_asks_for_what_it_needs() -> None:
     values = from_study(study())
     grown = dataclasses.replace(values, loads=(*values.loads, {"max_concurrency": None, "label": ""}))
-    said = validation_messages.of_row(problems(grown), "loads", 2)
-    assert said == ["concurrency: is required but missing", "prompts: is required but missing"]
+    sentences = validation_messages.of_row(problems(grown), "loads", 2)
+    assert sentences == ["concurrency: is required but missing", "prompts: is required but missing"]
 
 
 def test_a_wrong_field_is_said_beside_that_field_only() -> None:
     values = from_study(study())
-    found = problems(dataclasses.replace(values, fields={**values.fields, "sampling.top_p": 0.0}))
-    assert len(validation_messages.of_field(found, "sampling.top_p")) == 1
+    by_row = problems(dataclasses.replace(values, fields={**values.fields, "sampling.top_p": 0.0}))
+    assert len(validation_messages.of_field(by_row, "sampling.top_p")) == 1
     others = [field for field in FIELDS if field != "sampling.top_p"]
-    assert [validation_messages.of_field(found, field) for field in others] == [[]] * len(others)
-    assert validation_messages.elsewhere(found, FIELDS) == []
+    assert [validation_messages.of_field(by_row, field) for field in others] == [[]] * len(others)
+    assert validation_messages.elsewhere(by_row, FIELDS) == []
 
 
 def test_no_problem_is_lost_between_the_fields() -> None:
-    found = [("", "something about the whole"), ("unheard_of", "what is this")]
-    assert validation_messages.elsewhere(found, FIELDS) == ["something about the whole", "unheard_of: what is this"]
+    by_row = [("", "something about the whole"), ("unheard_of", "what is this")]
+    assert validation_messages.elsewhere(by_row, FIELDS) == ["something about the whole", "unheard_of: what is this"]
 
 
 def test_whole_numbers_that_a_widget_made_floats_are_whole_again() -> None:
