@@ -26,15 +26,15 @@ def chromium() -> Iterator[BrowserContext]:
     """A person's browser, whose profile has the scripts of pages it saw before: the next page takes half as much of a
     processor. Its event loop runs in this thread until it is closed: nothing else may start one here meanwhile.
     """
-    found = next(filter(None, map(shutil.which, _NAMES)), None)
-    assert found, "no chromium: run bin/install-chromium, as `make test` does"
+    program = next(filter(None, map(shutil.which, _NAMES)), None)
+    assert program, "no chromium: run bin/install-chromium, as `make test` does"
     scratch = os.environ.get("PYTEST_DEBUG_TEMPROOT")
     with (
         tempfile.TemporaryDirectory(prefix="profile-", dir=scratch, ignore_cleanup_errors=True) as profile,
         sync_playwright() as playwright,
     ):
         context = playwright.chromium.launch_persistent_context(
-            profile, executable_path=found, args=list(_FLAGS), viewport={"width": 1280, "height": 1000}
+            profile, executable_path=program, args=list(_FLAGS), viewport={"width": 1280, "height": 1000}
         )
         yield context
         context.close()

@@ -26,10 +26,10 @@ _UNNOTICED = (0, 5, 33)
 
 def results() -> dict[str, int | None]:
     """Return mutmut's exit code of every mutant by its name, None if it was not run."""
-    found: dict[str, int | None] = {}
+    exit_codes: dict[str, int | None] = {}
     for path in sorted(_MUTANTS.rglob("*.py.meta")):
-        found |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
-    return found
+        exit_codes |= json.loads(path.read_text(encoding="utf-8"))["exit_code_by_key"]
+    return exit_codes
 
 
 def draw(names: Sequence[str], count: int, seed: int) -> list[str]:
@@ -41,14 +41,14 @@ def draw(names: Sequence[str], count: int, seed: int) -> list[str]:
 
 def report(sample: Sequence[str]) -> None:
     """Print the mutants that nothing noticed, the share by module, and the share of all with its interval."""
-    found = results()
-    noticed = {name: found[name] not in _UNNOTICED for name in sample if found.get(name) is not None}
+    exit_codes = results()
+    noticed = {name: exit_codes[name] not in _UNNOTICED for name in sample if exit_codes.get(name) is not None}
     by_module: dict[str, list[bool]] = defaultdict(list)
     for name, was_noticed in noticed.items():
         by_module[name.rpartition(".")[0]].append(was_noticed)
     print("\n".join(f"unnoticed: {name}" for name, was_noticed in noticed.items() if not was_noticed))
-    for module, each in sorted(by_module.items()):
-        print(f"{sum(each):5} of {len(each):4} noticed  {module}")
+    for module, codes in sorted(by_module.items()):
+        print(f"{sum(codes):5} of {len(codes):4} noticed  {module}")
     whole = share(sum(noticed.values()), len(noticed))
     assert whole is not None, "no mutant was run"
     assert whole.low is not None, "an interval needs a mutant"
@@ -62,12 +62,12 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
     parser.add_argument("--max-children", default="2")
-    asked = parser.parse_args()
-    mutmut = [sys.executable, "-m", "mutmut", "run", "--max-children", asked.max_children]
+    arguments = parser.parse_args()
+    mutmut = [sys.executable, "-m", "mutmut", "run", "--max-children", arguments.max_children]
     if not results():
         subprocess.run([*mutmut, "lab.errors.*"], check=True)  # writes the mutants and the statistics of the tests
-    sample = draw(sorted(results()), asked.count, asked.seed)
-    print(f"sample of {len(sample)} mutants, seed {asked.seed}", flush=True)
+    sample = draw(sorted(results()), arguments.count, arguments.seed)
+    print(f"sample of {len(sample)} mutants, seed {arguments.seed}", flush=True)
     subprocess.run([*mutmut, *sample], check=True)
     report(sample)
 

@@ -75,7 +75,7 @@ FILE_ARM: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class Probed:
     """A home in which an engine was asked for what it has, and how long that took."""
 
     home: homes.Home
@@ -89,7 +89,7 @@ class Asked:
 
 
 @pytest.fixture(scope="package")
-def asked(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Asked]:
+def probed(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Probed]:
     """With this checkout's engines and a second table, and the reference models prepared."""
     folder = tmp_path_factory.mktemp("real")
     engines = folder / "both.toml"
@@ -99,12 +99,12 @@ def asked(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[
         homes.link_reference_models(it)
         began_s = time.monotonic()
         answer = capabilities(it.settings, "vllm")
-        yield Asked(it, answer, time.monotonic() - began_s)
+        yield Probed(it, answer, time.monotonic() - began_s)
 
 
 @pytest.fixture(scope="package")
-def real_home(asked: Asked) -> homes.Home:
-    return asked.home
+def real_home(probed: Probed) -> homes.Home:
+    return probed.home
 
 
 @pytest.fixture(scope="package")
@@ -140,10 +140,10 @@ def bundles_of(home: homes.Home, job_id: str) -> list[Bundle]:
 
 
 @pytest.fixture(scope="package")
-def home(tmp_path_factory: pytest.TempPathFactory, asked: Asked) -> Iterator[Home]:
+def home(tmp_path_factory: pytest.TempPathFactory, probed: Probed) -> Iterator[Home]:
     """Everything up, with the reference models in place and the engines' answers known."""
     it = new_home(tmp_path_factory.mktemp("e2e"))
-    shutil.copytree(asked.saved, it.folder / "engines" / "capabilities")
+    shutil.copytree(probed.saved, it.folder / "engines" / "capabilities")
     (it.folder / "models").symlink_to(Settings().models_dir.absolute())
     with up(it):
         yield it

@@ -28,8 +28,8 @@ def _was_served(settings: Settings, workload: Workload, requests: list[RequestRe
     prompts = load_prompts(settings, workload, PROMPTS, seed=0, target=SMALL_TARGET)
     print(workload.name, [(request.prompt_tokens, request.completion_tokens) for request in requests])
     assert [request.prompt_id for request in requests] == [prompt.prompt_id for prompt in prompts]
-    asked = [min(prompt.output_tokens or workload.output_tokens, workload.output_tokens) for prompt in prompts]
-    assert [request.requested_output_tokens for request in requests] == asked
-    assert [request.completion_tokens for request in requests] == asked
+    lengths = [min(prompt.output_tokens or workload.output_tokens, workload.output_tokens) for prompt in prompts]
+    assert [request.requested_output_tokens for request in requests] == lengths
+    assert [request.completion_tokens for request in requests] == lengths
     for prompt, request in zip(prompts, requests, strict=True):
         assert prompt.token_ids is None or request.prompt_tokens == len(prompt.token_ids)

@@ -10,7 +10,7 @@ from jobs.engines.capabilities import capabilities
 from jobs.submission import check_study
 from lab.errors import StudyError
 from services.doctor import examine
-from tests.e2e.conftest import Asked
+from tests.e2e.conftest import Probed
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import grown
 from tests.workers.homes import REPOSITORY
@@ -22,8 +22,8 @@ DRAFT = {"method": "draft_model", "model": "reference-draft", "num_speculative_t
 SHORT = {"workloads": [{"category": "code", "output_tokens": 24}], "loads": [{"max_concurrency": 1, "num_prompts": 3}]}
 
 
-def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(asked: Asked) -> None:
-    home, has = asked.home, asked.answer
+def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(probed: Probed) -> None:
+    home, has = probed.home, probed.answer
     assert has.version == "0.32.0+cpu"
     assert {"draft_model", "ngram", "eagle", "eagle3", "medusa", "mtp"} <= set(has.methods)
     assert not {"ngram_gpu", "suffix"} & set(has.methods)  # no GPU, and arctic-inference is not installed
@@ -32,8 +32,8 @@ def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(asked: Aske
     began_s = time.monotonic()
     assert capabilities(home.settings, "vllm-again").flags == has.flags
     remembered_s = time.monotonic() - began_s
-    print(f"asked in {asked.took_s:.2f} s, remembered in {remembered_s:.2f} s")
-    assert remembered_s < asked.took_s / 2
+    print(f"asked in {probed.took_s:.2f} s, remembered in {remembered_s:.2f} s")
+    assert remembered_s < probed.took_s / 2
     arms = [{"name": "a", "baseline": True, "flags": {"max_modellen": 512, "tensor_parallel_size": 2}}]
     arms += [{"name": "b", "speculation": DRAFT | {"method": "eagle2"}}]
     with pytest.raises(StudyError) as refused:
@@ -45,14 +45,14 @@ def test_vllm_is_asked_for_its_flags_and_methods_and_then_remembered(asked: Aske
 
 
 def test_the_doctor_says_an_installed_engines_version_and_its_ways_to_speculate(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
+    probed: Probed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
-    found = {finding.what: finding for finding in examine(asked.home.settings)}
-    assert found["engine vllm"].ok, found["engine vllm"]
-    assert "eagle3" in found["engine vllm"].found
-    assert found["engine transformers"].ok
-    assert found["app database"].ok
+    by_subject = {finding.what: finding for finding in examine(probed.home.settings)}
+    assert by_subject["engine vllm"].ok, by_subject["engine vllm"]
+    assert "eagle3" in by_subject["engine vllm"].found
+    assert by_subject["engine transformers"].ok
+    assert by_subject["app database"].ok
 
 
 def test_vllm_runs_with_a_yaml_file_flags_and_environment_from_a_second_table(datasets_study: list[Bundle]) -> None:

@@ -120,9 +120,9 @@ def submit_in_browser(page: Page, home: Home) -> str:
     page.get_by_role("button", name="Submit study").click()
     receipt = page.get_by_text(re.compile(r"Submitted as"))
     expect(receipt).to_be_visible()
-    found = re.search(r"\d{8}-\d{6}-[0-9a-f]{4}", receipt.inner_text())
-    assert found
-    return found.group()
+    match = re.search(r"\d{8}-\d{6}-[0-9a-f]{4}", receipt.inner_text())
+    assert match
+    return match.group()
 
 
 def wait_until_ended(home: Home, job_id: str) -> dict[str, Any]:
@@ -173,8 +173,8 @@ def measured(home: Home, browser: BrowserContext) -> Measured:
 
 def written(home: Home, job_id: str) -> dict[str, int]:
     """The bundles of a job: each run's id, and when its record was written, in nanoseconds."""
-    found = find_bundles(home.folder / "bundles")
-    return {folder.name: (folder / RUN_FILE).stat().st_mtime_ns for folder in found if folder.parent.name == job_id}
+    bundles = find_bundles(home.folder / "bundles")
+    return {folder.name: (folder / RUN_FILE).stat().st_mtime_ns for folder in bundles if folder.parent.name == job_id}
 
 
 def kill_worker(home: Home) -> None:
@@ -246,10 +246,10 @@ def test_every_bundle_has_what_the_engine_told(home: Home, measured: Measured) -
 
 def test_speculation_really_happened_and_only_where_it_was_asked_for(home: Home, measured: Measured) -> None:
     job_id = measured.job_id
-    found = rows(home, f"select method, acceptance_length, num_drafts from results where job_id = '{job_id}'")
-    assert len(found) == RUNS
-    assert all(length > 1 and drafts > 0 for method, length, drafts in found if method == "draft_model")
-    assert all(length is None and not drafts for method, length, drafts in found if method == "none")
+    arms = rows(home, f"select method, acceptance_length, num_drafts from results where job_id = '{job_id}'")
+    assert len(arms) == RUNS
+    assert all(length > 1 and drafts > 0 for method, length, drafts in arms if method == "draft_model")
+    assert all(length is None and not drafts for method, length, drafts in arms if method == "none")
 
 
 def test_the_client_counts_the_tokens_that_the_server_counts(home: Home, measured: Measured) -> None:

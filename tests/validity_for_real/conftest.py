@@ -123,8 +123,8 @@ def prepared(home: Home, rows: list[dict[str, str]]) -> str:
 
 
 def _tried(home: Home, dataset: str, todo: list[dict[str, Any]]) -> dict[str, Judged]:
-    found = measured_once(home, dataset, todo, [{"max_concurrency": STREAMS, "num_prompts": REQUESTS}])
-    return {each.bundle.run.arm.name: each for each in found}
+    every = measured_once(home, dataset, todo, [{"max_concurrency": STREAMS, "num_prompts": REQUESTS}])
+    return {judged.bundle.run.arm.name: judged for judged in every}
 
 
 def measured_once(
@@ -159,8 +159,8 @@ def tries(tmp_path_factory: pytest.TempPathFactory, migrated: Any) -> Iterator[l
 @pytest.fixture(scope="package")
 def study(tries: list[dict[str, Judged]]) -> dict[str, Judged]:
     """Every arm by its name, of the first try in which nothing held it up, else of the last one."""
-    found: dict[str, Judged] = {}
-    for name, judged in ((name, judged) for each in tries for name, judged in each.items()):
-        if name not in found or not is_as_meant(name, found[name].verdict):
-            found[name] = judged
-    return found
+    judged_arms: dict[str, Judged] = {}
+    for name, judged in ((name, judged) for attempt in tries for name, judged in attempt.items()):
+        if name not in judged_arms or not is_as_meant(name, judged_arms[name].verdict):
+            judged_arms[name] = judged
+    return judged_arms

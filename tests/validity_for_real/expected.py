@@ -49,8 +49,8 @@ def meant(arm: str) -> dict[str, Severity]:
 
 def noise(arm: str, verdict: Verdict) -> set[str]:
     """The checks that speak of an arm without a reason in its engine."""
-    told = {finding.check for finding in verdict.findings} - OF_SHORT_RUNS - OF_THEIRS
-    return told - set(meant(arm)) - FOLLOWS.get(arm, set()) - {"several_tokens_a_chunk"}
+    fired = {finding.check for finding in verdict.findings} - OF_SHORT_RUNS - OF_THEIRS
+    return fired - set(meant(arm)) - FOLLOWS.get(arm, set()) - {"several_tokens_a_chunk"}
 
 
 def is_believed(verdict: Verdict) -> bool:
@@ -61,5 +61,5 @@ def is_believed(verdict: Verdict) -> bool:
 def is_as_meant(arm: str, verdict: Verdict) -> bool:
     """Said is what must be, nothing else is, and a healthy engine's run is valid."""
     severities = {finding.check: finding.severity for finding in verdict.findings}
-    said = all(severities.get(check) == severity for check, severity in meant(arm).items())
-    return said and not noise(arm, verdict) and (arm not in HEALTHY or is_believed(verdict))
+    is_each_as_meant = all(severities.get(check) == severity for check, severity in meant(arm).items())
+    return is_each_as_meant and not noise(arm, verdict) and (arm not in HEALTHY or is_believed(verdict))

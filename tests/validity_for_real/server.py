@@ -147,16 +147,20 @@ def _words(engine: Engine, prompt: str | list[int], tokens: int) -> list[str]:
 
 
 def _usage(engine: Engine, prompt_tokens: int, tokens: int) -> dict[str, int]:
-    told = tokens - tokens // 4 if engine.trap == "counts_wrongly" else tokens
-    return {"prompt_tokens": prompt_tokens, "completion_tokens": told}
+    reported = tokens - tokens // 4 if engine.trap == "counts_wrongly" else tokens
+    return {"prompt_tokens": prompt_tokens, "completion_tokens": reported}
 
 
 def _last(engine: Engine, prompt_tokens: int, tokens: int, rounds: int) -> dict[str, Any]:
     event: dict[str, Any] = {"choices": [], "usage": _usage(engine, prompt_tokens, tokens)}
     if engine.drafts:
         rounds, tokens = (0, 0) if engine.trap == "drafts_nothing" else (rounds, tokens)
-        told = {"num_spec_steps": rounds, "num_draft_tokens": 3 * rounds, "num_accepted_draft_tokens": tokens - rounds}
-        event["metrics"] = {"speculative_decoding": told}
+        meta_info = {
+            "num_spec_steps": rounds,
+            "num_draft_tokens": 3 * rounds,
+            "num_accepted_draft_tokens": tokens - rounds,
+        }
+        event["metrics"] = {"speculative_decoding": meta_info}
     return event
 
 
@@ -224,8 +228,8 @@ def main() -> None:
         parser.add_argument(name)
     given = parser.parse_args()
     graphs = 2 if given.trap == "small_graphs" else 512
-    told = f"{{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': {graphs}}}"
-    log(f"Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, compilation_config={told}")
+    config = f"{{'cudagraph_mode': <CUDAGraphMode.FULL: 2>, 'max_cudagraph_capture_size': {graphs}}}"
+    log(f"Initializing a V1 LLM engine (v1.2.3) with config: model='m', seed=0, compilation_config={config}")
     if given.trap == "lowers_budget":
         log(BUDGET)
     if given.trap == "own_sampling":

@@ -99,18 +99,18 @@ def busy() -> tuple[Verdict, float]:
     return verdict, share
 
 
-@pytest.mark.parametrize(("check", "severities", "words"), EXPECTED, ids=[each[0] for each in EXPECTED])
+@pytest.mark.parametrize(("check", "severities", "words"), EXPECTED, ids=[expected[0] for expected in EXPECTED])
 def test_a_client_that_is_kept_from_its_work_is_told_so(
     busy: tuple[Verdict, float], check: str, severities: tuple[Severity, ...], words: str
 ) -> None:
-    (found,) = [finding for finding in busy[0].findings if finding.check == check]
-    assert words in found.sentence
-    assert found.severity in severities
+    (fired,) = [finding for finding in busy[0].findings if finding.check == check]
+    assert words in fired.sentence
+    assert fired.severity in severities
     assert not busy[0].valid
 
 
 def test_a_client_that_uses_up_its_processor_is_told_so(busy: tuple[Verdict, float]) -> None:
     verdict, share = busy
     assert share > BUSY_SHARE, f"this machine never gave the client as much of a processor in {TRIES} tries"
-    (told,) = [finding.sentence for finding in verdict.findings if finding.check == BUSY]
-    assert "The client itself was busy for" in told
+    (sentence,) = [finding.sentence for finding in verdict.findings if finding.check == BUSY]
+    assert "The client itself was busy for" in sentence

@@ -54,16 +54,16 @@ def imported(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Settin
 @pytest.fixture(scope="module")
 def of_runs(imported: Settings) -> Found:
     """What the warehouse says of each file: severity and sentence by check."""
-    found: Found = {name: {} for name in EDITED}
+    by_file: Found = {name: {} for name in EDITED}
     for arm, *finding in ask(
         imported, "select arm, check_name, severity, sentence from findings join runs using (run_id)"
     ):
         check, severity, sentence = finding
-        found[arm][check] = (severity, sentence)
-    return found
+        by_file[arm][check] = (severity, sentence)
+    return by_file
 
 
-@pytest.mark.parametrize(("file", "check", "severity", "words"), OF_A_RUN, ids=[each[1] for each in OF_A_RUN])
+@pytest.mark.parametrize(("file", "check", "severity", "words"), OF_A_RUN, ids=[expected[1] for expected in OF_A_RUN])
 def test_an_edited_file_is_told_so(of_runs: Found, file: str, check: str, severity: Severity, words: str) -> None:
     assert of_runs[file][check][0] == severity
     assert words in of_runs[file][check][1]
@@ -76,10 +76,10 @@ def test_the_file_as_it_is_is_told_nothing_of_it(of_runs: Found) -> None:
 def test_a_copy_under_another_date_is_told_so_and_files_that_are_alone_are_not(imported: Settings) -> None:
     (check, severity, words) = OF_A_STUDY
     jobs = "(select distinct job_id, study_name from runs)"
-    found = ask(
+    rows = ask(
         imported, f"select study_name, check_name, severity, sentence from study_findings join {jobs} using (job_id)"
     )
-    ((_, _, found_severity, sentence),) = [row for row in found if row[:2] == ("as it is", check)]
+    ((_, _, found_severity, sentence),) = [row for row in rows if row[:2] == ("as it is", check)]
     assert found_severity == severity
     assert words in sentence
-    assert {study for study, told, *_ in found if told == check} == {"as it is"}
+    assert {study for study, check_name, *_ in rows if check_name == check} == {"as it is"}

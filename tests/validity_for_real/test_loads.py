@@ -45,7 +45,9 @@ def verdicts(tries: list[Told]) -> Told:
 
 def _tried(home: Home, dataset: str, port: int) -> Told:
     judged = measured_once(home, dataset, their_arms(port), [CLOSED, ARRIVING, STOPPED])
-    return {(each.bundle.run.arm.name, each.bundle.run.load.name): each.verdict for each in judged}
+    return {
+        (judged_run.bundle.run.arm.name, judged_run.bundle.run.load.name): judged_run.verdict for judged_run in judged
+    }
 
 
 def their_arms(port: int) -> list[dict[str, Any]]:
@@ -54,10 +56,10 @@ def their_arms(port: int) -> list[dict[str, Any]]:
     return [arms[0] | {"baseline": True}, *arms[1:]]
 
 
-def not_as_meant(found: Told) -> list[str]:
+def not_as_meant(by_load: Told) -> list[str]:
     """The checks that say nothing of their trap, and those that speak of the healthy engine."""
-    silent = [check for arm, load, check, severity, _ in EXPECTED if severity_of(found[arm, load], check) != severity]
-    healthy = {finding.check for finding in found["none", "closed"].findings}
+    silent = [check for arm, load, check, severity, _ in EXPECTED if severity_of(by_load[arm, load], check) != severity]
+    healthy = {finding.check for finding in by_load["none", "closed"].findings}
     return [*silent, *(check for _, _, check, *_ in EXPECTED if check in healthy)]
 
 
@@ -66,18 +68,18 @@ def severity_of(verdict: Verdict, check: str) -> Severity | None:
 
 
 def test_at_most_one_check_needed_a_second_try(tries: list[Told]) -> None:
-    print(f"not as meant, try by try: {[not_as_meant(told) for told in tries]}")
+    print(f"not as meant, try by try: {[not_as_meant(attempt) for attempt in tries]}")
     assert len(not_as_meant(tries[0])) <= 1
 
 
-@pytest.mark.parametrize("trap", EXPECTED, ids=[each[2] for each in EXPECTED])
+@pytest.mark.parametrize("trap", EXPECTED, ids=[expected[2] for expected in EXPECTED])
 def test_a_load_that_falls_into_a_trap_is_told_so(verdicts: Told, trap: tuple[str, str, str, Severity, str]) -> None:
     arm, load, check, severity, words = trap
-    (found,) = [finding for finding in verdicts[arm, load].findings if finding.check == check]
-    assert words in found.sentence
-    assert found.severity == severity
+    (fired,) = [finding for finding in verdicts[arm, load].findings if finding.check == check]
+    assert words in fired.sentence
+    assert fired.severity == severity
 
 
-@pytest.mark.parametrize("check", [each[2] for each in EXPECTED])
+@pytest.mark.parametrize("check", [expected[2] for expected in EXPECTED])
 def test_a_healthy_engine_under_a_closed_loop_is_told_none_of_it(verdicts: Told, check: str) -> None:
     assert severity_of(verdicts["none", "closed"], check) is None

@@ -119,24 +119,24 @@ def their_arms(port: int, baseline: str, *drafting: str) -> list[dict[str, Any]]
     return [arm(baseline) | {"baseline": True}, *(arm(name) | {"speculation": NGRAM} for name in drafting)]
 
 
-@pytest.mark.parametrize(("check", "severity", "words"), OF_A_RUN, ids=[each[0] for each in OF_A_RUN])
+@pytest.mark.parametrize(("check", "severity", "words"), OF_A_RUN, ids=[expected[0] for expected in OF_A_RUN])
 def test_prompts_that_say_little_are_told_so(
     retried: list[Judged], made_prompts: list[Judged], check: str, severity: Severity, words: str
 ) -> None:
-    told = [finding for one in (*retried, *made_prompts) for finding in one.verdict.findings if finding.check == check]
-    assert {finding.severity for finding in told} == {severity}
-    assert all(words in finding.sentence for finding in told)
+    fired = [finding for one in (*retried, *made_prompts) for finding in one.verdict.findings if finding.check == check]
+    assert {finding.severity for finding in fired} == {severity}
+    assert all(words in finding.sentence for finding in fired)
 
 
-@pytest.mark.parametrize(("check", "severity", "words"), OF_A_STUDY, ids=[each[0] for each in OF_A_STUDY])
+@pytest.mark.parametrize(("check", "severity", "words"), OF_A_STUDY, ids=[expected[0] for expected in OF_A_STUDY])
 def test_a_study_that_falls_into_a_trap_is_told_so(
     warehouse: Settings, retried: list[Judged], check: str, severity: Severity, words: str
 ) -> None:
-    told = ask(
+    fired = ask(
         warehouse, f"select severity, sentence from study_findings where {of_job(retried)} and check_name = '{check}'"
     )
-    assert [found for found, _ in told] == [severity]
-    assert words in told[0][1]
+    assert [severity_found for severity_found, _ in fired] == [severity]
+    assert words in fired[0][1]
 
 
 def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: Settings, healthy: list[Judged]) -> None:
@@ -147,8 +147,8 @@ def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: S
 
 
 def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) -> None:
-    told = {finding.check for one in healthy for finding in one.verdict.findings}
-    assert not told & {check for check, *_ in OF_A_RUN}
+    checks = {finding.check for one in healthy for finding in one.verdict.findings}
+    assert not checks & {check for check, *_ in OF_A_RUN}
 
 
 def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> None:
@@ -158,13 +158,13 @@ def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> 
     workloads = [{"dataset": dataset, "output_tokens": 400}]
     job = worked(home, arms=arms, workloads=workloads, loads=LOADS[:1], order="side_by_side")
     assert (job.state, job.error) == ("done", None)
-    told = {
-        one.bundle.run.arm.name: [each for each in one.verdict.findings if each.check == OF_AN_IDLE_ENGINE]
+    by_arm = {
+        one.bundle.run.arm.name: [fired for fired in one.verdict.findings if fired.check == OF_AN_IDLE_ENGINE]
         for one in judged_runs(home, job.job_id)
     }
-    assert told["busy"] == []
-    assert [finding.severity in ("warning", "invalid") for finding in told["plain"]] == [True]
-    assert "The engine of 'busy', which should have been idle, took" in told["plain"][0].sentence
+    assert by_arm["busy"] == []
+    assert [finding.severity in ("warning", "invalid") for finding in by_arm["plain"]] == [True]
+    assert "The engine of 'busy', which should have been idle, took" in by_arm["plain"][0].sentence
 
 
 def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> None:
@@ -179,13 +179,13 @@ def test_questions_that_are_asked_beside_a_window_are_told_of(home: Home) -> Non
     asking.start()
     try:
         dataset = str(home.folder / "long.jsonl")
-        (found,) = measured_once(home, dataset, [HEALTHY], [{"max_concurrency": 2, "num_prompts": 4}], 400)
+        (judged,) = measured_once(home, dataset, [HEALTHY], [{"max_concurrency": 2, "num_prompts": 4}], 400)
     finally:
         over.set()
         asking.join()
-    (told,) = [finding for finding in found.verdict.findings if finding.check == OF_OUR_OWN_WORK]
-    assert told.severity in ("note", "warning")
-    assert "the page's question 'sql'" in told.sentence
+    (fired,) = [finding for finding in judged.verdict.findings if finding.check == OF_OUR_OWN_WORK]
+    assert fired.severity in ("note", "warning")
+    assert "the page's question 'sql'" in fired.sentence
 
 
 def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_check_could_look(home: Home) -> None:
@@ -193,9 +193,9 @@ def test_a_long_run_of_a_healthy_engine_with_a_draft_is_told_nothing_and_every_c
     file = home.folder / "many.jsonl"
     write(file, [{"prompt": f"{n}: {'prompt of many ' * 5}", "category": "prose"} for n in range(LONG)])
     for _ in range(2):
-        (found,) = measured_once(home, str(file), [HEALTHY], [{"max_concurrency": 4, "num_prompts": LONG}], 16)
-        told = {finding.check for finding in found.verdict.findings}
-        if told <= {"several_tokens_a_chunk"}:
+        (judged,) = measured_once(home, str(file), [HEALTHY], [{"max_concurrency": 4, "num_prompts": LONG}], 16)
+        checks = {finding.check for finding in judged.verdict.findings}
+        if checks <= {"several_tokens_a_chunk"}:
             break
-    assert told <= {"several_tokens_a_chunk", "client_lag", "late_sends"}, found.verdict.findings
-    assert found.verdict.skipped == ()
+    assert checks <= {"several_tokens_a_chunk", "client_lag", "late_sends"}, judged.verdict.findings
+    assert judged.verdict.skipped == ()

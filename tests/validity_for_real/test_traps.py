@@ -22,10 +22,10 @@ def test_an_engine_that_falls_into_a_trap_is_told_so(
     study: dict[str, Judged], arm: str, check: str, severity: Severity, words: str
 ) -> None:
     verdict = study[arm].verdict
-    found = [finding for finding in verdict.findings if finding.check == check]
-    assert len(found) == 1, verdict
-    assert words in found[0].sentence
-    assert found[0].severity == severity
+    fired = [finding for finding in verdict.findings if finding.check == check]
+    assert len(fired) == 1, verdict
+    assert words in fired[0].sentence
+    assert fired[0].severity == severity
 
 
 def test_hardly_an_arm_needed_a_second_try(tries: list[dict[str, Judged]]) -> None:
@@ -45,7 +45,7 @@ def test_the_healthy_engine_is_told_nothing(study: dict[str, Judged]) -> None:
     verdict = study["healthy"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS, verdict.findings
     assert is_believed(verdict)
-    skipped = {each.check for each in verdict.skipped}
+    skipped = {skip.check for skip in verdict.skipped}
     assert skipped <= {"drift_within_run", "server_shared"}  # the window was too short for these
 
 
@@ -53,7 +53,7 @@ def test_a_healthy_server_of_somebody_else_is_told_only_that_its_settings_are_un
     verdict = study["none"].verdict
     assert {finding.check for finding in verdict.findings} <= OF_SHORT_RUNS | OF_THEIRS, verdict.findings
     assert {finding.check for finding in verdict.findings} >= OF_THEIRS
-    assert {"compilation_in_window", "sampling_overridden"} <= {each.check for each in verdict.skipped}
+    assert {"compilation_in_window", "sampling_overridden"} <= {skip.check for skip in verdict.skipped}
 
 
 def test_the_healthy_engine_with_a_draft_is_told_that_a_chunk_is_no_token(study: dict[str, Judged]) -> None:
@@ -69,20 +69,20 @@ def test_a_trap_makes_no_noise_elsewhere(study: dict[str, Judged]) -> None:
 
 def test_the_study_as_a_whole_says_what_its_arms_have_not_in_common(tries: list[dict[str, Judged]]) -> None:
     verdict = judge_study([judged.in_study for judged in tries[0].values()])
-    found = {finding.check: finding for finding in verdict.findings if finding.check != OTHER_TEXT}
-    assert set(found) == OF_THE_STUDY
-    assert "max_cudagraph_capture_size 512 -> 2" in found["settings_differ"].sentence
-    assert "'small_graphs'" in found["settings_differ"].sentence
+    by_check = {finding.check: finding for finding in verdict.findings if finding.check != OTHER_TEXT}
+    assert set(by_check) == OF_THE_STUDY
+    assert "max_cudagraph_capture_size 512 -> 2" in by_check["settings_differ"].sentence
+    assert "'small_graphs'" in by_check["settings_differ"].sentence
 
 
 def test_an_arm_that_writes_another_text_than_the_baseline_is_told_so_and_no_other(
     tries: list[dict[str, Judged]],
 ) -> None:
     verdict = judge_study([judged.in_study for judged in tries[0].values()])
-    told = {finding.sentence.split("'")[1]: finding for finding in verdict.findings if finding.check == OTHER_TEXT}
-    assert set(told) == {"one_token", "ends_early"}
-    assert {finding.severity for finding in told.values()} == {"warning"}
+    by_arm = {finding.sentence.split("'")[1]: finding for finding in verdict.findings if finding.check == OTHER_TEXT}
+    assert set(by_arm) == {"one_token", "ends_early"}
+    assert {finding.severity for finding in by_arm.values()} == {"warning"}
     assert (
         "gave the same output as the baseline for 0 of 6 prompts (0 %; 95 % interval 0 % to"
-        in told["one_token"].sentence
+        in by_arm["one_token"].sentence
     )

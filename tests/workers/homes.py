@@ -123,11 +123,11 @@ def link_reference_models(home: Home) -> None:
     home.settings.models_dir.symlink_to(prepared)
 
 
-def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE_S) -> float:
+def until(condition: Callable[[], object], description: str, within_s: float = PATIENCE_S) -> float:
     """Wait for it; returns the seconds it took."""
     began_s = time.monotonic()
     while not condition():
-        assert time.monotonic() - began_s < within_s, f"not within {within_s} s: {what}"
+        assert time.monotonic() - began_s < within_s, f"not within {within_s} s: {description}"
         time.sleep(0.05)
     return time.monotonic() - began_s
 
@@ -135,12 +135,12 @@ def until(condition: Callable[[], object], what: str, within_s: float = PATIENCE
 def worker_environment(home: Home) -> dict[str, str]:
     """Its settings for a process of its own; what the process starts can be told by HOME_OF_TEST."""
     settings = home.settings
-    told = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
-    told["HOME_OF_TEST"] = str(home.folder)
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
+    variables["HOME_OF_TEST"] = str(home.folder)
     for name in ("home", "engines_file", "engines_dir", "lease_s", "broker_url", "database_url"):
         value = getattr(settings, name)
-        told |= {} if value is None else {f"DRAFTHOUSE_{name.upper()}": str(value)}
-    return told
+        variables |= {} if value is None else {f"DRAFTHOUSE_{name.upper()}": str(value)}
+    return variables
 
 
 @contextlib.contextmanager
@@ -164,9 +164,9 @@ def celery_worker(home: Home) -> Iterator[Forked]:
 def outcomes(home: Home, job: Job) -> list[Outcome]:
     """What a worker that continues reads from the bundles."""
     by_start = {read_run(folder).started_at: folder for folder in find_bundles(home.settings.bundles)}
-    found = [(by_start[start], read_run(by_start[start])) for start in sorted(by_start)]
+    by_start_of_run = [(by_start[start], read_run(by_start[start])) for start in sorted(by_start)]
     return [
         read_outcome(folder, PlannedRun(run.arm, run.workload, run.load, run.repeat, run.trial))
-        for folder, run in found
+        for folder, run in by_start_of_run
         if run.job_id == job.job_id
     ]

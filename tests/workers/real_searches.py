@@ -45,14 +45,14 @@ class Found:
 
 async def search(queue: Queue, seed: int, repeats: int = 1) -> Found:
     """Start a server like `queue` and search for its capacity."""
-    asked = searching(queue, repeats, find_from=queue.capacity / 3)
-    asked = asked.model_copy(update={"seed": seed, "slo": asked.slo.model_copy(update={"ttft_ms": _bound_ms(queue)})})
+    study = searching(queue, repeats, find_from=queue.capacity / 3)
+    study = study.model_copy(update={"seed": seed, "slo": study.slo.model_copy(update={"ttft_ms": _bound_ms(queue)})})
     outcomes: list[Outcome] = []
     with _server(queue) as base_url:
-        schedule = schedule_of(asked)
+        schedule = schedule_of(study)
         while isinstance(step := await asyncio.to_thread(schedule.next, outcomes), Step):
-            outcomes += [await _measured(base_url, asked, run) for run in step.launch.runs]
-    return Found(queue.capacity, capacity_of(outcomes, asked), len(outcomes))
+            outcomes += [await _measured(base_url, study, run) for run in step.launch.runs]
+    return Found(queue.capacity, capacity_of(outcomes, study), len(outcomes))
 
 
 def _bound_ms(queue: Queue) -> float:
@@ -60,7 +60,7 @@ def _bound_ms(queue: Queue) -> float:
     return 1000 * (queue.bound_s + queue.service_s / TOKENS)
 
 
-async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
+async def _measured(base_url: str, study: Study, run: PlannedRun) -> Outcome:
     if run.trial is None:
         raise ValueError("only trials are measured here")
     target = Endpoint(base_url, "model")
@@ -73,10 +73,10 @@ async def _measured(base_url: str, asked: Study, run: PlannedRun) -> Outcome:
             load=run.load,
             params=ask,
             seed=run.trial.arrivals_seed,
-            trial=(asked.slo, run.trial.search.slo_share),
+            trial=(study.slo, run.trial.search.slo_share),
         )
     completed = RequestTable.of(done.requests).completed
-    within = slo.requests_within(completed, asked.slo, from_intended=True)
+    within = slo.requests_within(completed, study.slo, from_intended=True)
     counts = {"completed": len(completed), "failed": len(done.requests) - len(completed)}
     counts["within_slo"] = 0 if within is None else int(within.sum())
     kept_up = done.client.loop_lag_p99_ms <= LAG_INVALID_MS

@@ -22,25 +22,25 @@ def outcomes_of(home: Home, **study: object) -> list[Outcome]:
     job_id = home.submit(**study)
     Worker(home.settings).work()
     folders = {read_run(folder).cell_key: folder for folder in find_bundles(home.settings.bundles)}
-    found = Outcomes(lambda run: folders.get(run.key(job_id)))
+    outcomes = Outcomes(lambda run: folders.get(run.key(job_id)))
     for launch in plan(home.job(job_id).study):
-        found.add(launch.runs, launch.index)
-    return found[:]
+        outcomes.add(launch.runs, launch.index)
+    return outcomes[:]
 
 
 def test_an_outcome_has_the_metrics_latencies_and_the_verdict_of_the_warehouse(home: Home) -> None:
-    found = outcomes_of(home)
+    outcomes = outcomes_of(home)
     ingest_all(home.settings)
     with open_warehouse(home.settings.warehouse_file) as connection:
-        for outcome in found:
+        for outcome in outcomes:
             run_id, metric, valid, start_s = of_run(connection, outcome.run)
             assert (outcome.metrics["output_tok_per_s"], outcome.is_valid) == (metric, valid)
             assert outcome.engine_start_s == start_s
             published = request_columns.read_prompt_latencies(connection, [run_id], "e2e_ms")[run_id]
             assert outcome.latencies["e2e_ms"].prompts == published.prompts
             np.testing.assert_array_equal(outcome.latencies["e2e_ms"].numbers, published.numbers)
-    assert [outcome.launch_index for outcome in found] == [0, 0, 1, 1]
-    assert all(outcome.error is None and outcome.took_s and outcome.took_s > 0 for outcome in found)
+    assert [outcome.launch_index for outcome in outcomes] == [0, 0, 1, 1]
+    assert all(outcome.error is None and outcome.took_s and outcome.took_s > 0 for outcome in outcomes)
 
 
 def of_run(connection: duckdb.DuckDBPyConnection, run: PlannedRun) -> tuple[str, float, bool, float]:
@@ -71,15 +71,15 @@ def test_a_damaged_bundle_is_a_failed_run(home: Home) -> None:
     outcomes_of(home)
     folder = next(find_bundles(home.settings.bundles))
     (folder / RUN_FILE).write_text("{")
-    found = Outcomes(lambda _run: folder)
-    found.add(plan(home.study())[0].runs, 0)
-    assert not found[0].is_valid
-    assert "cannot be read" in (found[0].error or "")
+    outcomes = Outcomes(lambda _run: folder)
+    outcomes.add(plan(home.study())[0].runs, 0)
+    assert not outcomes[0].is_valid
+    assert "cannot be read" in (outcomes[0].error or "")
 
 
 def test_a_run_without_a_bundle_is_an_error_of_the_worker_and_no_outcome(home: Home) -> None:
-    found = Outcomes(lambda _run: None)
-    found.add(plan(home.study())[0].runs, 0)
-    assert len(found) == 2
+    outcomes = Outcomes(lambda _run: None)
+    outcomes.add(plan(home.study())[0].runs, 0)
+    assert len(outcomes) == 2
     with pytest.raises(LookupError, match="no bundle"):
-        found[0]
+        outcomes[0]

@@ -41,13 +41,13 @@ def test_a_cell_alone_pays_for_the_whole_table_and_ours_stands_on_its_like() -> 
 
 
 def test_a_rule_that_calls_everything_faster_calls_every_effect_and_is_wrong_in_half_of_its_calls() -> None:
-    found = seen(lambda table: [1] * len(table.truth), PLANS[2], tables=3, seed=0)
-    assert (found.called, found.false_calls, found.false_tables) == (1.0, 0.5, 1.0)
+    shares = seen(lambda table: [1] * len(table.truth), PLANS[2], tables=3, seed=0)
+    assert (shares.called, shares.false_calls, shares.false_tables) == (1.0, 0.5, 1.0)
 
 
 def test_no_difference_where_there_is_an_effect_is_a_false_call() -> None:
-    found = seen(lambda table: [None] * len(table.truth), PLANS[2], tables=3, seed=0)
-    assert (found.called, found.false_calls, found.false_tables) == (0.0, 1.0, 0.0)
+    shares = seen(lambda table: [None] * len(table.truth), PLANS[2], tables=3, seed=0)
+    assert (shares.called, shares.false_calls, shares.false_tables) == (0.0, 1.0, 0.0)
 
 
 def test_every_study_and_rule_has_a_line_and_a_place_in_the_picture(

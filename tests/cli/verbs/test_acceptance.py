@@ -24,15 +24,15 @@ def test_people_read_rates_positions_estimates_kinds_of_text_latency_and_the_rul
 
 
 def test_programs_read_the_same(studied: Home) -> None:
-    found = json.loads(studied.ask("acceptance", "small", "--json").stdout)
-    assert len(found["arms"]) == len(found["drift"]["histories"]) == 8
-    arm = found["arms"][0]
+    printed = json.loads(studied.ask("acceptance", "small", "--json").stdout)
+    assert len(printed["arms"]) == len(printed["drift"]["histories"]) == 8
+    arm = printed["arms"][0]
     assert arm["length"] == pytest.approx(1 + sum(arm["per_position"]))
-    assert [each["is_estimate"] for each in arm["with_fewer_tokens"]] == [True, True]
+    assert [estimate["is_estimate"] for estimate in arm["with_fewer_tokens"]] == [True, True]
     assert set(arm["by_category"]) == {"code", "prose"}
     assert arm["against_latency"]["tpot_ms"]["rho"]["value"] < -0.9
-    assert found["drift"]["rule"] == RULE
-    assert [run["state"] for run in found["drift"]["histories"][0]["runs"]] == ["too little history"] * 3
+    assert printed["drift"]["rule"] == RULE
+    assert [run["state"] for run in printed["drift"]["histories"][0]["runs"]] == ["too little history"] * 3
 
 
 def test_a_study_that_is_not_there_is_said_to_be_so(studied: Home) -> None:

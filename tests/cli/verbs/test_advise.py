@@ -19,36 +19,36 @@ from warehouse.settings import Settings
 def asked(home: Home, *arguments: str) -> list[dict[str, Any]]:
     answer = home.ask("advise", "small", *arguments, "--json")
     assert answer.returncode == 0, answer.stderr
-    found: list[dict[str, Any]] = json.loads(answer.stdout)["advice"]
-    return found
+    advice: list[dict[str, Any]] = json.loads(answer.stdout)["advice"]
+    return advice
 
 
 def test_it_begins_with_the_answer(studied: Home) -> None:
     lines = studied.ask("advise", "small").stdout.splitlines()
-    told = json.loads(studied.ask("advise", "small", "--json").stdout)["answer"]
-    assert lines[: len(told["sentences"]) + 1] == [*told["sentences"], ""]
-    assert told["headline"]["arm"] == "drafted well"
+    printed = json.loads(studied.ask("advise", "small", "--json").stdout)["answer"]
+    assert lines[: len(printed["sentences"]) + 1] == [*printed["sentences"], ""]
+    assert printed["headline"]["arm"] == "drafted well"
     assert lines[0].startswith("drafted well beats plain on ")
-    assert {(one["action"], *(pair["arm"] for pair in one["best"])) for one in told["choices"]} == {
+    assert {(one["action"], *(pair["arm"] for pair in one["best"])) for one in printed["choices"]} == {
         ("enable", "drafted well")
     }
-    assert {pair["arm"] for one in told["choices"] for pair in (*one["behind"], *one["rejected"])} == {
+    assert {pair["arm"] for one in printed["choices"] for pair in (*one["behind"], *one["rejected"])} == {
         "drafted",
         "same",
     }
-    assert told["open"] is None
+    assert printed["open"] is None
 
 
 def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
-    found = asked(studied)
-    assert [(one["workload"][:5], one["pattern"], one["concurrency"]) for one in found] == [
+    advice = asked(studied)
+    assert [(one["workload"][:5], one["pattern"], one["concurrency"]) for one in advice] == [
         ("mixed", "c2", 2),
         ("mixed", "c4", 4),
         ("other", "c2", 2),
         ("other", "c4", 4),
     ]
-    assert {(one["action"], one["arm"], one["gamma"]) for one in found} == {("enable", "drafted well", 3)}
-    assert all(one["reasons"][0]["basis"] == "measured" for one in found)
+    assert {(one["action"], one["arm"], one["gamma"]) for one in advice} == {("enable", "drafted well", 3)}
+    assert all(one["reasons"][0]["basis"] == "measured" for one in advice)
     assert (
         "mixed.jsonl/all/64, c2 (concurrency 2): enable drafted well (k = 3)" in studied.ask("advise", "small").stdout
     )

@@ -26,10 +26,10 @@ def asked(home: Home, *arguments: str) -> Any:
 
 def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """By candidate arm, one a place."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    by_arm: dict[str, list[dict[str, Any]]] = {}
     for pair in asked(home, "--metric", metric, *arguments)["pairs"]:
-        found.setdefault(pair["arm"], []).append(pair)
-    return found
+        by_arm.setdefault(pair["arm"], []).append(pair)
+    return by_arm
 
 
 @pytest.mark.parametrize(
@@ -45,16 +45,16 @@ def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, 
 def test_a_metric_is_compared_by_its_short_name_with_ratio_difference_and_interval(
     studied: Home, metric: str, full_name: str, unit: str
 ) -> None:
-    found = asked(studied, "--metric", metric)
-    assert (found["metric"], found["unit"]) == (full_name, unit)
-    for pair in found["pairs"]:
+    printed = asked(studied, "--metric", metric)
+    assert (printed["metric"], printed["unit"]) == (full_name, unit)
+    for pair in printed["pairs"]:
         assert pair["ratio"]["low"] <= pair["ratio"]["value"] <= pair["ratio"]["high"]
         assert pair["difference"]["low"] <= pair["difference"]["value"] <= pair["difference"]["high"]
 
 
 def test_for_cost_and_energy_lower_is_better(studied: Home) -> None:
-    for found in (pairs(studied, "cost", "--price-per-hour", "3.6"), pairs(studied, "energy")):
-        for pair in found["drafted well"]:
+    for compared in (pairs(studied, "cost", "--price-per-hour", "3.6"), pairs(studied, "energy")):
+        for pair in compared["drafted well"]:
             assert pair["ratio"]["value"] < 1
             assert pair["verdict"]["word"] == "faster"
 
@@ -73,9 +73,9 @@ def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studie
 def test_hardware_that_works_half_of_the_hours_costs_twice_as_much_a_token(studied: Home) -> None:
     def costs(*utilisation: str) -> list[float]:
         answer = studied.ask("cost", "small", "--price-per-hour", "3.6", *utilisation, "--json")
-        return [each["per_million_output_tokens"] for each in json.loads(answer.stdout)]
+        return [arm_cost["per_million_output_tokens"] for arm_cost in json.loads(answer.stdout)]
 
-    assert costs("--utilisation", "0.5") == pytest.approx([2 * each for each in costs()])
+    assert costs("--utilisation", "0.5") == pytest.approx([2 * usd for usd in costs()])
 
 
 @pytest.mark.parametrize("share", ["60", "0", "-0.5", "nan"])
@@ -118,23 +118,23 @@ def test_a_table_has_ratios_marks_intervals_and_geometric_means(studied: Home) -
 
 
 def test_a_table_says_the_same_as_the_comparison_it_is_made_of(studied: Home) -> None:
-    found = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
+    tables = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
     for arm, expected in pairs(studied, "throughput").items():
-        cells = {(cell["row"], cell["column"]): cell for cell in found[arm]["cells"]}
+        cells = {(cell["row"], cell["column"]): cell for cell in tables[arm]["cells"]}
         assert len(cells) == PLACES
         for pair in expected:
             cell = cells[pair["workload"], pair["pattern"]]
             assert (cell["ratio"], cell["verdict"]) == (pair["ratio"], pair["verdict"])
             assert (cell["repeats"], cell["independent_repeats"]) == (3, 3)
-        assert found[arm]["sweep"]["ratio"]["value"] == pytest.approx(found[arm]["gmean"])
-        for row, mean in found[arm]["gmeans_by_row"].items():
-            assert found[arm]["sweeps_by_row"][row]["ratio"]["value"] == pytest.approx(mean)
+        assert tables[arm]["sweep"]["ratio"]["value"] == pytest.approx(tables[arm]["gmean"])
+        for row, mean in tables[arm]["gmeans_by_row"].items():
+            assert tables[arm]["sweeps_by_row"][row]["ratio"]["value"] == pytest.approx(mean)
 
 
 def test_places_that_fall_into_one_cell_are_a_sweep(studied: Home) -> None:
     by_load = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
-    found = asked(studied, "--table", "--rows", "dataset", "--columns", "category")
-    for table in found["tables"]:
+    printed = asked(studied, "--table", "--rows", "dataset", "--columns", "category")
+    for table in printed["tables"]:
         cells = {cell["row"]: cell for cell in table["cells"]}
         assert list(cells) == ["mixed.jsonl", "other.jsonl"]
         for row, mean in by_load[table["arm"]]["gmeans_by_row"].items():
@@ -178,9 +178,9 @@ def test_an_arm_that_is_the_baseline_again_is_shown_as_a_control(tmp_path: Path)
     for table in ((), ("--table",)):
         assert f"plain again is a control, {words}" in home.ask("compare", "small", *table).stdout.splitlines()
     assert "? not enough data, * control" in home.ask("compare", "small", "--table").stdout
-    found = asked(home)
-    assert found["controls"] == {"plain again": words}
-    assert [pair["verdict"]["word"] for pair in found["pairs"] if pair["arm"] == "plain again"] == ["control"]
+    printed = asked(home)
+    assert printed["controls"] == {"plain again": words}
+    assert [pair["verdict"]["word"] for pair in printed["pairs"] if pair["arm"] == "plain again"] == ["control"]
 
 
 def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_path: Path) -> None:

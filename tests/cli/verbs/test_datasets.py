@@ -16,7 +16,7 @@ def test_a_file_is_registered_listed_and_forgotten(tmp_path: Path) -> None:
     assert "data/spec_bench/question.jsonl" in listed.stdout
     added = home.ask("datasets", "add", "spec_bench", str(SAMPLE))
     assert added.stdout.startswith("dataset spec_bench: 24 prompts, sha256 ")
-    states = {each["name"]: each for each in json.loads(home.ask("datasets", "--json").stdout)}
+    states = {state["name"]: state for state in json.loads(home.ask("datasets", "--json").stdout)}
     assert states["spec_bench"]["state"] == "registered"
     assert states["spec_bench"]["sha256"] in added.stdout
     assert states["spec_bench"]["stock"]["categories"]["multi_turn"] == 4

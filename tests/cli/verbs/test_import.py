@@ -20,9 +20,9 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_imported_runs_stand_in_results_at_once(home: Home) -> None:
-    said = home.ask("import", str(APPENDED), "--label", "hardware=H200", "--label", "study=a try")
-    assert said.returncode == 0, said.stderr
-    assert "2 of 2 runs are new, in the jobs imported-" in said.stdout
+    answer = home.ask("import", str(APPENDED), "--label", "hardware=H200", "--label", "study=a try")
+    assert answer.returncode == 0, answer.stderr
+    assert "2 of 2 runs are new, in the jobs imported-" in answer.stdout
     query = "select study_name, hardware, labels_json from results where origin = 'imported'"
     for row in json.loads(home.ask("sql", query, "--json").stdout):
         assert (row["study_name"], row["hardware"]) == ("a try", "H200")
@@ -49,11 +49,11 @@ def test_the_same_files_again_are_no_new_runs(home: Home) -> None:
 def test_what_cannot_be_imported_is_one_sentence_and_exit_status_2(
     home: Home, arguments: tuple[str, ...], sentence: str
 ) -> None:
-    said = home.ask("import", *arguments)
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("drafthouse: ")
-    assert sentence in said.stderr
-    assert said.stderr.count("\n") == 1
+    answer = home.ask("import", *arguments)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("drafthouse: ")
+    assert sentence in answer.stderr
+    assert answer.stderr.count("\n") == 1
     assert list((home.folder / "bundles").iterdir()) == []
 
 

@@ -28,8 +28,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, list[str]]:
     made = new_home(tmp_path_factory.mktemp("imports") / "home")
     copy_migrated(made.folder)
     for folder in sorted(path for path in SAMPLES.iterdir() if path.is_dir()):
-        said = made.ask("import", str(folder))
-        assert said.returncode == 0, (folder, said.stderr)
+        answer = made.ask("import", str(folder))
+        assert answer.returncode == 0, (folder, answer.stderr)
     jobs = json.loads(made.ask("sql", "select distinct job_id from results where origin = 'imported'", "--json").stdout)
     return made, [row["job_id"] for row in jobs]
 

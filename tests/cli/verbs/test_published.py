@@ -19,27 +19,27 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_sources_are_listed_with_their_doubts(home: Home) -> None:
-    said = home.ask("published").stdout
-    assert "friday-night-2025-12" in said
-    assert "doubt about practice-2026: about 4.5 tokens a round" in said
+    printed = home.ask("published").stdout
+    assert "friday-night-2025-12" in printed
+    assert "doubt about practice-2026: about 4.5 tokens a round" in printed
 
 
 def test_a_program_gets_every_figure_as_it_was_printed(home: Home) -> None:
-    found = json.loads(home.ask("published", "--json").stdout)
-    assert [len(found[name]) for name in ("sources", "figures", "doubts")] == [5, 198, 5]
-    (cold,) = [one for one in found["figures"] if one["printed"] == "37"]
+    printed = json.loads(home.ask("published", "--json").stdout)
+    assert [len(printed[name]) for name in ("sources", "figures", "doubts")] == [5, 198, 5]
+    (cold,) = [one for one in printed["figures"] if one["printed"] == "37"]
     assert (cold["value"], cold["unit"], cold["scale"], cold["ratio_to_baseline"]) == (37, "tok/s", "absolute", None)
     assert cold["doubts"][0].startswith("output_throughput is 158 and 37 tok/s in the same setting")
 
 
 def test_one_source_has_its_method_and_figures(home: Home) -> None:
-    said = home.ask("published", "redhat-moe-2026").stdout
-    assert said.startswith("vLLM 0.13.0, concurrency 1, 5, 25")
-    assert "20.5 % (percent change)" in said
-    assert "friday-night" not in said
+    printed = home.ask("published", "redhat-moe-2026").stdout
+    assert printed.startswith("vLLM 0.13.0, concurrency 1, 5, 25")
+    assert "20.5 % (percent change)" in printed
+    assert "friday-night" not in printed
 
 
 def test_a_source_that_is_not_there_is_one_sentence_and_exit_status_2(home: Home) -> None:
-    said = home.ask("published", "nobody")
-    assert (said.returncode, said.stdout) == (2, "")
-    assert said.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")
+    answer = home.ask("published", "nobody")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith("drafthouse: 'nobody' is not a published source: choose one of")

@@ -42,21 +42,21 @@ def test_the_preset_is_submitted_once_and_waited_for_after_that(home: Home, monk
 
 def test_once_it_has_run_both_stand_side_by_side_with_what_differs(home: Home, settings: Settings) -> None:
     job_id = measure_study(settings, load_preset("friday-night", reference=True))
-    said = home.ask("replicate", SOURCE, "--reference").stdout
-    assert f"{SOURCE} beside {job_id}" in said
-    assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in said
-    assert "engine version: 0.12.0 there, 0.32.0+cpu here" in said
-    found = json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["figures"]
-    assert len(found) == 9
-    (best,) = [each for each in found if each["figure"]["printed"] == "146"]
+    printed = home.ask("replicate", SOURCE, "--reference").stdout
+    assert f"{SOURCE} beside {job_id}" in printed
+    assert "hardware: RTX PRO 6000 Blackwell Max-Q there, AMD EPYC 7B13 (2 cores) here" in printed
+    assert "engine version: 0.12.0 there, 0.32.0+cpu here" in printed
+    figures = json.loads(home.ask("replicate", SOURCE, "--reference", "--json").stdout)["figures"]
+    assert len(figures) == 9
+    (best,) = [compared for compared in figures if compared["figure"]["printed"] == "146"]
     assert best["arms"] == ["EAGLE-3 k=2"]
     assert best["ratio"] == pytest.approx(best["ours"] / 146)
 
 
 def test_an_experiment_of_a_source_may_be_named(home: Home) -> None:
-    said = home.ask("replicate", "redhat-moe-2026", "--study", "nothing")
-    assert said.returncode == 2
-    assert "choose one of three-datasets, tensor-parallel-2, cost, draft-tokens" in said.stderr
+    answer = home.ask("replicate", "redhat-moe-2026", "--study", "nothing")
+    assert answer.returncode == 2
+    assert "choose one of three-datasets, tensor-parallel-2, cost, draft-tokens" in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,6 @@ def test_an_experiment_of_a_source_may_be_named(home: Home) -> None:
     [("nobody", "is not a published source: choose one of friday"), ("practice-2026", "nothing to repeat")],
 )
 def test_what_cannot_be_repeated_is_one_sentence_and_exit_status_2(home: Home, source: str, sentence: str) -> None:
-    said = home.ask("replicate", source)
-    assert (said.returncode, said.stdout) == (2, "")
-    assert sentence in said.stderr
+    answer = home.ask("replicate", source)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert sentence in answer.stderr

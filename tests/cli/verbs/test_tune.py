@@ -34,23 +34,23 @@ def tuned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, str]:
 
 def test_a_measured_tuning_is_printed_with_what_to_deploy(tuned: tuple[Home, str]) -> None:
     home, job_id = tuned
-    told = home.ask("tune", job_id)
-    assert told.returncode == 0, told.stderr
-    assert "To deploy: draft scheduled" in told.stdout
-    assert "--speculative-config" in told.stdout
-    assert "drafting nothing at 16 at once: 0.97x" in told.stdout
-    assert f"/tune?job={job_id}" in told.stdout
+    answer = home.ask("tune", job_id)
+    assert answer.returncode == 0, answer.stderr
+    assert "To deploy: draft scheduled" in answer.stdout
+    assert "--speculative-config" in answer.stdout
+    assert "drafting nothing at 16 at once: 0.97x" in answer.stdout
+    assert f"/tune?job={job_id}" in answer.stdout
 
 
 def test_its_json_has_the_schedule_and_every_interval(tuned: tuple[Home, str]) -> None:
     home, job_id = tuned
-    told = json.loads(home.ask("tune", job_id, "--json").stdout)
-    assert [each["load"] for each in told["best"]] == [1, 4, 16]
-    assert told["best"][0]["low"] <= told["best"][0]["ratio"] <= told["best"][0]["high"]
-    options = told["deployed"]["speculation"]["options"]
-    assert options["num_speculative_tokens_per_batch_size"] == told["ranges"]
-    assert [each["load"] for each in told["cost_of_nothing"]] == [16]
-    assert json.dumps(told["ranges"]) in told["command_line"]
+    printed = json.loads(home.ask("tune", job_id, "--json").stdout)
+    assert [cell["load"] for cell in printed["best"]] == [1, 4, 16]
+    assert printed["best"][0]["low"] <= printed["best"][0]["ratio"] <= printed["best"][0]["high"]
+    options = printed["deployed"]["speculation"]["options"]
+    assert options["num_speculative_tokens_per_batch_size"] == printed["ranges"]
+    assert [cell["load"] for cell in printed["cost_of_nothing"]] == [16]
+    assert json.dumps(printed["ranges"]) in printed["command_line"]
 
 
 @pytest.fixture
@@ -83,11 +83,11 @@ def test_a_study_is_submitted_as_a_tuning_measured_and_told(worked: WorkersHome,
     loads = [{"max_concurrency": 1, "num_prompts": 4}]
     (tmp_path / "mine.toml").write_text(study_to_toml(worked.study(arms=drafts, loads=loads, engine_flags=SLOW)))
     home = Home(worked.settings.home, 1)
-    told = home.ask("tune", str(tmp_path / "mine.toml"), "-k", "1", "-k", "3", "--json")
-    assert told.returncode == 0, told.stderr
-    answer = json.loads(told.stdout)
-    assert {each["arm"] for each in answer["tried"]} == {"plain", "look-up k=1", "look-up k=3"}
-    assert {each["runs"] for each in answer["tried"]} != {0}
+    submitted = home.ask("tune", str(tmp_path / "mine.toml"), "-k", "1", "-k", "3", "--json")
+    assert submitted.returncode == 0, submitted.stderr
+    answer = json.loads(submitted.stdout)
+    assert {setting["arm"] for setting in answer["tried"]} == {"plain", "look-up k=1", "look-up k=3"}
+    assert {setting["runs"] for setting in answer["tried"]} != {0}
     again = home.ask("tune", answer["job_id"], "--json")
     assert json.loads(again.stdout)["best"] == answer["best"]
 
@@ -95,7 +95,7 @@ def test_a_study_is_submitted_as_a_tuning_measured_and_told(worked: WorkersHome,
 def test_a_study_without_drafts_cannot_be_tuned(tuned: tuple[Home, str], tmp_path: Path) -> None:
     plain = study(arms=[{"name": "no draft"}])
     (tmp_path / "plain.toml").write_text(study_to_toml(plain))
-    told = tuned[0].ask("tune", str(tmp_path / "plain.toml"))
-    assert told.returncode == 2
-    assert "at least one arm with speculation is needed" in told.stderr
-    assert DRAFT["method"] not in told.stderr
+    answer = tuned[0].ask("tune", str(tmp_path / "plain.toml"))
+    assert answer.returncode == 2
+    assert "at least one arm with speculation is needed" in answer.stderr
+    assert DRAFT["method"] not in answer.stderr

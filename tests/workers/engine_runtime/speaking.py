@@ -62,8 +62,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         talk.prompt_tokens += PROMPT_TOKENS
         rounds = accepted = 0
-        for done, kept in _rounds(tokens, talk.accepted_each_round):
-            rounds, accepted = rounds + 1, accepted + kept
+        for done, accepted_tokens in _rounds(tokens, talk.accepted_each_round):
+            rounds, accepted = rounds + 1, accepted + accepted_tokens
             self._event(self._output(body, done, "length" if done == tokens else None))
         talk.generated, talk.rounds, talk.accepted = (
             talk.generated + tokens,

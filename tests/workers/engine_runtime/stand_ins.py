@@ -45,8 +45,8 @@ def worked(home: Home, **study: Any) -> Job:
 
 
 def bundles(home: Home, arm: str) -> list[Bundle]:
-    found = map(read_bundle, find_bundles(home.settings.bundles))
-    return [bundle for bundle in found if bundle.run.arm.name == arm]
+    stored = map(read_bundle, find_bundles(home.settings.bundles))
+    return [bundle for bundle in stored if bundle.run.arm.name == arm]
 
 
 def grown(run: RunRecord, counter: str) -> float | None:

@@ -58,12 +58,12 @@ def leaks(folder: Path) -> list[Path]:
     """The files below that have the key in them, compressed columns included."""
     import pyarrow.parquet as pq  # noqa: PLC0415 - only here
 
-    found = []
+    files = []
     for file in folder.rglob("*"):
         if file.is_file() and file.name != "secrets.toml":
             read = json.dumps(pq.read_table(file).to_pylist(), default=str) if file.suffix == ".parquet" else ""
-            found += [file] if KEY in read or KEY.encode() in file.read_bytes() else []
-    return found
+            files += [file] if KEY in read or KEY.encode() in file.read_bytes() else []
+    return files
 
 
 def test_a_running_server_is_measured_and_nothing_is_started(secret_home: Home) -> None:
@@ -89,10 +89,10 @@ def test_a_server_that_repeats_the_key_does_not_get_it_stored(
     with running(gossip) as url:
         job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
     requests = records(bundles(secret_home, "theirs")[0].requests)
-    said = [str(request.error) + request.output_text for request in requests]
-    assert len(said) == 3
-    assert all("[the API" in text or gossip == "refusal" for text in said)  # errors are cut short, also within this
-    assert not [text for text in said if KEY[:8] in text]  # nor the start of it, where an error is cut short
+    texts = [str(request.error) + request.output_text for request in requests]
+    assert len(texts) == 3
+    assert all("[the API" in text or gossip == "refusal" for text in texts)  # errors are cut short, also within this
+    assert not [text for text in texts if KEY[:8] in text]  # nor the start of it, where an error is cut short
     assert KEY not in repr(job) + caplog.text + "".join(capfd.readouterr())
     assert leaks(secret_home.folder) == []
 

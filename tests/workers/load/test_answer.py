@@ -50,7 +50,7 @@ def test_nothing_a_server_sends_raises_or_cannot_be_stored(events: list[object])
     answer.text.encode()
     assert all(isinstance(count, int | None) for count in (answer.prompt_tokens, answer.completion_tokens))
     assert answer.chunk_tokens is None or min(answer.chunk_tokens) >= 0
-    assert all(-(2**31) <= each < 2**31 for each in answer.token_ids or ())
+    assert all(-(2**31) <= token_id < 2**31 for token_id in answer.token_ids or ())
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=20))

@@ -79,9 +79,9 @@ def test_the_realised_coefficient_of_variation_is_that_of_the_gamma_distribution
     """Its own error shrinks with the root of the count, and grows with the tail of a bursty load."""
     count = 20_000
     gaps = np.diff(intended_send_s(open_load(rate, burstiness, count), seed), prepend=0.0)
-    asked = 1 / np.sqrt(burstiness)
-    error = asked * np.sqrt((0.5 + 1.5 * asked**2 + asked**4) / count)
-    assert gaps.std() / gaps.mean() == pytest.approx(asked, abs=6 * error)
+    expected = 1 / np.sqrt(burstiness)
+    error = expected * np.sqrt((0.5 + 1.5 * expected**2 + expected**4) / count)
+    assert gaps.std() / gaps.mean() == pytest.approx(expected, abs=6 * error)
 
 
 @pytest.mark.parametrize("name", ["burstiness_high", "burstiness_mid", "burstiness_low"])

@@ -31,10 +31,10 @@ async def sent(
     behaviour: str,
     kind: Literal["completions", "chat"] = "completions",
     *,
-    asked: RequestParams | None = None,
+    parameters: RequestParams | None = None,
 ) -> RequestRecord:
     target = Endpoint(base_url, behaviour, kind, per_request_spec_metrics=True)
-    return await send(connections, target, PROMPT, asked or params(), time.perf_counter)
+    return await send(connections, target, PROMPT, parameters or params(), time.perf_counter)
 
 
 @pytest.mark.parametrize("kind", ["completions", "chat"])
@@ -101,7 +101,7 @@ async def test_sampling_is_always_sent(
         server.base_url,
         "normal",
         kind,
-        asked=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10),
+        parameters=RequestParams(Sampling(seed=5), 9, ignore_eos=True, timeout_s=10),
     )
     (body,) = server.bodies
     assert (body["temperature"], body["top_p"], body["seed"]) == (0.0, 1.0, 5)
@@ -137,7 +137,7 @@ async def test_tokens_are_asked_for_of_nobody_who_may_not_know_how_and_of_no_sam
 async def test_ignore_eos_is_not_sent_to_a_server_that_need_not_know_it(
     connections: Connections, server: Server
 ) -> None:
-    await sent(connections, server.base_url, "normal", asked=params(ignore_eos=False))
+    await sent(connections, server.base_url, "normal", parameters=params(ignore_eos=False))
     assert "ignore_eos" not in server.bodies[0]
 
 
@@ -175,7 +175,7 @@ async def test_tokens_are_not_guessed_without_usage(connections: Connections, se
 
 
 async def test_an_answer_that_takes_too_long_is_an_error(connections: Connections, server: Server) -> None:
-    record = await sent(connections, server.base_url, "half", asked=params(timeout_s=1.0))
+    record = await sent(connections, server.base_url, "half", parameters=params(timeout_s=1.0))
     assert record.error == "no complete answer within 1 s"
     assert record.output_text == "Once"
 

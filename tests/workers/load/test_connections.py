@@ -216,24 +216,24 @@ async def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(monkeypa
 async def test_a_name_is_resolved_once_and_each_of_its_addresses_is_tried(
     connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
+    lookups: list[object] = []
 
     def resolve(host: object, *_: object, **__: object) -> list[tuple[Any, ...]]:
-        asked.append(host)
-        found = ("127.0.0.2", "127.0.0.1")  # nobody listens at the first
-        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in found]
+        lookups.append(host)
+        resolved = ("127.0.0.2", "127.0.0.1")  # nobody listens at the first
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, 0)) for address in resolved]
 
     async with talking(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n1")) as port:
         monkeypatch.setattr(socket, "getaddrinfo", resolve)
         for _ in range(2):
             assert (await post(connections, port, host="two.example"))[1].body == b"1"
-    assert asked == ["two.example"]
+    assert lookups == ["two.example"]
 
 
 async def test_a_refused_address_is_an_error_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """A name that was fine when it was submitted, and is a metadata service when it is connected to."""
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    resolved = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", 80))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: resolved)
     target = Endpoint("http://changing.example", "m", foreign=True, checked=True)
     async with Connections(checked=True) as checked:
         record = await send(checked, target, prompts(1)[0], params(), time.perf_counter)

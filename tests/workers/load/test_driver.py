@@ -97,17 +97,17 @@ async def test_each_second_is_sampled_and_nothing_is_counted_twice(connections: 
 
 
 async def test_progress_is_told_each_second_and_at_the_end(connections: Connections, server: Server) -> None:
-    told: list[LoadProgress] = []
+    reports: list[LoadProgress] = []
     load = Load(max_concurrency=8, num_prompts=22, request_rate_rps=10)
     target = Endpoint(server.base_url, "normal")
-    await drive(connections, target, prompts(22), load=load, params=params(), seed=0, on_progress=told.append)
-    assert len(told) >= 3
-    done = [progress.requests_done for progress in told]
+    await drive(connections, target, prompts(22), load=load, params=params(), seed=0, on_progress=reports.append)
+    assert len(reports) >= 3
+    done = [progress.requests_done for progress in reports]
     assert done == sorted(done)
     assert (done[0] < 22, done[-1]) == (True, 22)
-    assert {progress.requests_total for progress in told} == {22}
-    assert told[-1].output_tok_per_s == pytest.approx(22 * 9 / told[-1].elapsed_s)
-    assert told[-1].ttft_ms is not None
+    assert {progress.requests_total for progress in reports} == {22}
+    assert reports[-1].output_tok_per_s == pytest.approx(22 * 9 / reports[-1].elapsed_s)
+    assert reports[-1].ttft_ms is not None
 
 
 async def test_what_the_progress_callback_raises_ends_the_window(connections: Connections, server: Server) -> None:
@@ -295,9 +295,9 @@ async def test_fewer_failed_requests_than_allowed_stop_nothing(connections: Conn
 
 
 async def test_a_load_of_some_seconds_tells_its_progress_by_the_clock(connections: Connections, server: Server) -> None:
-    told: list[LoadProgress] = []
+    reports: list[LoadProgress] = []
     load = Load(max_concurrency=1, num_prompts=100_000, duration_s=2.2)
     target = Endpoint(server.base_url, "normal")
-    await drive(connections, target, prompts(100_000), load=load, params=params(), seed=0, on_progress=told.append)
-    assert told[0].share_done == pytest.approx(told[0].elapsed_s / 2.2)
-    assert told[-1].share_done == 1.0
+    await drive(connections, target, prompts(100_000), load=load, params=params(), seed=0, on_progress=reports.append)
+    assert reports[0].share_done == pytest.approx(reports[0].elapsed_s / 2.2)
+    assert reports[-1].share_done == 1.0

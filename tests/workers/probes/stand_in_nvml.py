@@ -60,13 +60,13 @@ class StandInNvml:
         return NOT_SUPPORTED if handle == HANDLES[1] else _put(ctypes.c_uint, milliwatts, next(self.power_mw))
 
     def _nvmlDeviceGetUtilizationRates(self, handle: int, rates: int) -> int:
-        found = ctypes.cast(rates, ctypes.POINTER(pynvml.c_nvmlUtilization_t)).contents
-        found.gpu, found.memory = (90, 40) if handle == HANDLES[0] else (70, 30)
+        contents = ctypes.cast(rates, ctypes.POINTER(pynvml.c_nvmlUtilization_t)).contents
+        contents.gpu, contents.memory = (90, 40) if handle == HANDLES[0] else (70, 30)
         return SUCCESS
 
     def _nvmlDeviceGetMemoryInfo(self, handle: int, memory: int) -> int:
-        found = ctypes.cast(memory, ctypes.POINTER(pynvml.c_nvmlMemory_t)).contents
-        found.total, found.free, found.used = 140 << 30, 20 << 30, 120 << 30
+        contents = ctypes.cast(memory, ctypes.POINTER(pynvml.c_nvmlMemory_t)).contents
+        contents.total, contents.free, contents.used = 140 << 30, 20 << 30, 120 << 30
         return SUCCESS
 
     def _nvmlDeviceGetClockInfo(self, handle: int, kind: int, mhz: int) -> int:
@@ -84,14 +84,14 @@ class StandInNvml:
 
     def _nvmlDeviceGetProcessUtilization(self, handle: int, samples: int | None, count: int, since_us: int) -> int:
         """Two samples of each process: 10 and 30 % of the multiprocessors, and none where nothing computes."""
-        found = [(pid, share) for pid in self.pids.get(HANDLES.index(handle), ()) for share in (10, 30)]
-        if not found:
+        shares = [(pid, share) for pid in self.pids.get(HANDLES.index(handle), ()) for share in (10, 30)]
+        if not shares:
             return NOT_FOUND
-        _put(ctypes.c_uint, count, len(found))
+        _put(ctypes.c_uint, count, len(shares))
         if samples is None:
             return INSUFFICIENT_SIZE
         array = ctypes.cast(samples, ctypes.POINTER(pynvml.c_nvmlProcessUtilizationSample_t))
-        for place, (pid, share) in enumerate(found):
+        for place, (pid, share) in enumerate(shares):
             array[place].pid, array[place].smUtil = pid, share
         return SUCCESS
 

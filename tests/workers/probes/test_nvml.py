@@ -60,9 +60,9 @@ def engine(tmp_path: Path) -> Iterator[EngineProcess]:
 
 
 def test_a_host_without_nvml_has_no_gpus_and_that_is_no_error() -> None:
-    asked = "from workers.probes.nvml import driver_version, gpus; print(gpus(), driver_version())"
+    script = "from workers.probes.nvml import driver_version, gpus; print(gpus(), driver_version())"
     hide = "import ctypes, pynvml\ndef no(name, *_): raise OSError(name)\npynvml.CDLL = no\n"
-    done = subprocess.run((sys.executable, "-c", hide + asked), capture_output=True, text=True, check=True)
+    done = subprocess.run((sys.executable, "-c", hide + script), capture_output=True, text=True, check=True)
     assert (done.stdout.strip(), done.stderr) == ("() None", "")
 
 
@@ -117,8 +117,8 @@ def test_every_bit_of_a_reason_has_a_name(bits: int) -> None:
 
 def test_the_gpus_of_an_engine_are_those_its_processes_compute_on(library: Install, engine: EngineProcess) -> None:
     library(StandInNvml(pids={0: (1,), 1: (1, child_of(engine).pid)}))
-    found = engine_gpus(engine)
-    assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "the processes of the engine")
+    of_engine = engine_gpus(engine)
+    assert ([gpu.uuid for gpu in of_engine.gpus], of_engine.found_by) == ([UUIDS[1]], "the processes of the engine")
 
 
 def test_what_computes_beside_the_engine_on_its_gpus_is_counted_and_the_engine_is_not(
@@ -196,8 +196,8 @@ def test_where_the_driver_numbers_processes_otherwise_the_engines_environment_sa
 ) -> None:
     library(StandInNvml())
     monkeypatch.setattr(nvml, "_FIRST_PID_NAMESPACE", 0)
-    found = engine_gpus(engine)
-    assert ([gpu.uuid for gpu in found.gpus], found.found_by) == ([UUIDS[1]], "CUDA_VISIBLE_DEVICES")
+    of_engine = engine_gpus(engine)
+    assert ([gpu.uuid for gpu in of_engine.gpus], of_engine.found_by) == ([UUIDS[1]], "CUDA_VISIBLE_DEVICES")
 
 
 def test_a_server_that_is_not_ours_has_no_gpus_of_this_host(library: Install) -> None:

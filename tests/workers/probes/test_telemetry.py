@@ -38,14 +38,14 @@ def test_each_sample_has_the_nearest_reading_within_half_a_second_or_none(
     samples_s: list[float], readings_s: list[float]
 ) -> None:
     telemetry = merged([sample(t_s) for t_s in samples_s], [reading(t_s) for t_s in readings_s])
-    assert [each.t_s for each in telemetry] == samples_s
-    for each in telemetry:
-        nearest_s = min((abs(t_s - each.t_s) for t_s in readings_s), default=1.0)
+    assert [second.t_s for second in telemetry] == samples_s
+    for second in telemetry:
+        nearest_s = min((abs(t_s - second.t_s) for t_s in readings_s), default=1.0)
         if nearest_s > 0.5:
-            assert each == sample(each.t_s)
+            assert second == sample(second.t_s)
         else:
-            assert each.host_cpu_percent is not None
-            assert abs(each.host_cpu_percent - each.t_s) == pytest.approx(nearest_s)
+            assert second.host_cpu_percent is not None
+            assert abs(second.host_cpu_percent - second.t_s) == pytest.approx(nearest_s)
 
 
 async def test_a_window_is_read_each_second_and_at_its_end() -> None:
@@ -60,10 +60,10 @@ async def test_a_window_is_read_each_second_and_at_its_end() -> None:
         EXPECTED.kv_cache_usage,
     )
     assert last.engine_running is None  # it has nothing left to do
-    for each in (first, last):
-        assert each.host_cpu_percent is not None
-        assert each.host_memory_used_bytes is not None
-        assert (each.gpu_power_w, each.gpu_other_processes) == (None, None)
+    for second in (first, last):
+        assert second.host_cpu_percent is not None
+        assert second.host_memory_used_bytes is not None
+        assert (second.gpu_power_w, second.gpu_other_processes) == (None, None)
 
 
 async def test_a_window_that_is_given_up_leaves_no_probe_behind() -> None:

@@ -32,8 +32,8 @@ def chat(**changes: Any) -> Json:
     return whole
 
 
-async def post(url: str, asked: Any, path: str = "/v1/completions") -> tuple[int, Json]:
-    async with aiohttp.ClientSession() as session, session.post(url + path, json=asked) as response:
+async def post(url: str, request: Any, path: str = "/v1/completions") -> tuple[int, Json]:
+    async with aiohttp.ClientSession() as session, session.post(url + path, json=request) as response:
         return response.status, await response.json()
 
 
@@ -53,9 +53,9 @@ async def events(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
             yield line.decode().removeprefix("data: ").rstrip("\n")
 
 
-async def stream(url: str, asked: Json, path: str = "/v1/completions") -> list[Json]:
+async def stream(url: str, request: Json, path: str = "/v1/completions") -> list[Json]:
     """All events of a stream that ends with [DONE]."""
-    async with aiohttp.ClientSession() as session, session.post(url + path, json=asked) as response:
+    async with aiohttp.ClientSession() as session, session.post(url + path, json=request) as response:
         assert response.status == 200, await response.text()
         *data, done = [event async for event in events(response)]
     assert done == "[DONE]"
@@ -73,10 +73,10 @@ async def metrics(url: str) -> dict[str, float]:
 async def until(condition: Callable[[dict[str, float]], bool], url: str, within_s: float = 20.0) -> dict[str, float]:
     """The metrics as soon as they fulfil the condition."""
     deadline_s = time.monotonic() + within_s
-    while not condition(found := await metrics(url)):
-        assert time.monotonic() < deadline_s, found
+    while not condition(counters := await metrics(url)):
+        assert time.monotonic() < deadline_s, counters
         await asyncio.sleep(0.01)  # between two looks
-    return found
+    return counters
 
 
 async def grown(url: str, work: Awaitable[Any]) -> dict[str, float]:

@@ -42,7 +42,7 @@ async def lookup(servers: dict[str, Server]) -> str:
 
 
 @pytest.fixture(params=["plain", "assisted", "lookup"])
-async def each(servers: dict[str, Server], request: pytest.FixtureRequest) -> str:
+async def any_server(servers: dict[str, Server], request: pytest.FixtureRequest) -> str:
     """The test runs once on each server."""
     return await ready(servers[request.param])
 

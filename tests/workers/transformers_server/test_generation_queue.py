@@ -30,54 +30,60 @@ async def test_a_second_request_waits_for_the_first(assisted: str) -> None:
         arriving = events(first)
         await anext(arriving)
         second = asyncio.create_task(complete(assisted, max_tokens=4))
-        await until(lambda found: found[_WAITING] == 1 and found[_RUNNING] == 1, assisted)
+        await until(lambda counters: counters[_WAITING] == 1 and counters[_RUNNING] == 1, assisted)
         assert not second.done()
         rest = [event async for event in arriving]
         assert rest[-1] == "[DONE]"
         assert (await second)["usage"]["completion_tokens"] == 4
-    await until(lambda found: found[_WAITING] == found[_RUNNING] == 0, assisted)
+    await until(lambda counters: counters[_WAITING] == counters[_RUNNING] == 0, assisted)
 
 
-@pytest.mark.parametrize("asked", ["streamed", "whole"])
-async def test_a_client_that_leaves_stops_its_generation(each: str, asked: str) -> None:
-    before = await metrics(each)
-    ask = stream(each, streamed(max_tokens=_LONG)) if asked == "streamed" else complete(each, max_tokens=_LONG)
+@pytest.mark.parametrize("form", ["streamed", "whole"])
+async def test_a_client_that_leaves_stops_its_generation(any_server: str, form: str) -> None:
+    before = await metrics(any_server)
+    ask = (
+        stream(any_server, streamed(max_tokens=_LONG))
+        if form == "streamed"
+        else complete(any_server, max_tokens=_LONG)
+    )
     leaving: asyncio.Task[Any] = asyncio.create_task(ask)
-    await until(lambda found: found["vllm:generation_tokens_total"] > before["vllm:generation_tokens_total"], each)
+    await until(
+        lambda counters: counters["vllm:generation_tokens_total"] > before["vllm:generation_tokens_total"], any_server
+    )
     leaving.cancel()
     await asyncio.wait([leaving])
-    after = await until(lambda found: found[_RUNNING] == 0, each)
+    after = await until(lambda counters: counters[_RUNNING] == 0, any_server)
     assert after["vllm:generation_tokens_total"] - before["vllm:generation_tokens_total"] < _LONG
     assert after[_ABORTED] == before[_ABORTED] + 1
-    assert (await complete(each, max_tokens=3))["usage"]["completion_tokens"] == 3
+    assert (await complete(any_server, max_tokens=3))["usage"]["completion_tokens"] == 3
 
 
 async def test_a_client_that_leaves_the_queue_is_never_served(assisted: str) -> None:
     before = await metrics(assisted)
     first = asyncio.create_task(complete(assisted, max_tokens=200))
-    await until(lambda found: found[_RUNNING] == 1, assisted)
+    await until(lambda counters: counters[_RUNNING] == 1, assisted)
     leaving = asyncio.create_task(stream(assisted, streamed()))
-    await until(lambda found: found[_WAITING] == 1, assisted)
+    await until(lambda counters: counters[_WAITING] == 1, assisted)
     leaving.cancel()
     await asyncio.wait([leaving])
-    await until(lambda found: found[_WAITING] == 0 and found[_RUNNING] == 1, assisted)
+    await until(lambda counters: counters[_WAITING] == 0 and counters[_RUNNING] == 1, assisted)
     answer = await first
     after = await metrics(assisted)
     assert after["vllm:prompt_tokens_total"] - before["vllm:prompt_tokens_total"] == answer["usage"]["prompt_tokens"]
 
 
-async def test_a_generation_that_breaks_is_an_error_and_no_success(each: str) -> None:
+async def test_a_generation_that_breaks_is_an_error_and_no_success(any_server: str) -> None:
     broken: list[dict[str, Any]] = []
 
     async def work() -> None:
-        broken.extend(await stream(each, streamed(**_BREAKS)))
+        broken.extend(await stream(any_server, streamed(**_BREAKS)))
 
-    growth = await grown(each, work())
+    growth = await grown(any_server, work())
     assert len(broken) == 1
     assert broken[0]["error"]["message"].startswith("generation failed: RuntimeError: ")
     assert growth[_FAILED] == 1
     assert not any(count for name, count in growth.items() if "success" in name)
-    assert (await complete(each, max_tokens=3))["usage"]["completion_tokens"] == 3
+    assert (await complete(any_server, max_tokens=3))["usage"]["completion_tokens"] == 3
 
 
 async def test_a_whole_answer_that_breaks_has_status_500(plain: str) -> None:

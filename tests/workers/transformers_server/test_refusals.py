@@ -36,9 +36,9 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
 @pytest.mark.parametrize("sentence", REFUSED)
 async def test_it_refuses_with_a_sentence(assisted: str, sentence: str) -> None:
     status, changes = REFUSED[sentence]
-    found = await post(assisted, body(**changes))
+    answer = await post(assisted, body(**changes))
     error = {"message": sentence, "type": "BadRequestError", "param": None, "code": status}
-    assert found == (status, {"error": error})
+    assert answer == (status, {"error": error})
 
 
 async def test_a_refusal_counts_nothing(assisted: str) -> None:
@@ -53,15 +53,15 @@ async def test_the_whole_context_may_be_used(assisted: str) -> None:
 
 
 async def test_chat_without_a_limit_fills_the_rest_of_the_context(assisted: str) -> None:
-    asked = chat(messages=[{"role": "user", "content": "a " * 990}], max_tokens=None)
-    status, answer = await post(assisted, asked, "/v1/chat/completions")
+    request = chat(messages=[{"role": "user", "content": "a " * 990}], max_tokens=None)
+    status, answer = await post(assisted, request, "/v1/chat/completions")
     assert status == 200
     assert answer["usage"]["total_tokens"] == CONTEXT_TOKENS
 
 
-@pytest.mark.parametrize("asked", [[], "x", {"messages": []}, {"messages": [{"role": "user", "content": 3}]}, {}])
-async def test_a_body_of_another_shape_is_refused(assisted: str, asked: Any) -> None:
-    status, answer = await post(assisted, asked, "/v1/chat/completions")
+@pytest.mark.parametrize("request", [[], "x", {"messages": []}, {"messages": [{"role": "user", "content": 3}]}, {}])
+async def test_a_body_of_another_shape_is_refused(assisted: str, request: Any) -> None:
+    status, answer = await post(assisted, request, "/v1/chat/completions")
     assert status == 400
     assert answer["error"]["message"]
 

@@ -24,23 +24,23 @@ async def test_greedy_output_is_that_of_the_target_alone(plain: str, assisted: s
     assert texts[1:] == [texts[0]] * 2
 
 
-async def test_a_seed_decides_what_is_sampled(each: str) -> None:
-    one, again, other = [await text_of(each, temperature=1, top_p=0.95, seed=seed) for seed in (1, 1, 2)]
+async def test_a_seed_decides_what_is_sampled(any_server: str) -> None:
+    one, again, other = [await text_of(any_server, temperature=1, top_p=0.95, seed=seed) for seed in (1, 1, 2)]
     assert one == again
     assert one != other
 
 
-async def test_an_end_token_ends_the_answer_unless_it_is_ignored(each: str) -> None:
-    stopped = await complete(each, ignore_eos=False, max_tokens=60)
+async def test_an_end_token_ends_the_answer_unless_it_is_ignored(any_server: str) -> None:
+    stopped = await complete(any_server, ignore_eos=False, max_tokens=60)
     assert stopped["choices"][0]["finish_reason"] == "stop"
     assert stopped["usage"]["completion_tokens"] < 60
-    ignored = await complete(each, ignore_eos=True, max_tokens=60)
+    ignored = await complete(any_server, ignore_eos=True, max_tokens=60)
     assert ignored["choices"][0]["finish_reason"] == "length"
     assert ignored["choices"][0]["text"].startswith(stopped["choices"][0]["text"])
 
 
-async def test_min_tokens_hold_the_end_back(each: str) -> None:
-    answer = await complete(each, ignore_eos=False, min_tokens=50, max_tokens=60)
+async def test_min_tokens_hold_the_end_back(any_server: str) -> None:
+    answer = await complete(any_server, ignore_eos=False, min_tokens=50, max_tokens=60)
     assert 50 < answer["usage"]["completion_tokens"] <= 60
 
 

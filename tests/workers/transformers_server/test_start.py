@@ -21,14 +21,14 @@ async def get(url: str) -> dict[str, Any]:
 
 
 async def test_the_version_tells_what_is_in_use(assisted: str) -> None:
-    said = await get(assisted + "/version")
+    configuration = await get(assisted + "/version")
     installed = (ENGINE_PYTHON.parent.parent / "lib").glob("python3*/site-packages/*.dist-info")
     versions = {path.name.removesuffix(".dist-info").split("-")[0]: path.name for path in installed}
-    assert versions["transformers"] == f"transformers-{said['transformers']}.dist-info"
-    assert versions["torch"] == f"torch-{said['torch']}.dist-info"
-    assert said["version"] == said["transformers"]
-    assert (said["method"], said["num_speculative_tokens"]) == ("draft_model", K)
-    assert said["dtype"] == "float32"
+    assert versions["transformers"] == f"transformers-{configuration['transformers']}.dist-info"
+    assert versions["torch"] == f"torch-{configuration['torch']}.dist-info"
+    assert configuration["version"] == configuration["transformers"]
+    assert (configuration["method"], configuration["num_speculative_tokens"]) == ("draft_model", K)
+    assert configuration["dtype"] == "float32"
 
 
 async def test_the_model_is_listed_by_its_served_name(assisted: str, pair: Pair) -> None:
@@ -46,8 +46,8 @@ def test_it_refuses_to_start_with_a_sentence(tmp_path: Path) -> None:
             f"cannot listen on 127.0.0.1:{port}": run("--model", TARGET, "--port", port),
             "set how many tokens to draft in each round": run("--model", TARGET, "--prompt-lookup"),
         }
-        said = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
+        printed = {sentence: process.communicate(timeout=300)[1] for sentence, process in refused.items()}
     for sentence, process in refused.items():
         assert process.returncode == 2
-        assert sentence in said[sentence]
-        assert "Traceback" not in said[sentence]
+        assert sentence in printed[sentence]
+        assert "Traceback" not in printed[sentence]

@@ -116,15 +116,15 @@ async def test_the_measuring_client_gets_a_whole_record(assisted: str, kind: str
 
 async def test_chat_writes_the_prompt_with_the_models_template(assisted: str) -> None:
     status, answer = await post(assisted, chat(), "/v1/chat/completions")
-    said = await complete(assisted, prompt=chat()["messages"][0]["content"] + "\n")
+    completed = await complete(assisted, prompt=chat()["messages"][0]["content"] + "\n")
     assert status == 200
-    assert answer["choices"][0]["message"] == {"role": "assistant", "content": said["choices"][0]["text"]}
-    assert answer["usage"] == said["usage"]
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": completed["choices"][0]["text"]}
+    assert answer["usage"] == completed["usage"]
 
 
 async def test_a_chat_stream_opens_with_the_role(assisted: str) -> None:
-    asked = {**chat(), "stream": True}
-    first, second, *_ = await stream(assisted, asked, "/v1/chat/completions")
+    request = {**chat(), "stream": True}
+    first, second, *_ = await stream(assisted, request, "/v1/chat/completions")
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert first["object"] == "chat.completion.chunk"
     assert set(second["choices"][0]["delta"]) == {"content"}
