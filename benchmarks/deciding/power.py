@@ -113,14 +113,14 @@ def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Pa
     bars: list[Bar] = []
     for place, plan in enumerate(PLANS):
         began_s = time.process_time()
-        shares = {name: seen(rule, plan, tables, _SEED + place) for name, rule in RULES.items()}
+        shares = {name: simulate(rule, plan, tables, _SEED + place) for name, rule in RULES.items()}
         _show(plan, shares, time.process_time() - began_s)
         bars += [Bar(plan.name, name, share.called, share.false_calls) for name, share in shares.items()]
     if picture is not None:
         picture.write_bytes(power_picture.drawn(bars, list(RULES), tables, picture.suffix))
 
 
-def seen(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Seen:
+def simulate(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Seen:
     """What a rule does with `tables` tables with effects, and as many without; the seed makes them the same ones."""
     rng = np.random.default_rng(seed)
     shape = {"cells": plan.cells, "repeats": plan.repeats}

@@ -69,7 +69,7 @@ class Seen:
     starts: float
 
 
-def seen(method: Method, worlds: int) -> Seen:
+def simulate(method: Method, worlds: int) -> Seen:
     losses, runs, starts = [], [], []
     for seed in range(worlds):
         world = World(seed)
@@ -94,7 +94,7 @@ def run(_settings: Settings, _repeats: int, worlds: int = WORLDS) -> None:
     print(f"{'':26}{'within 2 % at':>15}{'of all':>9}{'worst':>9}{'runs':>16}{'of the grid':>13}{'engine':>9}")
     print(f"{'':26}{'every load':>15}{'loads':>9}{'loss':>9}{'mean .. most':>16}{f'of {GRID_RUNS}':>13}{'starts':>9}")
     for name, method in METHODS.items():
-        got = seen(method, worlds)
+        got = simulate(method, worlds)
         print(
             f"{name:26}{got.good_everywhere:>15.1%}{got.good_loads:>9.1%}{got.worst:>9.1%}"
             f"{f'{got.runs:.0f} .. {got.most_runs}':>16}{got.runs / GRID_RUNS:>13.0%}{got.starts:>9.0f}"

@@ -57,7 +57,7 @@ def measure(settings: Settings) -> str:
     return job_id
 
 
-def told(home: Home, verb: str, *arguments: str) -> Any:
+def printed(home: Home, verb: str, *arguments: str) -> Any:
     answer = home.ask(verb, *arguments, "--json")
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout)
@@ -75,8 +75,8 @@ def test_counts_ratios_and_costs_are_the_same_everywhere(job_id: str, settings: 
     ended = front.dataframe[1].value.set_index("study")
     cells = results.dataframe[0].value.set_index(["arm", "concurrency"])
     priced = costs.dataframe[0].value.set_index(["arm", "concurrency"])
-    compared = {pair["concurrency"]: pair for pair in told(home, "compare", job_id)["pairs"]}
-    cost = {(row["arm"], row["cell"]["concurrency"]): row for row in told(home, "cost", job_id)}
+    compared = {pair["concurrency"]: pair for pair in printed(home, "compare", job_id)["pairs"]}
+    cost = {(row["arm"], row["cell"]["concurrency"]): row for row in printed(home, "cost", job_id)}
 
     # Runs: fifteen of sixteen completed, one of them invalid, one failed; the imported one is nowhere among them.
     assert "1 study of 1 target; 1 failed, 1 invalid; besides, 1 imported run" in words(front)
@@ -92,7 +92,7 @@ def test_counts_ratios_and_costs_are_the_same_everywhere(job_id: str, settings: 
         row = cells.loc[("draft", concurrency)]
         assert row[["ratio", "low", "high"]].tolist() == [pair["ratio"][name] for name in ("value", "low", "high")]
     assert cells.loc[("draft", 1), "ratio"] == pytest.approx(ask(settings, BY_HAND)[0][0])
-    whole = told(home, "compare", job_id, "--table", "--strict")["tables"][0]["sweep"]["ratio"]
+    whole = printed(home, "compare", job_id, "--table", "--strict")["tables"][0]["sweep"]["ratio"]
     interval = f"[{whole['low']:.2f}, {whole['high']:.2f}]"
     assert headline["mean"] == f"{whole['value']:.2f}× {interval}"
     assert f"{whole['value']:.2f}×" in words(results)

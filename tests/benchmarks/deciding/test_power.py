@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.deciding.power import PLANS, RULES, Calls, run, seen
+from benchmarks.deciding.power import PLANS, RULES, Calls, run, simulate
 from tests.lab.comparison.simulations.tables_of_cells import Table
 from warehouse.settings import Settings
 
@@ -41,12 +41,12 @@ def test_a_cell_alone_pays_for_the_whole_table_and_ours_stands_on_its_like() -> 
 
 
 def test_a_rule_that_calls_everything_faster_calls_every_effect_and_is_wrong_in_half_of_its_calls() -> None:
-    shares = seen(lambda table: [1] * len(table.truth), PLANS[2], tables=3, seed=0)
+    shares = simulate(lambda table: [1] * len(table.truth), PLANS[2], tables=3, seed=0)
     assert (shares.called, shares.false_calls, shares.false_tables) == (1.0, 0.5, 1.0)
 
 
 def test_no_difference_where_there_is_an_effect_is_a_false_call() -> None:
-    shares = seen(lambda table: [None] * len(table.truth), PLANS[2], tables=3, seed=0)
+    shares = simulate(lambda table: [None] * len(table.truth), PLANS[2], tables=3, seed=0)
     assert (shares.called, shares.false_calls, shares.false_tables) == (0.0, 1.0, 0.0)
 
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.deciding.tuner import GRID_RUNS, METHODS, grid, run, seen, tuned
+from benchmarks.deciding.tuner import GRID_RUNS, METHODS, grid, run, simulate, tuned
 from tests.lab.tuning.worlds import SPACE, World
 from warehouse.settings import Settings
 
 
 def test_the_tuner_chooses_within_two_percent_with_half_of_the_grid_and_one_run_of_everything_does_not() -> None:
     """Few worlds here; `python -m benchmarks tuner` has 500."""
-    got = seen(tuned, 14)
+    got = simulate(tuned, 14)
     assert got.good_everywhere >= 0.9
     assert got.good_loads >= 0.97
     assert got.most_runs <= GRID_RUNS / 2
-    assert seen(grid(1), 14).good_everywhere < got.good_everywhere
+    assert simulate(grid(1), 14).good_everywhere < got.good_everywhere
 
 
 def test_without_noise_a_grid_finds_the_truth() -> None:

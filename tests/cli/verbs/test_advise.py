@@ -16,7 +16,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
 
-def asked(home: Home, *arguments: str) -> list[dict[str, Any]]:
+def advice_of(home: Home, *arguments: str) -> list[dict[str, Any]]:
     answer = home.ask("advise", "small", *arguments, "--json")
     assert answer.returncode == 0, answer.stderr
     advice: list[dict[str, Any]] = json.loads(answer.stdout)["advice"]
@@ -40,7 +40,7 @@ def test_it_begins_with_the_answer(studied: Home) -> None:
 
 
 def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
-    advice = asked(studied)
+    advice = advice_of(studied)
     assert [(one["workload"][:5], one["pattern"], one["concurrency"]) for one in advice] == [
         ("mixed", "c2", 2),
         ("mixed", "c4", 4),
@@ -55,7 +55,7 @@ def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
 
 
 def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> None:
-    for one in asked(studied):
+    for one in advice_of(studied):
         assert len(one["runs"]) == 6  # two drafting arms, three repeats
         for run in one["runs"]:
             assert run["predicted_length"] == pytest.approx(prediction.tau(run["alpha"], run["gamma"]))
@@ -66,7 +66,7 @@ def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> N
 
 
 def test_a_drafts_cost_may_be_told(studied: Home) -> None:
-    for one in asked(studied, "--draft-cost", "0.1"):
+    for one in advice_of(studied, "--draft-cost", "0.1"):
         for run in one["runs"]:
             assert run["draft_cost_from"] == "stated"
             assert run["predicted_speedup"] == pytest.approx(prediction.speedup(run["alpha"], 3, 0.1))
@@ -87,7 +87,7 @@ def test_a_study_without_speculation_is_told_what_to_measure(tmp_path: Path) -> 
         "",
         "No arm of small speculates: measure one with 3 drafted tokens next (rule of thumb).",
     ], answer.stderr
-    assert asked(home) == []
+    assert advice_of(home) == []
 
 
 def test_people_read_the_same_run_by_run(studied: Home) -> None:

@@ -18,7 +18,7 @@ from warehouse.settings import Settings
 PLACES = 4
 
 
-def asked(home: Home, *arguments: str) -> Any:
+def answer_of(home: Home, *arguments: str) -> Any:
     answer = home.ask("compare", "small", *arguments, "--json")
     assert answer.returncode == 0, answer.stderr
     return json.loads(answer.stdout)
@@ -27,7 +27,7 @@ def asked(home: Home, *arguments: str) -> Any:
 def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, Any]]]:
     """By candidate arm, one a place."""
     by_arm: dict[str, list[dict[str, Any]]] = {}
-    for pair in asked(home, "--metric", metric, *arguments)["pairs"]:
+    for pair in answer_of(home, "--metric", metric, *arguments)["pairs"]:
         by_arm.setdefault(pair["arm"], []).append(pair)
     return by_arm
 
@@ -45,7 +45,7 @@ def pairs(home: Home, metric: str, *arguments: str) -> dict[str, list[dict[str, 
 def test_a_metric_is_compared_by_its_short_name_with_ratio_difference_and_interval(
     studied: Home, metric: str, full_name: str, unit: str
 ) -> None:
-    printed = asked(studied, "--metric", metric)
+    printed = answer_of(studied, "--metric", metric)
     assert (printed["metric"], printed["unit"]) == (full_name, unit)
     for pair in printed["pairs"]:
         assert pair["ratio"]["low"] <= pair["ratio"]["value"] <= pair["ratio"]["high"]
@@ -65,7 +65,7 @@ def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studie
         assert one["ratio"]["value"] == pytest.approx(1 / other["ratio"]["value"])
         assert one["ratio"]["low"] == pytest.approx(1 / other["ratio"]["high"])
         assert (one["basis"], one["verdict"]["word"]) == (other["basis"], other["verdict"]["word"])
-    assert asked(studied, "--metric", "cost", "--price-per-hour", "3.6")["unit"] == "USD/10^6 output tokens"
+    assert answer_of(studied, "--metric", "cost", "--price-per-hour", "3.6")["unit"] == "USD/10^6 output tokens"
     dearer = pairs(studied, "cost", "--price-per-hour", "7.2")["drafted well"][0]["difference"]["value"]
     assert dearer == pytest.approx(2 * cost["drafted well"][0]["difference"]["value"])
 
@@ -118,7 +118,7 @@ def test_a_table_has_ratios_marks_intervals_and_geometric_means(studied: Home) -
 
 
 def test_a_table_says_the_same_as_the_comparison_it_is_made_of(studied: Home) -> None:
-    tables = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
+    tables = {table["arm"]: table for table in answer_of(studied, "--table")["tables"]}
     for arm, expected in pairs(studied, "throughput").items():
         cells = {(cell["row"], cell["column"]): cell for cell in tables[arm]["cells"]}
         assert len(cells) == PLACES
@@ -132,8 +132,8 @@ def test_a_table_says_the_same_as_the_comparison_it_is_made_of(studied: Home) ->
 
 
 def test_places_that_fall_into_one_cell_are_a_sweep(studied: Home) -> None:
-    by_load = {table["arm"]: table for table in asked(studied, "--table")["tables"]}
-    printed = asked(studied, "--table", "--rows", "dataset", "--columns", "category")
+    by_load = {table["arm"]: table for table in answer_of(studied, "--table")["tables"]}
+    printed = answer_of(studied, "--table", "--rows", "dataset", "--columns", "category")
     for table in printed["tables"]:
         cells = {cell["row"]: cell for cell in table["cells"]}
         assert list(cells) == ["mixed.jsonl", "other.jsonl"]
@@ -161,7 +161,7 @@ def test_a_verdict_says_which_reading_it_stands_on_and_a_gate_is_strict(studied:
     strict = "verdicts: with 95 % confidence no call in the table is false (Holm)"
     for arguments, line in (((), usual), (("--table", "--strict"), strict), (("--fail-if-slower", "5%"), strict)):
         assert line in studied.ask("compare", "small", *arguments).stdout.splitlines()
-    assert (asked(studied)["strict"], asked(studied, "--strict")["strict"]) == (False, True)
+    assert (answer_of(studied)["strict"], answer_of(studied, "--strict")["strict"]) == (False, True)
 
 
 def test_an_arm_that_is_the_baseline_again_is_shown_as_a_control(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_an_arm_that_is_the_baseline_again_is_shown_as_a_control(tmp_path: Path)
     for table in ((), ("--table",)):
         assert f"plain again is a control, {words}" in home.ask("compare", "small", *table).stdout.splitlines()
     assert "? not enough data, * control" in home.ask("compare", "small", "--table").stdout
-    printed = asked(home)
+    printed = answer_of(home)
     assert printed["controls"] == {"plain again": words}
     assert [pair["verdict"]["word"] for pair in printed["pairs"] if pair["arm"] == "plain again"] == ["control"]
 
@@ -193,7 +193,7 @@ def test_beside_each_ratio_stands_whether_the_outputs_are_the_same_or_loops(tmp_
     ingest_all(settings)
     (line,) = (line for line in home.ask("compare", "small").stdout.splitlines() if line.startswith("mixed.jsonl"))
     assert "0%, else from about token 57  0% / 0%" in line
-    (pair,) = asked(home)["pairs"]
+    (pair,) = answer_of(home)["pairs"]
     assert pair["same_output_share"]["value"] == 0
     assert pair["outputs"]["median_estimated_first_differing_token"] == 56
     assert (pair["outputs"]["prompts"], pair["outputs"]["candidate_degenerate_share"]) == (48, 0)

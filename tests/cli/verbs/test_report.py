@@ -14,14 +14,14 @@ from warehouse.settings import Settings
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def told(home: Home, *arguments: str) -> str:
+def printed_report(home: Home, *arguments: str) -> str:
     answer = home.ask("report", *arguments)
     assert answer.returncode == 0, answer.stderr
     return answer.stdout
 
 
 def test_it_has_the_answer_the_verdicts_the_link_and_the_provenance(studied: Home) -> None:
-    text = told(studied, "small")
+    text = printed_report(studied, "small")
     sentences = studied.ask("advise", "small").stdout.split("\n\n")[0].splitlines()
     assert f"**{sentences[0]}**" in text
     assert all(f"- {line}" in text for line in sentences if line.startswith("On "))
@@ -37,13 +37,13 @@ def test_it_has_the_answer_the_verdicts_the_link_and_the_provenance(studied: Hom
 
 def test_its_picture_lies_beside_the_file_and_the_text_refers_to_it(studied: Home, tmp_path: Path) -> None:
     file = tmp_path / "my report.md"
-    assert told(studied, "small", "--to", str(file)).strip() == f"{file} and {tmp_path / 'my report.png'}"
+    assert printed_report(studied, "small", "--to", str(file)).strip() == f"{file} and {tmp_path / 'my report.png'}"
     assert "](my%20report.png)" in file.read_text()
     assert (tmp_path / "my report.png").read_bytes().startswith(_PNG)
 
 
 def test_metric_and_reading_are_those_that_were_asked_for(studied: Home) -> None:
-    text = told(studied, "small", "--metric", "ttft", "--strict")
+    text = printed_report(studied, "small", "--metric", "ttft", "--strict")
     assert text.startswith("## small: time to first token p50 against plain\n")
     assert "strict reading (Holm)" in text.splitlines()[-1]
 
@@ -63,4 +63,6 @@ def test_a_name_writes_no_markup(tmp_path: Path) -> None:
         write(settings, RunSpec("plain", repeat), study_name="a|b <b>*bold*</b>")
         write(settings, RunSpec("same", repeat), study_name="a|b <b>*bold*</b>")
     ingest_all(settings)
-    assert told(home, "a|b <b>*bold*</b>").startswith(r"## a\|b \<b\>\*bold\*\</b\>: output throughput against plain")
+    assert printed_report(home, "a|b <b>*bold*</b>").startswith(
+        r"## a\|b \<b\>\*bold\*\</b\>: output throughput against plain"
+    )

@@ -27,7 +27,7 @@ def registered(settings: Settings, folder: Path, dataset: str, content: object) 
     add_dataset(settings.datasets, dataset, folder / "file")
 
 
-def said(*turns: tuple[str, str]) -> dict[str, Any]:
+def conversation(*turns: tuple[str, str]) -> dict[str, Any]:
     return {"id": "x", "conversations": [{"from": who, "value": text} for who, text in turns]}
 
 
@@ -38,7 +38,7 @@ def test_sharegpt_asks_the_first_human_turn_and_answers_at_the_length_of_the_rep
     settings: Settings, tmp_path: Path, tokenizer: TargetTokenizer
 ) -> None:
     turns = ("system", "Be kind."), ("human", "What is a tide, please?"), ("gpt", REPLY), ("human", "And an ebb?")
-    registered(settings, tmp_path, "sharegpt", [said(*turns)])
+    registered(settings, tmp_path, "sharegpt", [conversation(*turns)])
     (prompt,) = prompts(settings, "sharegpt", 1, own_output_lengths=True, output_tokens=512)
     assert prompt.text == "What is a tide, please?"
     assert prompt.output_tokens == tokenizer.count([REPLY])[0]
@@ -48,9 +48,17 @@ def test_sharegpt_asks_the_first_human_turn_and_answers_at_the_length_of_the_rep
 def test_sharegpt_leaves_out_conversations_without_a_reply_and_lengths_that_are_not_used(
     settings: Settings, tmp_path: Path
 ) -> None:
-    used = said(("human", "A question that is used"), ("gpt", REPLY))
-    without = [said(("gpt", REPLY)), said(("human", "Hello?")), said(("human", " "), ("gpt", REPLY)), said()]
-    unusable = [said(("human", "word " * 2000), ("gpt", REPLY)), said(("human", "Yes or no, please?"), ("gpt", "a"))]
+    used = conversation(("human", "A question that is used"), ("gpt", REPLY))
+    without = [
+        conversation(("gpt", REPLY)),
+        conversation(("human", "Hello?")),
+        conversation(("human", " "), ("gpt", REPLY)),
+        conversation(),
+    ]
+    unusable = [
+        conversation(("human", "word " * 2000), ("gpt", REPLY)),
+        conversation(("human", "Yes or no, please?"), ("gpt", "a")),
+    ]
     registered(settings, tmp_path, "sharegpt", [used, *without, *unusable])
     assert [prompt.text for prompt in prompts(settings, "sharegpt", 1)] == ["A question that is used"]
     with pytest.raises(UserError, match="dataset sharegpt has 1 prompts, but num_prompts asks for 3"):
@@ -135,11 +143,11 @@ def test_a_custom_trace_is_replayed_in_its_own_order(settings: Settings, tmp_pat
         ("sharegpt", [{"id": 1}], r"line 2 \(entry 1\): the row has no conversations"),
         (
             "sharegpt",
-            [said(), {"conversations": [{"from": "human"}, {"from": "gpt"}]}],
+            [conversation(), {"conversations": [{"from": "human"}, {"from": "gpt"}]}],
             r"\(entry 2\): the row has no value",
         ),
         ("sharegpt", [{"conversations": ["Hello"]}], r"\(entry 1\): conversations\.0"),
-        ("sharegpt", [said()], r"has no usable row \(1 were left out\)"),
+        ("sharegpt", [conversation()], r"has no usable row \(1 were left out\)"),
         ("sharegpt", '[{"conversations": []}, {"conv', r"line 1 \(entry 2\): this is not valid JSON"),
         ("spec_bench", '{"category": "qa", "turns": []}', "line 1: turns"),
         ("spec_bench", '{"category": "qa", "turns": ["a"]}\n{"turns": ["a"]}', "line 2: the row has no category"),

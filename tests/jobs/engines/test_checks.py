@@ -129,10 +129,10 @@ def test_transformers_has_three_flags_and_no_file(tmp_path: Path) -> None:
 
 
 def test_a_tuning_is_refused_where_the_engine_cannot_do_it() -> None:
-    def found(kind: str, **tune: Any) -> dict[str, str]:
+    def by_field_of(kind: str, **tune: Any) -> dict[str, str]:
         return dict(tuning_problems(Tune(**tune), HAS.model_copy(update={"engine": kind, "kind": kind})))
 
-    assert found("vllm") == {}
-    assert "set schedule = false" in found("sglang")["tune.schedule"]
-    assert found("sglang", schedule=False) == {}
-    assert "cannot be tuned" in found("endpoint")["tune"]
+    assert by_field_of("vllm") == {}
+    assert "set schedule = false" in by_field_of("sglang")["tune.schedule"]
+    assert by_field_of("sglang", schedule=False) == {}
+    assert "cannot be tuned" in by_field_of("endpoint")["tune"]

@@ -25,7 +25,7 @@ def of(*pairs: JudgedPair, **changes: object) -> Answer:
     return answer(pairs, **{"metric": "output_tok_per_s", "baseline": "no draft", **changes})  # type: ignore[arg-type]
 
 
-def said(*pairs: JudgedPair, **changes: object) -> list[str]:
+def lines_of(*pairs: JudgedPair, **changes: object) -> list[str]:
     return sentences(of(*pairs, **changes)).lines
 
 
@@ -85,7 +85,7 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
     ],
 )
 def test_a_workload_is_told_in_one_sentence(pairs: Sequence[JudgedPair], expected: str) -> None:
-    assert expected in said(*pairs)
+    assert expected in lines_of(*pairs)
 
 
 def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_reading() -> None:
@@ -99,7 +99,7 @@ def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_r
         == "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput."
     )
     burst = judged("E", 4, "faster", FAST, load="burst")
-    assert said(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
+    assert lines_of(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
         "E beats no draft on code under burst: "
     )
     assert "the first line stands on the strict reading" in sentences(answer).reading
@@ -107,15 +107,15 @@ def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_r
 
 def test_without_a_strict_claim_the_headline_claims_nothing() -> None:
     unsure = judged("E", 1, "faster", FAST, strict="not enough data")
-    assert said(unsure)[0] == "No single claim stands on the strict reading yet; the calls below do on theirs."
-    assert said(judged("E", 1, "not enough data"))[0] == "No arm beats no draft by output throughput for sure yet."
-    assert said(judged("E", 1, "slower", SLOW))[0] == (
+    assert lines_of(unsure)[0] == "No single claim stands on the strict reading yet; the calls below do on theirs."
+    assert lines_of(judged("E", 1, "not enough data"))[0] == "No arm beats no draft by output throughput for sure yet."
+    assert lines_of(judged("E", 1, "slower", SLOW))[0] == (
         "No arm beats no draft by output throughput anywhere measured: leave speculation off."
     )
 
 
 def test_a_study_without_pairs_has_no_answer() -> None:
-    assert said() == ["There is no answer yet: no arm was measured beside no draft."]
+    assert lines_of() == ["There is no answer yet: no arm was measured beside no draft."]
 
 
 def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
@@ -126,11 +126,11 @@ def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
     assert answer.headline == quick
     assert "0.70x [0.65, 0.75] its time to first token p50" in sentences(answer).headline
     cheaper = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="cost_per_million_output_tokens")
-    assert "its cost per million output tokens" in said(cheaper, metric="cost_per_million_output_tokens")[0]
+    assert "its cost per million output tokens" in lines_of(cheaper, metric="cost_per_million_output_tokens")[0]
 
 
 def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> None:
-    assert "keep no draft" in said(judged("other flags", 1, "slower", SLOW), of_speculation=False)[1]
+    assert "keep no draft" in lines_of(judged("other flags", 1, "slower", SLOW), of_speculation=False)[1]
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ def test_arms_that_do_not_speculate_are_not_told_to_leave_speculation_off() -> N
 def test_what_is_open_is_told_with_what_it_would_take(needed: list[int | None], expected: str) -> None:
     open_ = [judged("E", 2**place, "not enough data", more=more) for place, more in enumerate(needed)]
     decided = judged("E", 64, "faster", FAST)
-    assert said(*open_, decided, repeat_s=90.0)[-1] == expected
-    assert "by the forecast" not in said(*open_, decided)[-1]
+    assert lines_of(*open_, decided, repeat_s=90.0)[-1] == expected
+    assert "by the forecast" not in lines_of(*open_, decided)[-1]
 
 
 def test_why_cells_have_no_interval_is_told() -> None:
     alone = judged("E", 1, "not enough data", (1.5, None, None))  # type: ignore[arg-type]
-    assert said(alone)[-1] == "1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more."
+    assert lines_of(alone)[-1] == "1 of 1 cell is open: too few repeats to show how much runs vary; measure 3 or more."
     assert of(alone).open == OpenCells(1, 0, 1, None, None)
     unknown = judged("E", 1, "not enough data", None)
-    assert said(unknown)[-1] == "1 of 1 cell is open: there an arm or the baseline has no valid number."
+    assert lines_of(unknown)[-1] == "1 of 1 cell is open: there an arm or the baseline has no valid number."
 
 
 @st.composite
@@ -265,7 +265,7 @@ def test_an_interval_is_written_as_far_as_it_is_known() -> None:
 
 
 def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
-    assert said(judged("E", 1, "faster", FAST)) == [
+    assert lines_of(judged("E", 1, "faster", FAST)) == [
         "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput.",
         "On code: enable E at concurrency 1: 1.42x [1.31, 1.54].",
         (
@@ -273,7 +273,7 @@ def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
             "stands on the strict reading: with 95 % confidence no call in the table is false (Holm)."
         ),
     ]
-    assert said(judged("E", 1, "faster", FAST), strict=True)[-1] == (
+    assert lines_of(judged("E", 1, "faster", FAST), strict=True)[-1] == (
         "How sure: with 95 % confidence no call in the table is false (Holm)."
     )
 
@@ -283,6 +283,6 @@ def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
 )
 def test_the_time_of_more_repeats_is_told_in_minutes_or_hours(seconds: float, minutes: str) -> None:
     open_ = judged("E", 1, "not enough data", more=1)
-    assert said(open_, repeat_s=seconds)[-1] == (
+    assert lines_of(open_, repeat_s=seconds)[-1] == (
         f"1 of 1 cell is open; 1 more repeat would decide it, about {minutes} by the forecast."
     )

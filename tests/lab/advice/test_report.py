@@ -15,7 +15,7 @@ MORNING, NOON = datetime(2026, 11, 22, 9, 5, tzinfo=UTC), datetime(2026, 11, 22,
 FROM = Provenance("demo", "reference", ("job-1",), ("AMD EPYC",), ("vllm 0.32.0",), MORNING, NOON, 36, 6, (2,))
 
 
-def told(provenance: Provenance = FROM, arm: str = "draft", picture: str | None = None) -> str:
+def report_text(provenance: Provenance = FROM, arm: str = "draft", picture: str | None = None) -> str:
     answered = answer([judged(arm, 1, "faster")], metric="output_tok_per_s", baseline="no draft")
     return markdown(Report(answered, provenance, picture, "http://127.0.0.1:8501/compare?job=job-1", "0.1.0"))
 
@@ -40,22 +40,22 @@ def told(provenance: Provenance = FROM, arm: str = "draft", picture: str | None 
     ],
 )
 def test_the_last_line_says_where_the_numbers_come_from(provenance: Provenance, expected: str) -> None:
-    assert expected in told(provenance).splitlines()[-1]
+    assert expected in report_text(provenance).splitlines()[-1]
 
 
 def test_names_write_no_markup_and_intervals_stay_readable() -> None:
-    text = told(replace(FROM, study="a *b* [c](d)\n# e"), arm="x|y <b>")
+    text = report_text(replace(FROM, study="a *b* [c](d)\n# e"), arm="x|y <b>")
     assert text.startswith(r"## a \*b\* \[c\](d) \# e: output throughput against no draft")
     assert r"| code | c1 | x\|y \<b\> | 1.40x [1.30, 1.50] | ▲ faster | 3 repeats |" in text.splitlines()
 
 
 def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
-    assert "![Ratio to no draft](report.png)" in told(picture="report.png")
-    assert "![" not in told()
+    assert "![Ratio to no draft](report.png)" in report_text(picture="report.png")
+    assert "![" not in report_text()
 
 
 def test_the_last_line_is_whole() -> None:
-    assert told().splitlines()[-1] == (
+    assert report_text().splitlines()[-1] == (
         "<sub>study demo · job job-1 · target reference · measured 2026-11-22 09:05 to 12:00 UTC · on AMD EPYC · "
         "vllm 0.32.0 · 36 valid runs on 6 engine starts · 2 repeats a cell · usual reading (Benjamini-Hochberg) · "
         "Drafthouse 0.1.0</sub>"

@@ -170,7 +170,7 @@ def test_a_study_has_a_size() -> None:
     assert np.isclose(decided_share(Table(6, 1, 1, 0.0, (0.5,))), 0.0)
 
 
-def told(as_is: float, one_more: float, best: Prospect | None, *, more_s: float = 720.0) -> tuple[str, str]:
+def sentences(as_is: float, one_more: float, best: Prospect | None, *, more_s: float = 720.0) -> tuple[str, str]:
     """The sentence and the advice on a study of 30 cells, 3 starts and 31 minutes."""
     size = Size(3, 1)
     outlook = Prospects(
@@ -181,22 +181,22 @@ def told(as_is: float, one_more: float, best: Prospect | None, *, more_s: float 
 
 def test_prospects_are_told_whole() -> None:
     better = Prospect(Size(4, 1), 29.4, 2580.0)
-    assert told(25.6, 28.7, better) == (
+    assert sentences(25.6, 28.7, better) == (
         "about 26 of 30 cells will be decided; 12 more minutes would decide 29",
         "",  # 26 of 30 are enough, and the other plan takes longer
     )
-    assert told(10.0, 10.4, better) == (
+    assert sentences(10.0, 10.4, better) == (
         "about 10 of 30 cells will be decided",
         "4 repeats would decide about 29 of 30 in 43 min.",
     )
-    assert told(10.0, 12.0, None, more_s=60.0) == (
+    assert sentences(10.0, 12.0, None, more_s=60.0) == (
         "about 10 of 30 cells will be decided; 1 more minute would decide 12",
         "No plan of up to 8 engine starts of each arm decides 80% of the cells.",
     )
-    assert told(24.0, 24.0, None)[1] == ""
+    assert sentences(24.0, 24.0, None)[1] == ""
 
 
 def test_a_cheaper_plan_is_advised_with_its_repeats_on_a_start_and_its_prompts() -> None:
-    assert told(30.0, 30.0, Prospect(Size(2, 3, 2), 25.0, 600.0))[1] == (
+    assert sentences(30.0, 30.0, Prospect(Size(2, 3, 2), 25.0, 600.0))[1] == (
         "6 repeats, 3 on each engine start, 2 times the prompts would decide about 25 of 30 in 10 min."
     )

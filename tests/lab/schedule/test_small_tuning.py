@@ -194,20 +194,20 @@ def test_progress_counts_each_engine_start_once() -> None:
     assert progress.spent_s == 20 + 2 * 10
 
 
-def found(*ranges: tuple[int, int, int], draft: str | None = "look-up") -> Choice:
+def choice_of(*ranges: tuple[int, int, int], draft: str | None = "look-up") -> Choice:
     return Choice({1: THREE}, ONE, draft, {1: 3}, ranges)
 
 
 def test_what_is_deployed_is_a_schedule_only_where_loads_differ_and_the_engine_has_one() -> None:
     schedule, without = Tuning(tuning()), Tuning(tuning(schedule=False))
-    assert schedule.deployed(found((1, 4096, 3), draft=None)).name == "no draft"
-    assert schedule.deployed(found((1, 4096, 3))).name == "look-up k=3"
-    scheduled = schedule.deployed(found((1, 2, 3), (3, 4096, 1)))
+    assert schedule.deployed(choice_of((1, 4096, 3), draft=None)).name == "no draft"
+    assert schedule.deployed(choice_of((1, 4096, 3))).name == "look-up k=3"
+    scheduled = schedule.deployed(choice_of((1, 2, 3), (3, 4096, 1)))
     assert scheduled.name == "look-up scheduled"
     assert scheduled.speculation is not None
     assert scheduled.speculation.options[SCHEDULE] == [[1, 2, 3], [3, 4096, 1]]
-    assert without.deployed(found((1, 2, 3), (3, 4096, 1))).name == "look-up k=1"
-    assert [arm.name for arm in schedule.final_arms(found((1, 4096, 1)))] == ["no draft", "look-up k=1"]
+    assert without.deployed(choice_of((1, 2, 3), (3, 4096, 1))).name == "look-up k=1"
+    assert [arm.name for arm in schedule.final_arms(choice_of((1, 4096, 1)))] == ["no draft", "look-up k=1"]
     assert schedule.settings == {"no draft": NONE, "look-up k=1": ONE, "look-up k=3": THREE}
 
 

@@ -16,7 +16,7 @@ FIVE = tuning(drafted_tokens=[1, 2, 3, 4, 5])
 ONCE = "1 repeat, which cannot show how much runs differ"
 
 
-def told(study: Study, speed: Speed, most_runs: int) -> Report:
+def reported(study: Study, speed: Speed, most_runs: int) -> Report:
     """The report after about so many runs."""
     schedule, outcomes = Tuning(study), list[Outcome]()
     while len(outcomes) < most_runs and isinstance(step := schedule.next(outcomes), Step):
@@ -45,7 +45,7 @@ def tried(*every: Tried) -> list[tuple[object, ...]]:
 
 
 def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_of_it() -> None:
-    tuned = told(FIVE, clear, 6)
+    tuned = reported(FIVE, clear, 6)
     assert (tuned.ended, tuned.runs, tuned.grid_runs, tuned.final) == ("", 6, 12, ())
     assert (tuned.single.name, tuned.deployed.name) == ("look-up k=1", "look-up scheduled")
     assert tuned.ranges == ((1, 2, 5), (3, 4096, 1))
@@ -70,7 +70,7 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
 
 
 def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_repeats() -> None:
-    tuned = told(FIVE, clear, 100)
+    tuned = reported(FIVE, clear, 100)
     assert (tuned.ended, tuned.runs, tuned.grid_runs) == ("most repeats", 35, 12)
     assert tuned.scheduled == tuned.deployed
     assert tuned.ranges == ((1, 2, 3), (3, 4096, 1))
@@ -106,19 +106,19 @@ def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_
     def dying(arm: str, load: int, repeat: int) -> float | None:
         return None if (arm, load) == ("look-up k=3", 4) else clear(arm, load, repeat)
 
-    tuned = told(tuning(drafted_tokens=[1, 3]), dying, 6)
+    tuned = reported(tuning(drafted_tokens=[1, 3]), dying, 6)
     assert [setting.fate for setting in tuned.tried if setting.load == 4] == [
         "slower: 0.71x of the chosen one",
         "chosen",
         "no run of it counts",
     ]
-    slow = told(tuning(drafted_tokens=[1, 3]), lambda arm, *_: 100.0 if arm == "no draft" else 50.0, 6)
+    slow = reported(tuning(drafted_tokens=[1, 3]), lambda arm, *_: 100.0 if arm == "no draft" else 50.0, 6)
     assert slow.best == tuple(
         Measured("no draft", load, 0, 1.0, None, None, "no difference", "it is what the others are compared with")
         for load in (1, 4)
     )
     assert (slow.deployed.name, slow.scheduled, slow.ranges) == ("no draft", None, ((1, 4096, 0),))
-    unmeasured = told(FIVE, lambda arm, *_: 100.0 if arm == "no draft" else 112.0, 4)
+    unmeasured = reported(FIVE, lambda arm, *_: 100.0 if arm == "no draft" else 112.0, 4)
     assert unmeasured.best == tuple(
         Measured("look-up k=2", load, 2, None, None, None, "not enough data", "not measured") for load in (1, 4)
     )

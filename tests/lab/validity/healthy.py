@@ -52,7 +52,7 @@ class Measured:
         places = self.run.log_begin_bytes, self.run.log_end_bytes
         return None if self.log is None else EngineLog(self.log.encode(), *places)
 
-    def found(self, check: str) -> Finding:
+    def finding(self, check: str) -> Finding:
         """What this check found; fails where it found nothing."""
         verdict = self.judged()
         firing = [finding for finding in verdict.findings if finding.check == check]

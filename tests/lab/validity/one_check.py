@@ -29,7 +29,7 @@ def answer(check: str, run: Measured, **metrics: Value) -> Finding | Skipped | N
     return CHECK[check].judge(Evidence(run.run, requests, run.samples, measured, run.engine_log, run.unrecorded))
 
 
-def said(outcome: Finding | Skipped | None) -> str | None:
+def severity_of(outcome: Finding | Skipped | None) -> str | None:
     """How grave the finding is, or what the check lacked."""
     return (
         f"skipped: {outcome.missing}" if isinstance(outcome, Skipped) else None if outcome is None else outcome.severity

@@ -11,7 +11,7 @@ import pytest
 from lab.metrics.measure import Value
 from lab.validity import CHECKS
 from tests.lab.validity.healthy import Measured
-from tests.lab.validity.one_check import answer, few, said, samples
+from tests.lab.validity.one_check import answer, few, samples, severity_of
 from tests.lab.validity.trapped import drafted, plain
 
 NO_COUNTERS: dict[str, Any] = {"counters_before": None, "counters_after": None}
@@ -134,7 +134,7 @@ SKIPPED: tuple[Case, ...] = (
 def test_a_check_names_what_it_lacks(
     check: str, missing: str, run: Callable[[], Measured], metrics: dict[str, Value]
 ) -> None:
-    assert said(answer(check, run(), **metrics)) == f"skipped: {missing}"
+    assert severity_of(answer(check, run(), **metrics)) == f"skipped: {missing}"
 
 
 @pytest.mark.parametrize("check", ["settings_changed_by_speculation", "acceptance_adds_up", "few_rounds"])
@@ -148,7 +148,7 @@ def test_a_check_of_the_gpu_lacks_nothing_on_a_machine_without_one(check: str) -
     blind = samples((9, nothing))
     assert answer(check, blind.with_circumstances(gpus=())) is None
     elsewhere = blind.with_circumstances(gpus=(), command=())
-    assert str(said(answer(check, elsewhere))).startswith("skipped")
+    assert str(severity_of(answer(check, elsewhere))).startswith("skipped")
 
 
 def test_every_check_that_needs_what_was_not_recorded_says_so_and_says_nothing_else() -> None:

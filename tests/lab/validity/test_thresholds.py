@@ -15,7 +15,7 @@ from lab.metrics.measure import Value
 from lab.study import Load, Workload
 from lab.validity import Finding, Severity, Skipped
 from tests.lab.validity.healthy import STREAMS, Measured
-from tests.lab.validity.one_check import answer, few, said, samples
+from tests.lab.validity.one_check import answer, few, samples, severity_of
 from tests.lab.validity.trapped import RATED, beside, disturbed, drafted, plain
 
 Said = Severity | None
@@ -413,7 +413,7 @@ def test_a_check_changes_its_mind_at_its_threshold(
     check: str, expected: Said | str, look: Callable[[], Finding | Skipped | None]
 ) -> None:
     finding = look()
-    assert said(finding) == expected, (check, finding)
+    assert severity_of(finding) == expected, (check, finding)
 
 
 @pytest.mark.parametrize(
@@ -432,20 +432,20 @@ def test_output_that_is_a_twentieth_too_short_is_still_a_warning() -> None:
     """19 of 20 tokens a request are 95 % of what was asked for."""
     answers_cut = few(20, requested_output_tokens=20)
     assert (
-        said(
+        severity_of(
             answer("output_length", replace(answers_cut, requests=few(20, answers_cut, completion_tokens=20).requests))
         )
         is None
     )
-    assert said(answer("output_length", few(20, answers_cut, completion_tokens=19))) == "warning"
-    assert said(answer("output_length", few(20, answers_cut, completion_tokens=18))) == "invalid"
-    assert said(answer("output_length", few(20, answers_cut, completion_tokens=None))) == (
+    assert severity_of(answer("output_length", few(20, answers_cut, completion_tokens=19))) == "warning"
+    assert severity_of(answer("output_length", few(20, answers_cut, completion_tokens=18))) == "invalid"
+    assert severity_of(answer("output_length", few(20, answers_cut, completion_tokens=None))) == (
         "skipped: the server's count of generated tokens"
     )
 
 
 def test_a_workload_of_random_tokens_is_noted_by_its_name_or_its_category() -> None:
     for dataset in ("random", "prefix_repetition", "burstgpt", "burstgpt_sample", "random_s"):
-        assert said(answer("synthetic_prompts", plain().with_run(workload=Workload(dataset=dataset)))) == "note"
-    assert said(answer("synthetic_prompts", few(2).with_requests(first=1, category="synthetic"))) == "note"
-    assert said(answer("synthetic_prompts", few(2))) is None
+        assert severity_of(answer("synthetic_prompts", plain().with_run(workload=Workload(dataset=dataset)))) == "note"
+    assert severity_of(answer("synthetic_prompts", few(2).with_requests(first=1, category="synthetic"))) == "note"
+    assert severity_of(answer("synthetic_prompts", few(2))) is None

@@ -576,7 +576,7 @@ TRAPS: tuple[tuple[str, Severity, str, Callable[[], Measured]], ...] = (
 def test_a_run_that_shows_the_trap_is_told_so(
     check: str, severity: Severity, sentence: str, run: Callable[[], Measured]
 ) -> None:
-    finding = run().found(check)
+    finding = run().finding(check)
     assert finding.sentence == sentence
     assert finding.severity == severity
     assert finding.advice
@@ -595,6 +595,6 @@ def test_each_check_reaches_its_gravest_severity_above_and_nothing_graver() -> N
 
 def test_failed_requests_that_a_file_only_counts_are_told_all_the_same() -> None:
     counted = replace(plain().with_requests(2, **FAILED), unrecorded=frozenset({"error"}))
-    finding = counted.found("requests_failed")
+    finding = counted.finding("requests_failed")
     assert finding.severity == "invalid"
     assert finding.sentence == "256 of 512 requests failed (50 %); the file does not say why."

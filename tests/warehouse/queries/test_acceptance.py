@@ -47,7 +47,7 @@ def only(con: duckdb.DuckDBPyConnection) -> ArmAcceptance:
     return acceptance
 
 
-def asked(settings: Settings, *runs: tuple[RunSpec, dict[str, Any]]) -> ArmAcceptance:
+def acceptance_of(settings: Settings, *runs: tuple[RunSpec, dict[str, Any]]) -> ArmAcceptance:
     for made, changes in runs:
         write(settings, made, **changes)
     ingest_all(settings)
@@ -102,7 +102,7 @@ def test_requests_that_accept_more_are_answered_sooner(con: duckdb.DuckDBPyConne
 
 def test_without_counters_the_requests_tell_and_positions_are_unknown(settings: Settings) -> None:
     blind = {"counters_before": ServerCounters(), "counters_after": ServerCounters()}
-    acceptance = asked(settings, (DRAFTED, blind))
+    acceptance = acceptance_of(settings, (DRAFTED, blind))
     assert (acceptance.source, acceptance.acceptance.drafts) == ("its requests", sum(DRAFTS.values()))
     assert acceptance.acceptance.length == pytest.approx(REQUESTS * TOKENS / sum(DRAFTS.values()))
     assert (acceptance.acceptance.per_position, acceptance.fewer) == (None, {})
@@ -110,7 +110,7 @@ def test_without_counters_the_requests_tell_and_positions_are_unknown(settings: 
 
 def test_a_workload_of_one_kind_of_text_is_that_kind_where_requests_tell_nothing(settings: Settings) -> None:
     workload = Workload(dataset="one.jsonl", category="code", output_tokens=TOKENS)
-    acceptance = asked(
+    acceptance = acceptance_of(
         settings, (RunSpec("drafted", 0, rounds=ROUNDS, reports_acceptance=False), {"workload": workload})
     )
     assert acceptance.categories == {"code": acceptance.acceptance}

@@ -68,18 +68,18 @@ NESTED = {
 
 @pytest.mark.parametrize("sql", MEMORY.values(), ids=MEMORY.keys())
 def test_more_memory_than_the_limit_is_refused(walled: Walled, sql: str) -> None:
-    answer = walled.said(sql, sql_timeout_s=10.0)
+    answer = walled.outcome_of(sql, sql_timeout_s=10.0)
     assert re.search(f"{_MEMORY}|stopped after 10 s", answer), answer  # the second on a machine that stands still
 
 
 @pytest.mark.parametrize("sql", TIME.values(), ids=TIME.keys())
 def test_more_time_than_the_limit_is_refused(walled: Walled, sql: str) -> None:
-    assert walled.said(sql, sql_timeout_s=1.5) == f"refused: {_STOPPED}"
+    assert walled.outcome_of(sql, sql_timeout_s=1.5) == f"refused: {_STOPPED}"
 
 
 @pytest.mark.parametrize("sql", NESTED.values(), ids=NESTED.keys())
 def test_nesting_without_end_is_refused(walled: Walled, sql: str) -> None:
-    answer = walled.said(sql, sql_timeout_s=5.0)  # Arrow's threads may hang where their stacks find no memory
+    answer = walled.outcome_of(sql, sql_timeout_s=5.0)  # Arrow's threads may hang where their stacks find no memory
     assert re.search(_DEEP, answer), answer
     assert len(answer) < 2500
 
@@ -92,17 +92,17 @@ def test_an_answer_of_a_gigabyte_is_cut_and_that_is_said(walled: Walled) -> None
 
 
 def test_a_row_that_is_too_large_is_refused(walled: Walled) -> None:
-    answer = walled.said("select repeat('x', 40000000)", sql_memory_mib=512)
+    answer = walled.outcome_of("select repeat('x', 40000000)", sql_memory_mib=512)
     assert answer == "refused: one row is larger than 32 MiB, the limit of an answer: select less of it"
 
 
 def test_more_columns_than_anybody_reads_are_refused(walled: Walled) -> None:
-    answer = walled.said("select " + ", ".join(f"{number} as c{number}" for number in range(2001)))
+    answer = walled.outcome_of("select " + ", ".join(f"{number} as c{number}" for number in range(2001)))
     assert answer == "refused: the answer has 2,001 columns: select at most 2,000"
 
 
 def test_a_mistake_in_a_large_value_does_not_make_a_large_sentence(walled: Walled) -> None:
-    answer = walled.said("select cast(repeat('x', 1000000) as int)")
+    answer = walled.outcome_of("select cast(repeat('x', 1000000) as int)")
     assert answer.startswith("refused: Conversion Error: Could not convert string 'xxx")
     assert len(answer) < 2100
 

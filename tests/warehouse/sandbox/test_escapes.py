@@ -138,14 +138,14 @@ HARMLESS = {
 
 @pytest.mark.parametrize(("sql", "sentence"), REFUSED.values(), ids=REFUSED.keys())
 def test_refused(walled: Walled, sql: str, sentence: str) -> None:
-    answer = walled.said(sql)
+    answer = walled.outcome_of(sql)
     assert answer.startswith("refused: ")
     assert re.search(sentence, answer), answer
 
 
 @pytest.mark.parametrize("sql", HARMLESS.values(), ids=HARMLESS.keys())
 def test_answered_without_harm(walled: Walled, sql: str) -> None:
-    assert walled.said(sql).startswith("answered: ")
+    assert walled.outcome_of(sql).startswith("answered: ")
 
 
 _TRIED = """

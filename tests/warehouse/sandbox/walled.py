@@ -32,7 +32,7 @@ class Walled:
             other.execute(f"COPY hidden TO '{self.settings.home / 'secret.parquet'}'")
         self._before = self._files()
 
-    def said(self, sql: str, **limits: object) -> str:
+    def outcome_of(self, sql: str, **limits: object) -> str:
         """`{home}` in the statement stands for the home's path."""
         try:
             result = run_sql(self.settings.model_copy(update=limits), sql.replace("{home}", str(self.settings.home)))

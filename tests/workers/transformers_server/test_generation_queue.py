@@ -42,9 +42,7 @@ async def test_a_second_request_waits_for_the_first(assisted: str) -> None:
 async def test_a_client_that_leaves_stops_its_generation(any_server: str, form: str) -> None:
     before = await metrics(any_server)
     ask = (
-        stream(any_server, streamed(max_tokens=_LONG))
-        if form == "streamed"
-        else complete(any_server, max_tokens=_LONG)
+        stream(any_server, streamed(max_tokens=_LONG)) if form == "streamed" else complete(any_server, max_tokens=_LONG)
     )
     leaving: asyncio.Task[Any] = asyncio.create_task(ask)
     await until(

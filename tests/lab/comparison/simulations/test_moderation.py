@@ -30,7 +30,7 @@ _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Outcome:
     """Shares over many tables."""
 
     called: float  # of the true effects
@@ -38,10 +38,10 @@ class Seen:
     held: float  # of the true ratios, those within their interval
 
 
-def seen(world: str, cells: int, repeats: int, ratio: float, noise: float) -> Seen:
+def simulate(world: str, cells: int, repeats: int, ratio: float, noise: float) -> Outcome:
     rng = np.random.default_rng(cells * 100 + repeats)
     tables = [_outcome(simulated(rng, world, (cells, repeats), ratio=ratio, noise=noise)) for _ in range(_TABLES)]
-    return Seen(*(float(np.mean(column)) for column in zip(*tables, strict=True)))
+    return Outcome(*(float(np.mean(column)) for column in zip(*tables, strict=True)))
 
 
 def false_tables(world: str, cells: int, repeats: int, noise: float) -> float:
@@ -90,7 +90,7 @@ def _outcome(table: Table) -> tuple[float, float, float]:
 )
 def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float, noise: float, wanted: float) -> None:
     """Runs' noise differs from cell to cell by a third."""
-    outcome = seen("a third", cells, repeats, ratio, noise)
+    outcome = simulate("a third", cells, repeats, ratio, noise)
     assert outcome.called >= wanted
     assert outcome.false_calls <= 0.05
 
@@ -98,7 +98,7 @@ def test_so_few_repeats_of_a_table_decide(cells: int, repeats: int, ratio: float
 @pytest.mark.parametrize("world", WORLDS)
 @pytest.mark.parametrize(("cells", "repeats"), [(2, 3), (6, 3), (35, 3), (12, 4)])
 def test_the_promises_hold_in_every_world(world: str, cells: int, repeats: int) -> None:
-    outcome = seen(world, cells, repeats, 1.2, 0.03)
+    outcome = simulate(world, cells, repeats, 1.2, 0.03)
     assert outcome.false_calls <= 0.05 + _LUCK
     assert false_tables(world, cells, repeats, 0.03) <= 0.05 + _LUCK
     assert 0.93 <= outcome.held <= (0.97 if world != "bimodal" else 1.0) + _LUCK

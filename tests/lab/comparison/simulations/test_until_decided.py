@@ -21,14 +21,14 @@ _LUCK = 3 * math.sqrt(0.05 * 0.95 / _TABLES)
 
 
 @dataclass(frozen=True)
-class Seen:
+class Outcome:
     false_calls: float  # of the calls, averaged over tables
     false_tables: float  # of tables without any effect, those with a call
     held: float  # of the true ratios, those within their interval
 
 
 @functools.cache
-def seen(world: str, cells: int) -> Seen:
+def simulate(world: str, cells: int) -> Outcome:
     rng = np.random.default_rng(cells)
 
     def ended(ratio: float) -> list[Ended]:
@@ -36,7 +36,7 @@ def seen(world: str, cells: int) -> Seen:
         return [until_decided(table) for table in tables]
 
     with_effects, without = ended(1.1), ended(1.0)
-    return Seen(
+    return Outcome(
         float(np.mean([stopped.false_share for stopped in with_effects])),
         float(np.mean([stopped.called.any() for stopped in without])),
         float(np.mean(np.concatenate([stopped.held for stopped in (*with_effects, *without)]))),
@@ -45,7 +45,7 @@ def seen(world: str, cells: int) -> Seen:
 
 @pytest.mark.parametrize("world", ["a third", "one wild cell", "bimodal"])
 def test_the_promises_hold_in_spite_of_the_looks(world: str) -> None:
-    outcome = seen(world, 6)
+    outcome = simulate(world, 6)
     assert outcome.false_calls <= 0.05 + _LUCK
     assert outcome.false_tables <= 0.05 + _LUCK
     assert outcome.held + _LUCK >= 0.93

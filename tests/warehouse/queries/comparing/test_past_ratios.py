@@ -35,14 +35,14 @@ def measured(shared: Settings) -> Settings:
     return shared
 
 
-def found(settings: Settings, **changes: Any) -> Components | None:
+def components_of(settings: Settings, **changes: Any) -> Components | None:
     about: dict[str, Any] = {"target": "reference", "hardware": "NVIDIA H200", "whole": True, **changes}
     with open_warehouse(settings.warehouse_file) as con:
         return past_components(con, "output_tok_per_s", **about)
 
 
 def test_starts_and_runs_are_told_apart(measured: Settings) -> None:
-    known = found(measured)
+    known = components_of(measured)
     assert known is not None
     assert known.run == pytest.approx(np.var(np.log(OF_RUN), ddof=1), rel=0.05)
     assert known.start == pytest.approx(np.var(np.log(OF_START), ddof=1) - known.run / RUNS, rel=0.05)
@@ -53,9 +53,9 @@ def test_starts_and_runs_are_told_apart(measured: Settings) -> None:
 
 
 def test_only_the_hardware_and_the_target_that_are_meant_count(measured: Settings) -> None:
-    everything = found(measured)
-    assert found(measured, hardware="h200", whole=False) == everything == found(measured, target=None)
-    assert found(measured, hardware="H200") is found(measured, target="another") is None
+    everything = components_of(measured)
+    assert components_of(measured, hardware="h200", whole=False) == everything == components_of(measured, target=None)
+    assert components_of(measured, hardware="H200") is components_of(measured, target="another") is None
 
 
 def test_a_study_is_told_how_much_it_will_decide(measured: Settings) -> None:
