@@ -24,6 +24,8 @@ LEAST_DISTINCT_SHARE = 0.3
 #: So many texts and characters are judged together: the number of a text takes 10 of 64 bits, an n-gram's hash 53.
 _MOST_TEXTS, _TEXT_BITS = 1024, 10
 _MOST_CHARACTERS = 2**20
+#: A third of the n-grams tells that a text is healthy. There are this many cells for each, so that few share one.
+_EVERY, _CELLS = 3, 16
 #: Odd numbers of 64 bits with ones and zeros well mixed, from MurmurHash3 and SplitMix64.
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(0x9E3779B97F4A7C15))
 
@@ -35,10 +37,15 @@ def degenerate(texts: Sequence[str] | pa.ChunkedArray[Any]) -> NDArray[np.bool_]
 
     The second half is checked too, because a loop often begins after a healthy start and then never ends.
     """
-    wholes, halves = distinct_shares(texts)
-    judged = ~np.isnan(wholes)
-    is_degenerate: NDArray[np.bool_] = np.fmin(wholes, halves)[judged] < LEAST_DISTINCT_SHARE
-    return is_degenerate
+    column = _column(texts)
+    lengths = _lengths(column)
+    doubtful = np.ones(lengths.size, dtype=np.bool_)
+    for block, part in _parts(column, lengths):
+        doubtful[block] = ~_surely_varied(part, lengths[block])
+    wholes, halves = distinct_shares(column.filter(pa.array(doubtful)))
+    is_degenerate = np.zeros(lengths.size, dtype=np.bool_)
+    is_degenerate[doubtful] = np.fmin(wholes, halves) < LEAST_DISTINCT_SHARE
+    return is_degenerate[lengths >= LEAST_CHARACTERS]
 
 
 def distinct_shares(
@@ -48,12 +55,26 @@ def distinct_shares(
 
     NaN for a text, or a half, that is too short to judge.
     """
-    column = texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([pa.array(texts, type=pa.string())])
-    lengths = pc.utf8_length(column).to_numpy().astype(np.int64)
+    column = _column(texts)
+    lengths = _lengths(column)
     wholes, halves = np.full(lengths.size, np.nan), np.full(lengths.size, np.nan)
-    for block in _blocks(lengths):
-        wholes[block], halves[block] = _shares(column.slice(block.start, block.stop - block.start), lengths[block])
+    for block, part in _parts(column, lengths):
+        wholes[block], halves[block] = _shares(part, lengths[block])
     return wholes, halves
+
+
+def _column(texts: Sequence[str] | pa.ChunkedArray[Any]) -> pa.ChunkedArray[Any]:
+    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([pa.array(texts, type=pa.string())])
+
+
+def _lengths(column: pa.ChunkedArray[Any]) -> NDArray[np.int64]:
+    lengths: NDArray[np.int64] = pc.utf8_length(column).to_numpy().astype(np.int64)
+    return lengths
+
+
+def _parts(column: pa.ChunkedArray[Any], lengths: NDArray[np.int64]) -> Iterator[tuple[slice, pa.ChunkedArray[Any]]]:
+    for block in _blocks(lengths):
+        yield block, column.slice(block.start, block.stop - block.start)
 
 
 def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
@@ -63,6 +84,56 @@ def _blocks(lengths: NDArray[np.int64]) -> Iterator[slice]:
         most = reached[start] - lengths[start] + _MOST_CHARACTERS
         end = int(np.searchsorted(reached, most, side="right"))
         yield slice(start, start := min(max(end, start + 1), start + _MOST_TEXTS))
+
+
+def _surely_varied(texts: pa.ChunkedArray[Any], lengths: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which texts are not degenerate by a third of their n-grams alone: these have enough distinct ones among them.
+
+    They are counted by the cells of a table that they fall into. N-grams in one cell, or with the same first 16 bytes,
+    count once, so there are at least as many distinct ones as filled cells. Most text is healthy, and ordering all of
+    its n-grams takes four times as long.
+    """
+    listed: list[Any] = texts.to_pylist()
+    content = np.frombuffer("".join(listed).encode(), dtype=np.uint8)
+    grams = np.maximum(lengths - GRAM_CHARACTERS + 1, 0)
+    sampled = -(-grams // _EVERY)
+    if not sampled.any():
+        return np.zeros(lengths.size, dtype=np.bool_)
+    within = _EVERY * (np.arange(sampled.sum()) - np.repeat(np.cumsum(sampled) - sampled, sampled))
+    places = within + np.repeat(np.cumsum(lengths) - lengths, sampled)
+    if content.size > lengths.sum():  # some characters have several bytes, of which all but the first begin with 10
+        places = np.flatnonzero(content & 0xC0 != 0x80)[places]
+    cells = _CELLS * sampled + 1
+    begins = np.cumsum(cells) - cells
+    chosen = np.repeat(begins, sampled) + _below(np.repeat(cells, sampled), _byte_hashes(content, places))
+    in_half = within >= np.repeat(lengths // 2, sampled)
+    of_half = np.maximum(lengths - lengths // 2 - GRAM_CHARACTERS + 1, 0)
+    enough, enough_in_half = LEAST_DISTINCT_SHARE * grams, LEAST_DISTINCT_SHARE * of_half
+    is_varied: NDArray[np.bool_] = _filled(chosen, cells) >= enough
+    is_varied &= _filled(chosen[in_half], cells) >= enough_in_half
+    return is_varied
+
+
+def _byte_hashes(content: NDArray[np.uint8], places: NDArray[np.int64]) -> Words:
+    """A hash of 32 bits of the 16 bytes from each place on."""
+    windows: Any = np.lib.stride_tricks.sliding_window_view(content, GRAM_CHARACTERS)
+    words = windows[places].view(np.uint64)
+    mixed = words[:, 0] * _MIX[0] ^ (words[:, 1] ^ words[:, 1] >> np.uint64(29)) * _MIX[1]
+    hashes: Words = (mixed ^ mixed >> np.uint64(32)) * _MIX[2] >> np.uint64(32)
+    return hashes
+
+
+def _below(sizes: NDArray[np.int64], hashes: Words) -> NDArray[np.int64]:
+    """A number below each size, from a hash of 32 bits."""
+    return (hashes * sizes.astype(np.uint64) >> np.uint64(32)).astype(np.int64)
+
+
+def _filled(chosen: NDArray[np.int64], cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of the cells of each text were chosen."""
+    table = np.zeros(int(cells.sum()), dtype=np.bool_)
+    table[chosen] = True
+    filled: NDArray[np.int64] = np.add.reduceat(table, np.cumsum(cells) - cells, dtype=np.int64)
+    return filled
 
 
 def _shares(texts: pa.ChunkedArray[Any], lengths: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -29,14 +29,18 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
     """Count `values` (finite, not negative) by bucket. Raises ValueError for others."""
     if values.size and not (np.isfinite(values).all() and values.min() >= 0):
         raise ValueError("a histogram takes finite values that are not negative")
-    positive = values[values >= SMALLEST]
+    positive = values if values.size and values.min() >= SMALLEST else values[values >= SMALLEST]
     zeros = values.size - positive.size
     counts_of = {ZERO_BUCKET: zeros} if zeros else {}
     if positive.size:
-        buckets = np.ceil(np.log(positive) / math.log(GROWTH)).astype(np.int64)
-        counts = np.bincount(buckets - buckets.min())
+        exponents = np.log(positive)  # in place from here on: new memory takes longer than the arithmetic
+        exponents /= math.log(GROWTH)
+        buckets = np.ceil(exponents, out=exponents).astype(np.int32)
+        lowest = buckets.min()
+        buckets -= lowest
+        counts = np.bincount(buckets)
         filled = np.flatnonzero(counts)
-        counts_of |= dict(zip((filled + buckets.min()).tolist(), counts[filled].tolist(), strict=True))
+        counts_of |= dict(zip((filled + lowest).tolist(), counts[filled].tolist(), strict=True))
     return counts_of
 
 

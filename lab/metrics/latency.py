@@ -56,9 +56,10 @@ def itl_ms(requests: RequestTable) -> Samples | None:
     if not tokens.known.all() or not np.array_equal(tokens.bounds, chunks.bounds):
         return None
     carrying = tokens.values > 0  # the gap before a chunk without tokens belongs to the next one that has some
-    carriers = chunks.where(carrying)
+    carriers = chunks if carrying.all() else chunks.where(carrying)
     shared_by = tokens.values[carrying][1:][carriers.follows]
-    return np.repeat(carriers.gaps * 1000.0 / shared_by, shared_by)
+    shared_ms: Samples = carriers.gaps * 1000.0 / shared_by
+    return shared_ms if (shared_by == 1).all() else np.repeat(shared_ms, shared_by)
 
 
 def samples_ms(completed: RequestTable) -> dict[str, Samples | None]:

@@ -12,6 +12,7 @@ from lab.metrics import latency, slo
 from lab.metrics.catalogue import METRICS, STATISTICS
 from lab.metrics.histogram import histogram
 from lab.metrics.latency import Samples
+from lab.metrics.percentiles import percentiles
 from lab.metrics.record_table import Floats, Mask, Ragged
 from lab.metrics.records import RunRecord, ServerCounters, TelemetrySample
 from lab.metrics.request_table import RequestTable
@@ -150,10 +151,8 @@ def statistics_ms(name: str, samples: Samples | None) -> dict[str, Value]:
     """Return mean and percentiles of a latency; empty without values."""
     if samples is None or not samples.size:
         return {}
-    quantiles = np.percentile(samples, (50, 90, 95, 99))
-    statistics = dict(zip(("p50", "p90", "p95", "p99"), quantiles.tolist(), strict=True)) | {
-        "mean": float(samples.mean())
-    }
+    quantiles = dict(zip(("p50", "p90", "p95", "p99"), percentiles(samples, (50, 90, 95, 99)), strict=True))
+    statistics = quantiles | {"mean": float(samples.mean())}
     return {f"{name}_{statistic}_ms": statistics[statistic] for statistic in STATISTICS}
 
 

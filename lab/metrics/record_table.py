@@ -60,8 +60,10 @@ class Ragged:
     @cached_property
     def follows(self) -> Mask:
         """Whether each value but the very first has the one before it in the same list."""
-        is_same_owner: Mask = self.owners[1:] == self.owners[:-1]
-        return is_same_owner
+        follows = np.ones(max(self.values.size - 1, 0), dtype=np.bool_)
+        begins = self.bounds[1:-1]
+        follows[begins[(begins > 0) & (begins < self.values.size)] - 1] = False
+        return follows
 
     @cached_property
     def gaps(self) -> NDArray[Any]:
@@ -75,7 +77,8 @@ class Ragged:
 
     def sums(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """The sum of whole numbers or truth values, one for each value, over each list."""
-        reached = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+        reached = np.zeros(values.size + 1, dtype=np.int64)
+        np.cumsum(values, out=reached[1:])
         sums: NDArray[np.int64] = reached[self.bounds[1:]] - reached[self.bounds[:-1]]
         return sums
 
@@ -83,14 +86,15 @@ class Ragged:
 class RecordTable:
     """Records of one kind as an Arrow table with the columns of `schema`, in that order.
 
-    A column that the table lacks is unknown: bundles of older formats do not have all of them.
+    A column that the table lacks is unknown: bundles of older formats do not have all of them. Of chosen records, only
+    the columns that somebody looks at are copied: most look at few, and texts and chunks are nearly all of the bytes.
     """
 
     schema: ClassVar[pa.Schema]
 
-    def __init__(self, table: pa.Table) -> None:
-        columns = [_column(table, field) for field in self.schema]
-        self.arrow: pa.Table = pa.Table.from_arrays(columns, schema=self.schema)
+    def __init__(self, table: pa.Table, places: NDArray[np.int64] | None = None) -> None:
+        self._table, self._places = table, places  # of the records in the table; None for all
+        self._columns: dict[str, pa.ChunkedArray[Any]] = {}
         self._numbers: dict[str, Floats] = {}
         self._lists: dict[str, Ragged] = {}
 
@@ -99,32 +103,42 @@ class RecordTable:
         return cls(records_table(records, cls.schema))
 
     def __len__(self) -> int:
-        return self.arrow.num_rows
+        return self._table.num_rows if self._places is None else self._places.size
+
+    @cached_property
+    def arrow(self) -> pa.Table:
+        return pa.Table.from_arrays([self._column(name) for name in self.schema.names], schema=self.schema)
+
+    def _column(self, name: str) -> pa.ChunkedArray[Any]:
+        if name not in self._columns:
+            column = _whole_column(self._table, self.schema.field(name))
+            self._columns[name] = column if self._places is None else column.take(self._places)
+        return self._columns[name]
 
     def numbers(self, name: str) -> Floats:
         """A column of numbers; NaN where it is null."""
         if name not in self._numbers:
-            self._numbers[name] = self.arrow[name].to_numpy().astype(np.float64, copy=False)
+            self._numbers[name] = self._column(name).to_numpy().astype(np.float64, copy=False)
         return self._numbers[name]
 
     def lists(self, name: str) -> Ragged:
         """A column of lists of numbers."""
         if name not in self._lists:
-            self._lists[name] = _ragged(self.arrow[name])
+            self._lists[name] = _ragged(self._column(name))
         return self._lists[name]
 
     def texts(self, name: str) -> Any:
-        """A column of texts, as Arrow has it (a `pa.ChunkedArray`)."""
-        return self.arrow[name]
+        """A column of texts, as Arrow has it (a `pa.ChunkedArray` of one chunk)."""
+        return self._column(name)
 
     def equals(self, name: str, text: str) -> Mask:
         """Whether a column of texts holds this one; false where it is null."""
-        is_equal: Mask = pc.equal(self.texts(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
+        is_equal: Mask = pc.equal(self._column(name), pa.scalar(text)).fill_null(fill_value=False).to_numpy()
         return is_equal
 
     def known(self, name: str) -> Mask:
         """Where a column is not null."""
-        is_known: Mask = pc.is_valid(self.arrow[name]).to_numpy()
+        is_known: Mask = pc.is_valid(self._column(name)).to_numpy()
         return is_known
 
     def where(self, chosen: Mask) -> Self:
@@ -132,7 +146,7 @@ class RecordTable:
         return self if chosen.all() else self.take(np.flatnonzero(chosen))
 
     def take(self, places: NDArray[np.int64]) -> Self:
-        return type(self)(self.arrow.take(places))
+        return type(self)(self._table, places if self._places is None else self._places[places])
 
 
 def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
@@ -143,7 +157,7 @@ def _ragged(column: pa.ChunkedArray[Any]) -> Ragged:
     return Ragged(values, bounds, lists.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
+def _whole_column(table: pa.Table, field: pa.Field[Any]) -> pa.ChunkedArray[Any]:
     if field.name not in table.column_names:
         return pa.chunked_array([pa.nulls(table.num_rows, field.type)])
     column = table[field.name]

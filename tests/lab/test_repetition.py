@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.repetition import LEAST_CHARACTERS, degenerate, distinct_shares
+from lab import repetition
+from lab.repetition import LEAST_CHARACTERS, LEAST_DISTINCT_SHARE, degenerate, distinct_shares
 
 _UNITS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 
@@ -52,3 +53,20 @@ def test_the_share_counts_what_was_not_written_before() -> None:
     whole, half = distinct_shares(["ab" * 64, "".join(chr(300 + place) for place in range(128))])
     assert whole.tolist() == [2 / 113, 1.0]
     assert half.tolist() == [2 / 49, 1.0]
+
+
+_LOOPS = st.tuples(st.text(max_size=120), _UNITS, st.integers(0, 30)).map(lambda drawn: drawn[0] + drawn[1] * drawn[2])
+
+
+@given(st.lists(st.text(max_size=200) | _LOOPS, max_size=8))
+def test_texts_that_look_healthy_by_some_of_their_grams_are_judged_as_by_all(texts: list[str]) -> None:
+    wholes, halves = distinct_shares(texts)
+    by_all = np.fmin(wholes, halves)[~np.isnan(wholes)] < LEAST_DISTINCT_SHARE
+    assert degenerate(texts).tolist() == by_all.tolist()
+
+
+def test_most_healthy_text_is_recognized_by_a_third_of_its_grams() -> None:
+    source = inspect.getsource(inspect)
+    pieces = [source[start : start + 500] for start in range(0, 50_000, 500)]
+    column = repetition._column(pieces)
+    assert repetition._surely_varied(column, repetition._lengths(column)).mean() > 0.7
