@@ -59,12 +59,12 @@ def measure(settings: Settings, runs: int, about: str, requests: int = _REQUESTS
             for name in ("first after a file was opened", "second"):
                 added[f", {name}"] = [_add(settings, process, name, requests)]
     rows = []
-    for name, each in added.items():
-        seen_s, written, own = zip(*each, strict=True)
-        rows.append(Row(f"seconds until a run is visible{name}", seen_s, [copy_s] * len(each), "5 s"))
+    for name, additions in added.items():
+        seen_s, written, own = zip(*additions, strict=True)
+        rows.append(Row(f"seconds until a run is visible{name}", seen_s, [copy_s] * len(additions), "5 s"))
         ratios, whole = (
             [count / size for count, size in zip(counts, own, strict=True)]
-            for counts in (written, [copied] * len(each))
+            for counts in (written, [copied] * len(additions))
         )
         rows.append(Row(f"bytes written / those of its bundle{name}", ratios, whole, "4"))
     mean = sum(written for _, written, _ in added[""]) / sum(own for *_, own in added[""])

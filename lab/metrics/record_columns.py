@@ -44,15 +44,15 @@ def _column(values: list[Any], type_: Any) -> pa.Array[Any]:
         return pa.Array.from_buffers(type_, len(values), buffers)
     lists = [() if value is None else value for value in values]
     code = _CODES[type_.value_type]
-    inner = pa.py_buffer(b"".join([array(code, each) for each in lists]))
+    inner = pa.py_buffer(b"".join([array(code, row_values) for row_values in lists]))
     child = pa.Array.from_buffers(type_.value_type, sum(map(len, lists)), [None, inner])
     return pa.Array.from_buffers(type_, len(values), [_validity(values), _offsets(lists)], children=[child])
 
 
 def _numbers(values: list[Any], type_: Any) -> pa.Array[Any]:
     validity = _validity(values)
-    known = values if validity is None else [0 if value is None else value for value in values]
-    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(array(_CODES[type_], known))])
+    filled = values if validity is None else [0 if value is None else value for value in values]
+    return pa.Array.from_buffers(type_, len(values), [validity, pa.py_buffer(array(_CODES[type_], filled))])
 
 
 def _offsets(parts: Sequence[Sequence[Any]]) -> pa.Buffer:

@@ -46,9 +46,9 @@ def add_bundle(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) 
 
 
 def _refuse_second(connection: duckdb.DuckDBPyConnection, run_id: str) -> None:
-    there = connection.execute("SELECT job_id FROM runs WHERE run_id = ?", [run_id]).fetchone()
-    if there is not None:
-        raise BundleError(f"it has the run {run_id} of job {there[0]} already")
+    earlier = connection.execute("SELECT job_id FROM runs WHERE run_id = ?", [run_id]).fetchone()
+    if earlier is not None:
+        raise BundleError(f"it has the run {run_id} of job {earlier[0]} already")
 
 
 def rejection(error: Exception) -> str:

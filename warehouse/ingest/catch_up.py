@@ -49,22 +49,22 @@ def catch_up(earlier: Path, newer: Path) -> None:
 
 def _refuse_another_history(connection: duckdb.DuckDBPyConnection, table: str, key: str) -> None:
     here = _one(connection, f'SELECT bit_xor(hash(rowid, "{key}")) FROM "{table}"')
-    known = _one(connection, f'SELECT count(*) FROM "{table}"')
-    there = _one(connection, f'SELECT bit_xor(hash(rowid, "{key}")) FROM newer."{table}" WHERE rowid < {known}')
-    if here != there:
+    rows = _one(connection, f'SELECT count(*) FROM "{table}"')
+    digest = _one(connection, f'SELECT bit_xor(hash(rowid, "{key}")) FROM newer."{table}" WHERE rowid < {rows}')
+    if here != digest:
         raise DivergedError(f"its {table} are not the first ones of the published file")
 
 
 def _append(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """Append the rows that are missing, if no row was removed and the last one is the same in both files."""
-    known = _one(connection, f'SELECT count(*) FROM "{table}"')
-    if _one(connection, f'SELECT count(*) FROM "{table}" WHERE rowid >= {known}'):
+    rows = _one(connection, f'SELECT count(*) FROM "{table}"')
+    if _one(connection, f'SELECT count(*) FROM "{table}" WHERE rowid >= {rows}'):
         raise DivergedError(f"rows were removed from its {table}")
     wanted = _one(connection, f'SELECT count(*) FROM newer."{table}"')
-    last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {known - 1} ORDER BY rowid LIMIT 1'
-    if known and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
-        raise DivergedError(f"the last of its {known} {table} is another one in the published file")
-    connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM newer."{table}" WHERE rowid >= {known}')
+    last = f'SELECT hash("{table}") FROM {{}}"{table}" WHERE rowid >= {rows - 1} ORDER BY rowid LIMIT 1'
+    if rows and _one(connection, last.format("")) != _one(connection, last.format("newer.")):
+        raise DivergedError(f"the last of its {rows} {table} is another one in the published file")
+    connection.execute(f'INSERT INTO "{table}" BY NAME SELECT * FROM newer."{table}" WHERE rowid >= {rows}')
     if (has := _one(connection, f'SELECT count(*) FROM "{table}"')) != wanted:
         raise DivergedError(f"it would have {has} {table}, and the published file has {wanted}")
 

@@ -212,7 +212,7 @@ def is_open_nowhere(file: Path) -> bool:
 
 def _file_system(file: Path) -> str:
     """The type of the file system that the file is on, as the kernel names it."""
-    mounted = {Path(each.mountpoint): each.fstype for each in psutil.disk_partitions(all=True)}
+    mounted = {Path(partition.mountpoint): partition.fstype for partition in psutil.disk_partitions(all=True)}
     return next(mounted[folder] for folder in file.resolve().parents if folder in mounted)
 
 

@@ -53,8 +53,8 @@ def _merge_last(connection: duckdb.DuckDBPyConnection, runs: int) -> None:
 
 def _merge(connection: duckdb.DuckDBPyConnection, table: str, runs: str) -> None:
     """Write the rows of these runs, which are the last of the table, once more, and delete them where they were."""
-    found = connection.execute(f'SELECT min(rowid), max(rowid), count(*) FROM "{table}" WHERE run_id IN ({runs})')
-    first, last, count = found.fetchone() or (None, None, 0)
+    extent = connection.execute(f'SELECT min(rowid), max(rowid), count(*) FROM "{table}" WHERE run_id IN ({runs})')
+    first, last, count = extent.fetchone() or (None, None, 0)
     if not 1 < count <= MOST_ROWS or last - first + 1 != count:
         return
     connection.execute(f'INSERT INTO "{table}" SELECT * FROM "{table}" WHERE rowid >= {first} ORDER BY rowid')

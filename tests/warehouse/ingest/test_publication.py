@@ -66,12 +66,12 @@ def test_a_leftover_copy_of_a_killed_ingester_is_removed(settings: Settings) -> 
 
 
 def test_only_leftovers_of_this_file_are_removed(settings: Settings) -> None:
-    kept = [settings.home / name for name in (".other.duckdb.1.publishing", "warehouse.duckdb.publishing")]
+    others = [settings.home / name for name in (".other.duckdb.1.publishing", "warehouse.duckdb.publishing")]
     leftovers = [settings.home / f".warehouse.duckdb.{name}.publishing" for name in ("a", "b")]
-    for path in (*kept, *leftovers):
+    for path in (*others, *leftovers):
         path.touch()
     remove_leftovers(settings.warehouse_file)
-    assert [path.exists() for path in (*kept, *leftovers)] == [True, True, False, False]
+    assert [path.exists() for path in (*others, *leftovers)] == [True, True, False, False]
 
 
 def test_an_open_reader_keeps_its_file_and_a_new_one_sees_the_new_run(settings: Settings) -> None:
@@ -163,9 +163,9 @@ def _in_this_process(settings: Settings) -> Callable[[], str]:
     connection = duckdb.connect(settings.warehouse_file, read_only=True)
 
     def say() -> str:
-        said = connection.execute(_COUNTED).fetchone()
+        counts = connection.execute(_COUNTED).fetchone()
         connection.close()
-        return f"{said}\n"
+        return f"{counts}\n"
 
     return say
 

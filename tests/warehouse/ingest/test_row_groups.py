@@ -31,9 +31,9 @@ def add_run(master: duckdb.DuckDBPyConnection, number: int, buckets: int = 4) ->
 
 
 def groups(master: duckdb.DuckDBPyConnection, table: str) -> int:
-    found = master.execute(f"SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('{table}')").fetchone()
-    assert found is not None
-    return int(found[0])
+    row = master.execute(f"SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('{table}')").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def test_groups_are_merged_again_and_again_and_rows_stay_in_order(master: duckdb.DuckDBPyConnection) -> None:
