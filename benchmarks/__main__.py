@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks import beside, client, presets, progress, publish, rate, sweep
+from benchmarks import beside, client, idle, presets, progress, publish, rate, sweep
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import pages, questions
 from benchmarks.reading.filling import Size
@@ -26,6 +26,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "questions": questions.run,
     "pages": pages.run,
     "publish": publish.run,
+    "idle": idle.run,
     "power": power.run,
     "repeats": repeats.run,
     "tuner": tuner.run,

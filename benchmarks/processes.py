@@ -15,11 +15,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from jobs.engine_logs import engine_log
 from jobs.engines.profiles import fill_in, installed_profile, profile_environment, whole_environment
 from lab.errors import EngineError
 from lab.study import Arm, Study
-from warehouse.settings import Settings
+from warehouse.settings import ENVIRONMENT_PREFIX, Settings
 from workers.engine_runtime.launch import Process, start_engine
 
 _BENCH_PACKAGES = ("pandas==3.1.1", "python-dateutil==2.9.0.post0", "six==1.17.0")
@@ -74,6 +76,19 @@ def serving(settings: Settings, study: Study, arm: Arm) -> Iterator[str]:
     finally:
         for process in started:
             process.stop(grace_s=5.0)
+
+
+@contextmanager
+def ingesting(settings: Settings) -> Iterator[psutil.Process]:
+    """Run the home's ingester in a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
+    environment[f"{ENVIRONMENT_PREFIX}HOME"] = str(settings.home.absolute())
+    command = [sys.executable, "-m", "warehouse.ingest.service"]
+    with subprocess.Popen(command, env=environment, cwd=Path(__file__).parents[1]) as process:
+        try:
+            yield psutil.Process(process.pid)
+        finally:
+            process.kill()
 
 
 def vllm_program(settings: Settings) -> str:

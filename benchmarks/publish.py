@@ -8,31 +8,29 @@ keeps the published file open.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
 
-from benchmarks.processes import own_home
+from benchmarks.processes import ingesting, own_home
 from benchmarks.reading.filling import RUNS_A_JOB, Size, fill, made_requests, made_run
 from benchmarks.table import Row, show
 from lab.errors import EngineError
 from warehouse.bundles.run_bundle import fsync, write_bundle
 from warehouse.ingest.row_groups import RUNS_A_GROUP
 from warehouse.queries.connect import open_warehouse
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+from warehouse.settings import Settings
 
 GIGABYTES = (0.1, 1.0)
 _BYTES_A_REQUEST = 1560  # of the published file
 _REQUESTS = 2000
 _PATIENCE_S = 600.0
 _LOOK_EVERY_S = 0.1
-_RESTS_FOR_S = 3.0
+RESTS_FOR_S = 3.0
 _NEXT_TO_NOTHING_BYTES = 100_000  # what it announces in each round
 
 
@@ -52,7 +50,7 @@ def measure(settings: Settings, runs: int, about: str, requests: int = _REQUESTS
     """Add runs to the warehouse of a home, and print. Groups of rows are merged once in RUNS_A_GROUP runs."""
     gigabytes = settings.warehouse_file.stat().st_size / 1e9
     copy_s, copied = _whole_copy(settings.warehouse_file)
-    with _ingester(settings) as process:
+    with ingesting(settings) as process:
         _add(settings, process, "warm", requests)
         added = {"": [_add(settings, process, f"alone {number}", requests) for number in range(runs)]}
         with open_warehouse(settings.warehouse_file):
@@ -85,14 +83,14 @@ def _whole_copy(file: Path) -> tuple[float, float]:
 
 def _add(settings: Settings, process: psutil.Process, name: str, requests: int) -> tuple[float, float, float]:
     """Add a run. Returns the seconds until it is visible, the bytes written until all is ready again, and its own."""
-    before = _written(process)
+    before = written(process)
     run, drawn = made_run(f"{name} {time.time_ns()}"), made_requests(requests, name)
     folder = write_bundle(settings.bundles, run, drawn, [], None)
     ended_s = time.monotonic()
-    _until(lambda: _is_visible(settings, run.run_id))
+    until(lambda: _is_visible(settings, run.run_id))
     seen_s = time.monotonic() - ended_s
-    _until(lambda: settings.master_file.exists() and _rests(process))
-    return seen_s, _written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
+    until(lambda: settings.master_file.exists() and rests(process))
+    return seen_s, written(process) - before, sum(file.stat().st_size for file in folder.iterdir())
 
 
 def _is_visible(settings: Settings, run_id: str) -> bool:
@@ -100,33 +98,21 @@ def _is_visible(settings: Settings, run_id: str) -> bool:
         return connection.execute("SELECT 1 FROM results WHERE run_id = ?", [run_id]).fetchone() is not None
 
 
-def _rests(process: psutil.Process) -> bool:
+def rests(process: psutil.Process) -> bool:
     """Return whether the ingester writes next to nothing for longer than it waits between two rounds."""
-    before = _written(process)
-    time.sleep(_RESTS_FOR_S)
-    return _written(process) - before < _NEXT_TO_NOTHING_BYTES
+    before = written(process)
+    time.sleep(RESTS_FOR_S)
+    return written(process) - before < _NEXT_TO_NOTHING_BYTES
 
 
-def _written(process: psutil.Process) -> float:
+def written(process: psutil.Process) -> float:
     """Bytes that the process and those that it waited for have written, to files and pipes."""
     return float(process.io_counters().write_chars)
 
 
-def _until(condition: Callable[[], bool]) -> None:
+def until(condition: Callable[[], bool]) -> None:
     began_s = time.monotonic()
     while not condition():
         if time.monotonic() - began_s > _PATIENCE_S:
             raise EngineError(f"the ingester has not published a run within {_PATIENCE_S:g} s")
         time.sleep(_LOOK_EVERY_S)
-
-
-@contextlib.contextmanager
-def _ingester(settings: Settings) -> Iterator[psutil.Process]:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ENVIRONMENT_PREFIX)}
-    environment[f"{ENVIRONMENT_PREFIX}HOME"] = str(settings.home.absolute())
-    root = Path(__file__).parents[1]
-    with subprocess.Popen([sys.executable, "-m", "warehouse.ingest.service"], env=environment, cwd=root) as process:
-        try:
-            yield psutil.Process(process.pid)
-        finally:
-            process.kill()

@@ -99,7 +99,7 @@ def test_part_beside_measures_a_server_alone_and_with_everything_at_work(
 def test_part_publish_counts_the_seconds_and_bytes_of_one_more_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(publish, "_RESTS_FOR_S", 1.5)
+    monkeypatch.setattr(publish, "RESTS_FOR_S", 1.5)
     settings = Settings(home=tmp_path)
     fill(settings, TINY)
     publish.measure(settings, 1, "tiny", requests=20)

@@ -178,8 +178,13 @@ def is_whole(folder: Path) -> bool:
 def find_bundles(root: Path) -> Iterator[Path]:
     """Yield every complete bundle under `root`, oldest job first; folders still being written are skipped."""
     for run_file in sorted(root.glob(f"*/*/{RUN_FILE}")):
-        if not run_file.parent.name.startswith(_TEMPORARY):
+        if not is_being_written(run_file.parent.name):
             yield run_file.parent
+
+
+def is_being_written(name: str) -> bool:
+    """Return whether a folder of this name is a bundle that is not complete yet, or was left behind."""
+    return name.startswith(_TEMPORARY)
 
 
 def fsync(path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import duckdb
 
 from lab.errors import BundleError
 from lab.validity import StudyRun, judge_study
 from warehouse.bundles.imported_bundle import is_imported, read_imported
-from warehouse.bundles.run_bundle import bundle_folder, read_run
+from warehouse.bundles.run_bundle import RUN_FILE, bundle_folder, read_run
 from warehouse.ingest.capacity_rows import capacity_rows
 from warehouse.ingest.imported_evidence import as_evidence
 from warehouse.ingest.master import MASTER_ERRORS, insert, transaction
@@ -24,11 +25,12 @@ _CHANGED = """
 """
 #: Outputs of this many requests of each run are compared: enough for a verdict, and cheap to read for each new run.
 MAX_OUTPUTS = 200
+#: Jobs that run at the same time, with some to spare.
+_JOBS_SEEN = 8
 _OUTPUTS = """
     SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
-        SELECT run_id, prompt_id, any_value(output_text) AS output_text
-        FROM request_records JOIN runs USING (run_id)
-        WHERE job_id = ? AND is_completed AND prompt_id IS NOT NULL AND "index" < ? GROUP BY run_id, prompt_id
+        SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM request_records
+        WHERE run_id IN ({runs}) AND is_completed AND prompt_id IS NOT NULL AND "index" < ? GROUP BY run_id, prompt_id
     ) GROUP BY run_id
 """
 _PRICES = """
@@ -44,19 +46,46 @@ _TRIALS = """
 _METRICS = "SELECT m.* FROM run_metrics AS m JOIN runs USING (run_id) WHERE job_id = ? ORDER BY started_at, run_id"
 
 
+_Seen = tuple[StudyRun, frozenset[str]]  # a run, and the names of its unrecorded fields
+
+
+class SeenRuns:
+    """The runs of the jobs that were judged last. Judging a job once more reads the bundles of its new runs alone."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, dict[str, _Seen]] = {}
+
+    def of(self, connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, metrics: Sequence[Row]) -> list[_Seen]:
+        """Return the runs with these metrics, without those whose bundle was deleted: a job is judged from the rest."""
+        seen = self._jobs.pop(job_id, {})
+        new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
+        outputs = _outputs(connection, list(new))
+        for run_id, row in new.items():
+            if (run := _run(root, job_id, row)) is not None:
+                seen[run_id] = (run[0]._replace(outputs=outputs.get(run_id)), run[1])
+        self._jobs[job_id] = seen  # at the end
+        while len(self._jobs) > _JOBS_SEEN:
+            del self._jobs[next(iter(self._jobs))]
+        folders = {row["run_id"]: bundle_folder(root, job_id, row["run_id"]) for row in metrics}
+        return [seen[run_id] for run_id, folder in folders.items() if run_id in seen and (folder / RUN_FILE).exists()]
+
+
+def changed_jobs(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the jobs that have runs with which they were not judged yet."""
+    return [job_id for (job_id,) in connection.execute(_CHANGED).fetchall()]
+
+
 def judge_jobs(
-    connection: duckdb.DuckDBPyConnection, root: Path, skip: Collection[str] = ()
+    connection: duckdb.DuckDBPyConnection, root: Path, jobs: Iterable[str] | None = None, seen: SeenRuns | None = None
 ) -> dict[str, Exception | None]:
-    """Judge every job that has new runs, except those to skip. Return what went wrong with each, None for nothing.
+    """Judge these jobs, or those that have new runs. Return what went wrong with each, None for nothing.
 
     Safe to repeat after being killed anywhere. Raises one of MASTER_ERRORS.
     """
     errors: dict[str, Exception | None] = {}
-    for (job_id,) in connection.execute(_CHANGED).fetchall():
-        if job_id in skip:
-            continue
+    for job_id in changed_jobs(connection) if jobs is None else jobs:
         try:
-            _judge(connection, root, job_id)
+            _judge(connection, root, job_id, seen or SeenRuns())
             errors[job_id] = None
         except MASTER_ERRORS:
             raise
@@ -65,16 +94,12 @@ def judge_jobs(
     return errors
 
 
-def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> None:
+def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen: SeenRuns) -> None:
     metrics = dicts(connection, _METRICS, [job_id])
-    present = [run for row in metrics if (run := _run(root, job_id, row)) is not None]
+    present = seen.of(connection, root, job_id, metrics)
     unrecorded = frozenset[str]().union(*(names for _, names in present))
-    outputs = dict(connection.execute(_OUTPUTS, [job_id, MAX_OUTPUTS]).fetchall())
     prices = dict(connection.execute(_PRICES, [job_id]).fetchall())
-    runs = [
-        run._replace(outputs=outputs.get(run.run.run_id), price_usd_per_hour=prices.get(run.run.study_id))
-        for run, _ in present
-    ]
+    runs = [run._replace(price_usd_per_hour=prices.get(run.run.study_id)) for run, _ in present]
     verdict = judge_study([run for run in runs if run.run.trial is None], unrecorded)
     judged = {
         "job_id": job_id,
@@ -94,6 +119,13 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str) -> No
 
 def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:
     return {run_id for (run_id,) in connection.execute(_TRIALS, [job_id]).fetchall()}
+
+
+def _outputs(connection: duckdb.DuckDBPyConnection, runs: list[str]) -> dict[str, Any]:
+    if not runs:
+        return {}
+    query = _OUTPUTS.format(runs=", ".join("?" * len(runs)))
+    return dict(connection.execute(query, [*runs, MAX_OUTPUTS]).fetchall())
 
 
 def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:

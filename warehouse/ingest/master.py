@@ -1,4 +1,4 @@
-"""The master, the ingester's own database, which one process at a time may open. It holds replicas of the app's tables.
+"""The master, the ingester's own database, which one process at a time may open.
 
 How readers get what it holds is `warehouse.ingest.publication`.
 """
@@ -10,19 +10,15 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pyarrow as pa
 import sqlalchemy as sa
 
 from lab.errors import UserError
-from warehouse.app_db import schema as app_schema
-from warehouse.app_db.engine import reading
 from warehouse.queries.connect import duckdb_revision
 from warehouse.schema import revisions
-from warehouse.schema.column import Column, from_dicts, rows
-from warehouse.schema.tables import JOB_COLUMNS, PRICE_COLUMNS, STUDY_COLUMNS, WAREHOUSE
+from warehouse.schema.tables import WAREHOUSE
 from warehouse.schema.views import describe
 
 #: Errors of a full disk, or of a database that is to be opened anew. They are no reason to reject a bundle.
@@ -37,13 +33,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 #: Of new files; DuckDB's own 256 KiB would be written for a kilobyte.
 _BLOCK_BYTES = 65_536
-#: Rows by table. A job's progress and lease are not among the columns, so the rows change rarely.
-AppTables = dict[str, list[tuple[Any, ...]]]
-_REPLICATED: tuple[tuple[sa.Table, tuple[Column, ...]], ...] = (
-    (app_schema.studies, STUDY_COLUMNS),
-    (app_schema.jobs, JOB_COLUMNS),
-    (app_schema.prices, PRICE_COLUMNS),
-)
 
 
 @contextlib.contextmanager
@@ -161,22 +150,3 @@ def published_revision(path: Path) -> str | None:
         return None
     with duckdb.connect(path, read_only=True) as connection:
         return duckdb_revision(connection)
-
-
-def read_app_tables(engine: sa.Engine) -> AppTables:
-    """Read the rows that the warehouse replicates. Raises SQLAlchemy's DBAPIError if the app database is away."""
-    tables: AppTables = {}
-    with reading(engine).connect() as connection:
-        for table, columns in _REPLICATED:
-            chosen = [table.c[column.name] for column in columns]
-            tables[table.name] = list(map(tuple, connection.execute(sa.select(*chosen).order_by(chosen[0]))))
-    return tables
-
-
-def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTables) -> None:
-    """Replace the master's copies with these rows."""
-    with transaction(connection):
-        for table, columns in _REPLICATED:
-            connection.execute(f'DELETE FROM "{table.name}"')  # noqa: S608 - names are ours
-            records = [dict(zip((column.name for column in columns), row, strict=True)) for row in tables[table.name]]
-            insert(connection, {table.name: rows(from_dicts(columns), records)})

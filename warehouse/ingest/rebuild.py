@@ -8,14 +8,13 @@ from pathlib import Path
 from lab.errors import BundleError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
+from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import (
     connect_master,
     create_master,
     only_ingester,
-    read_app_tables,
-    replicate_app_tables,
 )
 from warehouse.ingest.publication import Master
 from warehouse.ingest.row_groups import RUNS_A_GROUP

@@ -23,17 +23,15 @@ import sqlalchemy as sa
 from lab.errors import BundleError, UserError
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
-from warehouse.bundles import run_bundle
+from warehouse.ingest.app_tables import AppReader, replicate_app_tables
 from warehouse.ingest.bundle_rows import add_bundle, forget_removed, record_rejection, rejection
-from warehouse.ingest.job_verdicts import judge_jobs
+from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import (
     MASTER_ERRORS,
-    AppTables,
     only_ingester,
-    read_app_tables,
     refresh,
-    replicate_app_tables,
 )
+from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.publication import Master
 from warehouse.settings import Settings, load_settings
 
@@ -45,6 +43,7 @@ RETRY_REJECTED_S = 60.0
 _RETRY_AT_ONCE_S = 1.0
 #: Pause after a full disk, or a master that cannot be opened.
 RETRY_S = 2.0
+_PATHS = "SELECT job_id || '/' || run_id FROM runs"
 _log = logging.getLogger("drafthouse.ingester")
 
 
@@ -70,9 +69,14 @@ class Ingester:
     settings: Settings
     master: Master
     app: sa.Engine
-    published: bool = False  # whether the published file equals the master
-    replicated: AppTables = field(default_factory=dict)
-    set_aside: dict[str, SetAside] = field(default_factory=dict)  # by path, or by the job's id
+    app_tables: AppReader
+    new_bundles: NewBundles
+    ingested: set[str]  # paths of the bundles in the master, relative to the folder of bundles
+    unjudged: set[str]  # jobs with runs that were not judged with the others yet
+    published: bool  # whether the published file equals the master
+    set_aside: dict[str, SetAside]  # by path, or by the job's id
+    waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
+    seen: SeenRuns = field(default_factory=SeenRuns)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -80,19 +84,21 @@ class Ingester:
         return self.master.connection
 
 
-def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S) -> bool:
+def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: bool = False) -> bool:
     """Ingest new bundles, replicate the app tables, publish. Return whether more bundles are waiting.
 
-    Raises OSError or duckdb.Error if the disk is full or the master broken; call again with a new Ingester then.
+    `all_jobs` looks for bundles in the folders of all jobs, else of those that are likely to have new ones. A round in
+    which nothing happened does not touch the master. Raises OSError or duckdb.Error if the disk is full or the master
+    broken; call again with a new Ingester then.
     """
     deadline = time.monotonic() + budget_s
     more = False
     _look_after_set_aside(ingester)
-    for folder in _new_bundles(ingester):
+    for path, folder in _new_bundles(ingester, all_jobs=all_jobs):
         if time.monotonic() > deadline:
             more = True
             break
-        _ingest(ingester, folder)
+        _ingest(ingester, path, folder)
     with _named("copying the app tables"):
         _replicate(ingester)  # before judging: a study's own price is judged with its runs
     if not more:
@@ -117,22 +123,28 @@ def _named(operation: str) -> Iterator[None]:
         raise
 
 
-def _new_bundles(ingester: Ingester) -> Iterator[Path]:
-    root = ingester.settings.bundles
-    query = "select job_id || '/' || run_id from runs"
-    ingested = {path for (path,) in ingester.connection.execute(query).fetchall()}
-    ingested |= _waiting(ingester)
-    return (folder for folder in run_bundle.find_bundles(root) if str(folder.relative_to(root)) not in ingested)
+def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> list[tuple[str, Path]]:
+    """Return the bundles that are to be ingested or tried again, by path."""
+    root, aside = ingester.settings.bundles, ingester.set_aside
+
+    def is_known(path: str) -> bool:
+        return path in ingester.ingested or path in aside
+
+    running = ingester.app_tables.running_jobs()
+    for folder in ingester.new_bundles.find(is_known, running, all_jobs=all_jobs):
+        ingester.waiting[str(folder.relative_to(root))] = folder
+    again = {path: root / path for path in _due(ingester) if "/" in path}
+    return sorted((ingester.waiting | again).items())
 
 
-def _waiting(ingester: Ingester) -> set[str]:
-    """Return the paths and jobs that are not yet to be tried again."""
+def _due(ingester: Ingester) -> list[str]:
+    """Return the paths and jobs that are to be tried again."""
     now_s = time.monotonic()
-    return {path for path, aside in ingester.set_aside.items() if not aside.is_due(now_s)}
+    return [path for path, aside in ingester.set_aside.items() if aside.is_due(now_s)]
 
 
-def _ingest(ingester: Ingester, folder: Path) -> None:
-    path = str(folder.relative_to(ingester.settings.bundles))
+def _ingest(ingester: Ingester, path: str, folder: Path) -> None:
+    ingester.waiting.pop(path, None)
     try:
         with _named(f"ingesting {path}"):
             add_bundle(ingester.connection, ingester.settings.bundles, folder)
@@ -144,13 +156,20 @@ def _ingest(ingester: Ingester, folder: Path) -> None:
         raise
     else:
         ingester.set_aside.pop(path, None)
+        ingester.ingested.add(path)
+        ingester.unjudged.add(folder.parent.name)
         ingester.published = False
         _log.info("ingested %s", path)
 
 
 def _judge(ingester: Ingester) -> None:
+    jobs = ingester.unjudged - ingester.set_aside.keys()
+    jobs |= {job_id for job_id in _due(ingester) if "/" not in job_id}
+    if not jobs:
+        return
     with _named("judging the runs of a job together"):
-        errors = judge_jobs(ingester.connection, ingester.settings.bundles, _waiting(ingester))
+        errors = judge_jobs(ingester.connection, ingester.settings.bundles, sorted(jobs), ingester.seen)
+    ingester.unjudged -= jobs
     for job_id, error in errors.items():
         if error is not None:
             _set_aside(ingester, job_id, error)
@@ -169,10 +188,11 @@ def _look_after_set_aside(ingester: Ingester) -> None:
     """Record what could not be recorded before, as the master failed with it; forget what has been taken away."""
     _record_rejections(ingester)
     root = ingester.settings.bundles
-    for path in [path for path in ingester.set_aside if not (root / path).exists()]:
-        del ingester.set_aside[path]
-    if forget_removed(ingester.connection, root):
-        ingester.published = False
+    if gone := [path for path in ingester.set_aside if not (root / path).exists()]:
+        for path in gone:
+            del ingester.set_aside[path]
+        if forget_removed(ingester.connection, root):
+            ingester.published = False
 
 
 def _record_rejections(ingester: Ingester) -> None:
@@ -189,16 +209,14 @@ def _record_rejections(ingester: Ingester) -> None:
 def _replicate(ingester: Ingester) -> None:
     """Replicate the app tables if they changed. Ingestion goes on while the app database is away or cannot be read."""
     try:
-        tables = read_app_tables(ingester.app)
+        tables = ingester.app_tables.changed()
     except sa.exc.DBAPIError as error:
         _log.warning("the app database cannot be read (%s): jobs in the warehouse are not up to date", error.orig)
         return
     except (ValueError, TypeError):  # of a row that another version wrote
         _log.exception("the app database cannot be read: jobs in the warehouse are not up to date")
         return
-    if tables != ingester.replicated:
-        replicate_app_tables(ingester.connection, tables)
-        ingester.replicated = tables
+    if tables and replicate_app_tables(ingester.connection, tables):
         ingester.published = False
 
 
@@ -210,9 +228,16 @@ def open_ingester(
     set_aside = {} if set_aside is None else set_aside
     for aside in set_aside.values():
         aside.is_recorded = False  # unless it was in the master's last checkpoint
-    with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
+    with (
+        contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master,
+        contextlib.closing(AppReader(app)) as app_tables,
+    ):
         refresh(master.connection)
-        yield Ingester(settings, master, app, published=master.is_published(), set_aside=set_aside)
+        forget_removed(master.connection, settings.bundles)
+        ingested = {path for (path,) in master.connection.execute(_PATHS).fetchall()}
+        unjudged = set(changed_jobs(master.connection))
+        published, new_bundles = master.is_published(), NewBundles(settings.bundles)
+        yield Ingester(settings, master, app, app_tables, new_bundles, ingested, unjudged, published, set_aside)
 
 
 def ingest_all(settings: Settings) -> None:
@@ -258,7 +283,7 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
         while not stop.is_set():
             with quiet.between_windows(home, stop) as may_ingest:
                 requests = quiet.asked_rounds(home)
-                more = may_ingest and ingest_once(ingester)
+                more = may_ingest and ingest_once(ingester, all_jobs=bool(requests))
             if may_ingest and not more:
                 for request in requests:
                     request.unlink(missing_ok=True)

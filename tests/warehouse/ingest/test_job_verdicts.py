@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from lab.metrics.records import RunRecord
 from lab.study import Load
 from tests.warehouse.runs import BASELINE_ARM, request, write_run
+from warehouse.bundles.run_bundle import read_run
+from warehouse.ingest import job_verdicts
 from warehouse.ingest.bundle_rows import add_bundle
-from warehouse.ingest.job_verdicts import judge_jobs
+from warehouse.ingest.job_verdicts import SeenRuns, judge_jobs
 from warehouse.ingest.master import connect_master
 from warehouse.settings import Settings
 
@@ -46,6 +50,29 @@ def test_each_job_is_judged_once_and_again_when_it_has_a_new_run(settings: Setti
         assert judge_jobs(connection, settings.bundles) == {"job-1": None}
         assert [row[:2] for row in verdicts(connection)] == [("job-1", 2), ("job-2", 1)]
         assert findings(connection, "single_repeat")[0] == ("job-1", "warning", f"2 of 2 {once}", ["a", "c"])
+
+
+def test_a_new_run_costs_reading_its_own_bundle_alone_and_the_verdict_is_the_same(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def reading(folder: Path) -> RunRecord:
+        read.append(folder.name)
+        return read_run(folder)
+
+    with connect_master(settings.master_file) as connection, monkeypatch.context() as patched:
+        patched.setattr(job_verdicts, "read_run", reading)
+        seen = SeenRuns()
+        arms: tuple[dict[str, Any], ...] = ({"arm": BASELINE_ARM, "is_baseline": True}, {}, {"repeat": 1})
+        for number, arm in enumerate(arms):
+            add(connection, settings, f"run-{number}", requests=(request(output_text=f"{number}"),), **arm)
+            assert judge_jobs(connection, settings.bundles, ["job-1"], seen) == {"job-1": None}
+        assert read == ["run-0", "run-1", "run-2"]
+        incremental = connection.execute("FROM study_findings ORDER BY ALL").fetchall(), verdicts(connection)
+        judge_jobs(connection, settings.bundles, ["job-1"])
+        assert (connection.execute("FROM study_findings ORDER BY ALL").fetchall(), verdicts(connection)) == incremental
+        assert "outputs_differ" in {row[1] for row in incremental[0]}
 
 
 def test_outputs_of_the_first_requests_are_compared_with_the_baselines(settings: Settings) -> None:

@@ -20,6 +20,7 @@ from tests.warehouse.runs import write_run
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import studies
 from warehouse.ingest import bundle_rows, service
+from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S
 from warehouse.ingest.bundle_rows import add_bundle, record_rejection
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
@@ -80,6 +81,19 @@ def test_a_changed_job_is_published_and_an_unchanged_one_is_not(settings: Settin
     assert ask(settings, "select job_id from jobs") == [("job-1",)]
     ingest_once(ingester)
     assert publication(settings) == after
+
+
+def test_a_round_in_which_nothing_happened_does_not_touch_the_master(settings: Settings, ingester: Ingester) -> None:
+    write_run(settings.bundles)
+    (write_run(settings.bundles, run_id="broken") / "run.json").write_text("{}")
+    assert ingest_once(ingester) is ingest_once(ingester) is False
+    ingester.connection.close()  # any statement would raise
+    for aside in ingester.set_aside.values():
+        aside.last_s += 1000
+    assert ingest_once(ingester) is False
+    write_run(settings.bundles, run_id="run-2")
+    with pytest.raises(duckdb.ConnectionException):
+        ingest_once(ingester)
 
 
 def a_minute_later(ingester: Ingester) -> None:
@@ -189,6 +203,7 @@ def test_a_job_whose_runs_cannot_be_judged_together_is_set_aside_and_the_others_
     assert publication(settings) == before  # it waits, as a bundle does
     with ingester.app.begin() as connection:
         connection.execute(studies.update().where(studies.c.study_id == "broken").values(json="{}"))
+    ingester.app_tables._studies_read_s -= ALL_STUDIES_EVERY_S
     a_minute_later(ingester)
     ingest_once(ingester)
     assert (ask(settings, judged), rejected(settings)) == ([("job-0",), ("job-1",), ("job-2",)], [])

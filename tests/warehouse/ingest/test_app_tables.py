@@ -1,0 +1,91 @@
+"""Replicas of the app database's tables cost what has changed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import duckdb
+import pytest
+import sqlalchemy as sa
+
+from tests.warehouse.app_jobs import NOW, add_job
+from warehouse.app_db.engine import app_engine
+from warehouse.app_db.schema import jobs, studies
+from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S, AppReader, read_app_tables, replicate_app_tables
+from warehouse.ingest.master import connect_master
+from warehouse.settings import Settings
+
+
+@pytest.fixture
+def app(settings: Settings) -> Iterator[sa.Engine]:
+    engine = app_engine(settings.app_database_url)
+    yield engine
+    engine.dispose()
+
+
+def add_study(app: sa.Engine, study_id: str) -> None:
+    with app.begin() as connection:
+        connection.execute(studies.insert().values(study_id=study_id, name="x", toml="", json="{}", created_at=NOW))
+
+
+def set_job(app: sa.Engine, **values: object) -> None:
+    with app.begin() as connection:
+        connection.execute(jobs.update().values(**values))
+
+
+def test_only_tables_that_changed_are_returned_and_a_heartbeat_changes_none(app: sa.Engine) -> None:
+    with app.begin() as connection:
+        add_job(connection, "job-1")
+    with closing(AppReader(app)) as reader:
+        assert {"jobs", "studies"} <= reader.changed().keys()
+        assert reader.changed() == {}
+        set_job(app, lease_expires_at=1.0, progress_json="{}")
+        assert reader.changed() == {}
+        assert reader.running_jobs() == []
+        set_job(app, state="running")
+        assert reader.changed().keys() == {"jobs"}
+        assert reader.running_jobs() == ["job-1"]
+
+
+def test_without_a_transaction_of_another_nothing_is_read(app: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(AppReader(app)) as reader:
+        reader.changed()
+        monkeypatch.setattr(AppReader, "_read", lambda _: pytest.fail("read"))
+        assert reader.changed() == {}
+
+
+def test_a_new_study_is_read_at_once_and_one_that_was_mended_within_a_minute(app: sa.Engine) -> None:
+    add_study(app, "a")
+    with closing(AppReader(app)) as reader:
+        reader.changed()
+        add_study(app, "b")
+        assert [row[0] for row in reader.changed()["studies"]] == ["a", "b"]
+        with app.begin() as connection:
+            connection.execute(studies.update().values(name="y"))
+        assert reader.changed() == {}
+        reader._studies_read_s -= ALL_STUDIES_EVERY_S
+        with app.begin() as connection:
+            connection.execute(studies.update().values(toml="z"))
+        assert {row[1] for row in reader.changed()["studies"]} == {"y"}
+
+
+def stored(master: duckdb.DuckDBPyConnection, table: str, column: str) -> list[str]:
+    return [value for (value,) in master.execute(f'SELECT "{column}" FROM "{table}" ORDER BY rowid').fetchall()]
+
+
+def test_new_studies_are_appended_and_any_other_change_replaces_the_rows(settings: Settings, app: sa.Engine) -> None:
+    with connect_master(settings.master_file) as master:
+        for study_id in ("b", "a", "c"):
+            add_study(app, study_id)
+            assert replicate_app_tables(master, read_app_tables(app))
+        assert stored(master, "studies", "study_id") == ["b", "a", "c"]
+        assert not replicate_app_tables(master, read_app_tables(app))
+        with app.begin() as connection:
+            connection.execute(studies.update().where(studies.c.study_id == "a").values(name="y"))
+            connection.execute(studies.delete().where(studies.c.study_id == "b"))
+        assert replicate_app_tables(master, read_app_tables(app))
+        assert dict(zip(stored(master, "studies", "study_id"), stored(master, "studies", "name"), strict=True)) == {
+            "a": "y",
+            "c": "x",
+        }
