@@ -99,7 +99,7 @@ def _seen(row: sa.RowMapping, ahead: timedelta) -> WorkerInfo:
 
 
 def _engines(text: str | None) -> tuple[Capabilities, ...] | None:
-    """Return None for engines that are unknown, or told by a worker of a version that this one does not understand."""
+    """Return None if the engines are unknown, or if a worker of another version wrote them in a form unknown here."""
     try:
         return None if text is None else tuple(_ENGINES.validate_json(text))
     except ValueError:

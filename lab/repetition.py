@@ -24,7 +24,8 @@ LEAST_DISTINCT_SHARE = 0.3
 #: So many texts and characters are judged together: the number of a text takes 10 of 64 bits, an n-gram's hash 53.
 _MOST_TEXTS, _TEXT_BITS = 1024, 10
 _MOST_CHARACTERS = 2**20
-#: A third of the n-grams tells that a text is healthy. There are this many cells for each, so that few share one.
+#: A third of the n-grams is enough to see that a text is healthy. There are this many cells for each, so few share
+#: one.
 _EVERY, _CELLS = 3, 16
 #: Odd numbers of 64 bits with ones and zeros well mixed, from MurmurHash3 and SplitMix64.
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53), np.uint64(0x9E3779B97F4A7C15))

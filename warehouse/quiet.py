@@ -153,7 +153,7 @@ def wait_until_asked(home: Path, stop: threading.Event, at_most_s: float) -> Non
 
 @contextlib.contextmanager
 def announced_if_possible(home: Path, kind: Kind, subject: str) -> Iterator[None]:
-    """Announce work that goes on without: whoever reads a home may not be allowed to write there, or there is none."""
+    """Announce work if the home can be written; the work itself needs no announcement."""
     with contextlib.ExitStack() as stack:
         if home.is_dir():
             with contextlib.suppress(OSError):
@@ -203,7 +203,7 @@ def _is_free(file: IO[str]) -> bool:
 
 
 def _remember(folder: Path, work: Work) -> None:
-    """Add work that has ended to the file of such, if it took long enough. The file before it is kept, too."""
+    """Add work that has ended to the list of such work, if it took long enough. One earlier file is kept, too."""
     ended_s = time.monotonic()
     if work.kind not in _RECORDED or ended_s - work.began_s < LEAST_RECORDED_S:
         return

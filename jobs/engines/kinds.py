@@ -34,7 +34,7 @@ class Kind:
 
     `arguments(models_dir, study, arm, port, folder)` returns what follows the command of its profile; it may write a
     file into the folder. `methods` maps our methods to the engine's own names. `own_flags` are flags that Drafthouse
-    sets, each with what to set in the study instead. `flags` lists all flags; None if only the engine itself can tell.
+    sets, each with what to set in the study instead. `flags` lists all flags; None if only the engine knows them.
     """
 
     name: str

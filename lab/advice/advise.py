@@ -309,7 +309,7 @@ def _thumb(text: str) -> Reason:
 
 
 def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measured]) -> Study | None:
-    """Return a study of what the verdicts "measure this next" name, with the baseline; None if there are none.
+    """Return a study of what the verdicts "measure this next" name, with the baseline; None without such verdicts.
 
     It has as many repeats in all as they need. Arms and loads that the study does not have are left out.
     """

@@ -105,7 +105,7 @@ class SpeculatedRun:
 class Prediction:
     """`predicted_length` is tau(alpha, gamma), which is also the speed-up that it would bring were drafting free.
 
-    `predicted_speedup` takes `draft_cost` into account, and is None if only the run itself could tell that cost.
+    `predicted_speedup` takes `draft_cost` into account, and is None if only the run itself could show that cost.
     `implied_draft_cost` is what the run's own speed-up and length say of it, verifying included. At the one cost, or
     else the other, gamma drafted tokens pay above `break_even_alpha` (None: never), and `best_gamma` of them pay most
     (None where they are free: then more are always better).

@@ -1,9 +1,9 @@
-"""Where the share of requests within the SLO crosses the required share, as far as trials tell.
+"""Where the share of requests within the SLO crosses the required share, estimated from trials.
 
 The share of requests that miss the SLO is modelled as `floor + (allowed - floor) * (load / capacity) ** steepness`:
 near to the law of waiting times in queues, and a step where `steepness` is large. Requests of one run share its
 busy moments, so the misses of a run scatter more than by the binomial distribution: they are beta-binomial. A run whose
-misses are far more than allowed only tells that they are: how a server behaves far beyond its capacity is another law.
+misses are far more than allowed counts only as that: far beyond its capacity a server follows another law.
 All unknowns are on a grid, with Bayes' rule on it.
 """
 

@@ -1,4 +1,4 @@
-"""When a trial may end early: so many of its requests have missed the SLO that the others would tell nothing."""
+"""When a trial may end early: so many of its requests have missed the SLO that the others cannot change the result."""
 
 from __future__ import annotations
 

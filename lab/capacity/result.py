@@ -22,7 +22,7 @@ _NEAR = 0.1
 class Capacity:
     """A capacity in requests per second, or requests at once, with its interval.
 
-    `value` is None beyond the bounds of the search: then `low` is the greatest load that kept the SLO, or `high` the
+    `value` is None beyond the bounds of the search: then `low` is the greatest load that met the SLO, or `high` the
     smallest that did not. `repeat` is None for all repeats together.
     """
 

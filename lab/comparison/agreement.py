@@ -46,8 +46,8 @@ class Agreement:
     """How far two arms agree. `same_share` has the interval of Wilson 1927 over prompts; None without a pair.
 
     Medians are over the pairs that differ. The median first differing token is None unless it is known for all of
-    them; then the estimated one equals it. The degenerate shares are over outputs long enough to judge; None if there
-    are none.
+    them; then the estimated one equals it. The degenerate shares are over outputs long enough to judge; None without
+    such outputs.
     """
 
     pairs: tuple[Pair, ...]

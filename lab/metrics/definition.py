@@ -45,8 +45,8 @@ class Metric:
 
     Pages, charts, the command, exports and the data dictionary take everything they show of it from here. `formula`
     says in words how to compute it. `needs` names fields of RequestRecord, RunRecord or TelemetrySample: where one of
-    them is unknown, the number is null. `short` is a label for narrow columns and cards, `spec` a format other than
-    that of the unit; both are empty where there is none.
+    them is unknown, the number is null. `short` is a label for narrow columns and cards, or empty; `spec` is a format
+    other than that of the unit, or empty.
     """
 
     name: str

@@ -197,8 +197,8 @@ def steady_window(requests: RequestTable, streams: int) -> Window | None:
 def steady_tokens(requests: RequestTable, window: Window) -> int | None:
     """Return the tokens of completed requests that arrived within the window; None if one request's are unknown.
 
-    If a request crosses a border of the window, only its counts per chunk can tell. Tokens that came in no chunk have
-    no known time.
+    A request that crosses a border of the window needs its counts per chunk. Tokens that came in no chunk have no known
+    time.
     """
     completed = requests.completed
     chunks = completed.lists("chunk_s")

@@ -159,13 +159,13 @@ class TelemetrySample:
     )
 
 
-#: The line that stands in a kept log for what was left out of it.
+#: The line that replaces what was left out of a stored log.
 LEFT_OUT_LINE = "[{} bytes of the engine's log were left out here]"
 
 
 @dataclass(frozen=True)
 class EngineLog:
-    """What was kept of an engine's log, and where in that the measured window begins and ends; None if unknown."""
+    """The stored part of an engine's log, and where in it the measured window begins and ends; None if unknown."""
 
     content: bytes
     begin_bytes: int | None = None
@@ -226,7 +226,7 @@ class ClientHealth(Frozen):
 class IdleEngine(Frozen):
     """The engine of another arm that was up without traffic during the window; what it took from the machine.
 
-    None if unknown: a server that is not ours, or a GPU whose driver does not tell.
+    None if unknown: a server that is not ours, or a GPU whose driver does not report it.
     """
 
     arm: str

@@ -1,4 +1,4 @@
-"""A schedule: what it is asked, what it sees, what it answers."""
+"""The interface of a schedule: it gets the outcomes so far and returns the next step, or the end."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class PlannedRun:
 
     @property
     def place(self) -> tuple[str, str, str, int]:
-        """What tells the run from the others of its study: the names of arm, workload and load, and the repeat."""
+        """The names of arm, workload and load, and the repeat: no other run of the study has the same."""
         return (self.arm.name, self.workload.name, self.load.name, self.repeat)
 
     def key(self, job_id: str) -> str:

@@ -1,8 +1,8 @@
 """The race: what a tuning measures next, until every load has its setting.
 
 The first block is for what comes free: no speculation, each draft at the greatest k, and at the smallest k those drafts
-that can win at all by what the greatest one told. From the second block on only those settings run, and only at those
-loads, that could still beat the best one there by more than the margin.
+that can still win after what was measured at the greatest k. From the second block on only those settings run, and only
+at those loads, that could still beat the best one there by more than the margin.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _second_ks(
 ) -> dict[Setting, tuple[int, ...]]:
     """The smallest k of every draft that can win somewhere, at all loads, unless it was measured.
 
-    Where the engine does not say how often drafts are accepted, one k tells nothing of another: then every k.
+    Where the engine does not say how often drafts are accepted, nothing follows from one k for another: then every k.
     """
     done = {run.setting for run in runs}
     telling = {run.setting.draft for run in runs if run.accepted}

@@ -12,11 +12,11 @@ from typing import BinaryIO
 
 from lab.metrics.records import LEFT_OUT_LINE, EngineLog
 
-#: The beginning of the log, and what is kept before and after the window.
+#: Bytes stored of the beginning of the log, and before and after the window.
 HEAD_BYTES, CONTEXT_BYTES = 512 * 1024, 64 * 1024
-#: Of a longer window, its first and its last half of this are kept.
+#: Most bytes stored of a window: of a longer one, half of them from its beginning and half from its end.
 WINDOW_BYTES = 8 * 1024 * 1024
-#: A shorter gap is not left out: it may be the line that says what was.
+#: A shorter gap is not left out: it may be the line that marks an earlier cut, and cutting twice changes nothing.
 _SHORTEST_GAP_BYTES = 1024
 
 Range = tuple[int, int]

@@ -22,7 +22,7 @@ GROWING = (
     "prompt_lists",
     "studies",
 )
-#: Tables that tell by these columns, row by row, whether one file is an earlier state of the other.
+#: The columns that show, row by row, whether one file is an earlier state of the other.
 _HISTORY = {"runs": "run_id", "studies": "study_id"}
 
 

@@ -2,7 +2,7 @@
 
 While a copy of the master costs next to nothing, because it is small or because the file system can clone it, a copy is
 renamed over the published file. Otherwise the two files take turns. The master itself is renamed over the published
-file; the file published before, which nobody finds by its name any more, gets the rows that it lacks
+file; the file published before, which its name no longer finds, gets the rows that it lacks
 (`warehouse.ingest.catch_up`) and is the next master.
 
 What any reader may still see is never written to. The former file has lost its public name, so nobody can open it any

@@ -223,7 +223,7 @@ class _Connection:
         except OSError as error:
             self._end(ConnectionAbortedError(str(error)))
             return
-        if self._ended is None:  # the server hangs up, or says what nobody asked
+        if self._ended is None:  # the server hangs up, or sends what was not requested
             self.close()
             return
         self._now_s = self._clock()

@@ -77,7 +77,7 @@ def parse_counters(text: str, metrics: Metrics = VLLM) -> ServerCounters:
 def _samples(text: str, names: Collection[str]) -> Iterator[Sample]:
     """Parse the samples with these names only: the page has hundreds of lines, and a window is being measured.
 
-    NaN, infinities and malformed lines are skipped: what they would have said is unknown.
+    NaN, infinities and malformed lines are skipped: their values are unknown.
     """
     prefixes = tuple(names)
     for line in text.splitlines():

@@ -37,7 +37,7 @@ class IdleEngines:
         return tuple(_idle_engine(arm, before, window_s, by_pid) for arm, before in self._cpu_s.items())
 
     def _gpu_percent_by_pid(self) -> dict[int, float] | None:
-        """None without a GPU, and if the driver does not tell, or numbers processes differently than this container."""
+        """None without a GPU, or if the driver reports nothing or numbers processes differently than this container."""
         if not gpus() or not pids_are_the_drivers():
             return None
         by_gpu = [process_utilisation(gpu, self._began_us) for gpu in gpus()]

@@ -102,7 +102,7 @@ def processes_on(gpu: Gpu) -> set[int] | None:
 def process_utilisation(gpu: Gpu, since_us: int) -> dict[int, float] | None:
     """Return by pid the share of the multiprocessors' time that processes took since then, in percent.
 
-    `since_us` is in microseconds since 1970. Processes that took none are left out. None if the driver does not tell.
+    `since_us` is in microseconds since 1970. Processes that took none are left out. None if the driver does not say.
     """
     try:
         samples = _value(lambda: list(pynvml.nvmlDeviceGetProcessUtilization(gpu.handle, since_us)))

@@ -1,4 +1,4 @@
-"""Whether the measuring client kept up, and whether somebody else used the server."""
+"""Whether the measuring client kept up, and whether other clients used the server."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _ROWS = """
 class ArmCapacity:
     """What a search found for one arm over all repeats; `found` is None beyond the bounds of the search.
 
-    Beyond them `least` is a load that kept the SLO, or `greatest` one that did not. The cost is that of a million
+    Beyond them `least` is a load that met the SLO, or `greatest` one that did not. The cost is that of a million
     output tokens within the SLO at the capacity, in `currency`.
     """
 

@@ -40,7 +40,7 @@ class ArmHeadline:
 class Headline:
     """The newest study of a target, with the arm that is surest to be faster over all cells, of `arms` candidates.
 
-    `arm` is None while no arm has an interval: the greatest of several ratios that were measured once is no finding.
+    `arm` is None while no arm has an interval: the greatest of several ratios measured once proves nothing.
     `hardware` is None if its runs used several kinds. Verdicts are strict: with 95 % confidence none of them is false.
     """
 

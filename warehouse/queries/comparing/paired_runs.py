@@ -77,7 +77,7 @@ def _with_results(jobs: Sequence[_NamedJob]) -> _NamedJob | None:
 
 
 def newer_without_results(con: duckdb.DuckDBPyConnection, study: str) -> str | None:
-    """Say which newer job `jobs_of` passes over because it has no valid run; None if there is none."""
+    """Name, in a sentence, the newer job that `jobs_of` passes over because it has no valid run; None without one."""
     jobs = _named_jobs(con, study)
     chosen = _with_results(jobs)
     if chosen is None or chosen == jobs[0]:

@@ -1,4 +1,4 @@
-"""Ratios to the baseline that were measured before on a hardware: how far they scatter tells what a new study needs."""
+"""Ratios to the baseline measured earlier on a hardware; their scatter decides how many repeats a new study needs."""
 
 from __future__ import annotations
 

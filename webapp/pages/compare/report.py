@@ -91,7 +91,7 @@ def archive(con: duckdb.DuckDBPyConnection, comparison: StudyComparison, made: M
 
 
 def file_name(comparison: StudyComparison) -> str:
-    """Of the archive: it tells reports of several studies and metrics apart."""
+    """The archive's name, with the job and the metric."""
     return About(f"report {comparison.jobs[-1]} {comparison.metric}", "", SOURCE, None, "").file_name("zip")
 
 

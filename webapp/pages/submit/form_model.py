@@ -217,7 +217,7 @@ def to_dict(values: FormValues) -> tuple[dict[str, Any], list[Problem]]:
 
 
 def _arm(row: Row, path: str, problems: list[Problem]) -> dict[str, Any]:
-    """A draft model or k without a method is kept, so that the validation asks for the method."""
+    """A draft model or k without a method stays in the form, so that the validation asks for the method."""
     filled = _filled(row)
     arm = {key: filled[key] for key in _PLAIN if key in filled}
     speculation = {key: filled[column] for column, key in _SPECULATION.items() if column in filled}
