@@ -1,8 +1,8 @@
 """Part idle: what the ingester costs while nothing happens, and when nothing but the state of a job changes.
 
-In a home with 50,000 bundles of 500 jobs, all ingested. Aim: 5 ms of processor a second for the ingester, with all of its
-threads and the processes that it starts. When the state of a job changes in the app database: the seconds until readers
-see it, the seconds of processor and the bytes that the ingester spends on it.
+In a home with 50,000 bundles of 500 jobs, all ingested. Aim: 5 ms of processor a second for the ingester and the
+processes that it starts. When the state of a job changes in the app database: the seconds until readers see it, and
+the seconds of processor and the bytes that the ingester spends on it.
 """
 
 from __future__ import annotations
