@@ -45,7 +45,7 @@ _READY_S = 300.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class RunFigures:
     """The figures of one run, and the seconds of other work that it recorded."""
 
     output_tok_per_s: float
@@ -105,7 +105,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"ratio {mean:.4f}, 95 % interval {low:.4f} to {high:.4f}"
 
 
-def _one(settings: Settings, study: Study) -> Seen:
+def _one(settings: Settings, study: Study) -> RunFigures:
     """Measure the study's only run through the worker. Raises EngineError if it failed."""
     job_id = submit(settings, study)
     Worker(settings).work()
@@ -118,7 +118,7 @@ def _one(settings: Settings, study: Study) -> Seen:
     requests, window_s = bundle.requests, bundle.run.duration_s or math.nan
     tokens = float(np.nansum(requests.numbers("completion_tokens")))
     beside_s = sum(work.seconds for work in bundle.run.beside or ())
-    return Seen(
+    return RunFigures(
         tokens / window_s, float(np.nanmedian(ttft_ms(requests))), float(np.nanmedian(tpot_ms(requests))), beside_s
     )
 

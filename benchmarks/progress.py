@@ -49,17 +49,17 @@ _TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Seen(Figures):
+class WindowFigures(Figures):
     """A window, and the processor time that this process spent on it."""
 
     cpu_percent: float  # of all processors of this machine
 
 
-def _seen(window: Callable[[], LoadResult]) -> Seen:
+def _measured(window: Callable[[], LoadResult]) -> WindowFigures:
     wall_s, cpu_s = time.perf_counter(), time.process_time()
     spent = figures(window())
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
-    return Seen(**vars(spent), cpu_percent=100 * cpu_s / wall_s / (os.cpu_count() or 1))
+    return WindowFigures(**vars(spent), cpu_percent=100 * cpu_s / wall_s / (os.cpu_count() or 1))
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Windows:
     prompts: Sequence[Prompt]
     lease_s: float
 
-    def watched(self) -> Seen:
+    def watched(self) -> WindowFigures:
         step = Step(plan(self.job.study)[0])
         status = JobStatus([step.launch])
         with Heartbeat(self.database, self.job, _WORKER, self.lease_s) as heartbeat:
@@ -80,10 +80,10 @@ class Windows:
             status.warming_up(step.launch.runs[0])
             heartbeat.watch(status.snapshot)
             status.window_begins()
-            return _seen(lambda: heartbeat.run(self._window(status.measuring, probed=True)))
+            return _measured(lambda: heartbeat.run(self._window(status.measuring, probed=True)))
 
-    def alone(self) -> Seen:
-        return _seen(lambda: asyncio.run(self._window(None, probed=False)))
+    def alone(self) -> WindowFigures:
+        return _measured(lambda: asyncio.run(self._window(None, probed=False)))
 
     async def _window(self, on_progress: OnProgress | None, *, probed: bool) -> LoadResult:
         study, endpoint = self.job.study, self.engine.command.endpoint

@@ -32,7 +32,7 @@ _ANSWERS_A_STREAM = 2
 
 
 @dataclass(frozen=True)
-class Seen:
+class SideFigures:
     """What a client saw of a server, and what the server itself noted."""
 
     figures: Figures
@@ -59,7 +59,7 @@ def prompts(streams: int) -> list[Prompt]:
     return [Prompt(str(place), None, f"Tell me tale number {place}.") for place in range(streams * _ANSWERS_A_STREAM)]
 
 
-def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> Seen:
+def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> SideFigures:
     """Measure a steady server with our client, in a process of its own."""
     about = {"model": "steady", "dataset": str(dataset), "output_tokens": tokens, "concurrency": streams, "warm": True}
 
@@ -69,10 +69,10 @@ def by_us(dataset: Path, streams: int, tokens: int = TOKENS) -> Seen:
         return Figures(**done["figures"]), done["client"]["loop_lag_p99_ms"]
 
     (figures, lag_p99_ms), server_gap_p99_ms = beside_server(measure)
-    return Seen(figures, server_gap_p99_ms, lag_p99_ms)
+    return SideFigures(figures, server_gap_p99_ms, lag_p99_ms)
 
 
-def _by_vllm(settings: Settings, dataset: Path, streams: int) -> Seen:
+def _by_vllm(settings: Settings, dataset: Path, streams: int) -> SideFigures:
     def measure(base_url: str) -> Figures:
         result_file = dataset.with_suffix(".result.json")
         command = [
@@ -85,7 +85,7 @@ def _by_vllm(settings: Settings, dataset: Path, streams: int) -> Seen:
         return rival_figures(json.loads(result_file.read_text(encoding="utf-8")))
 
     figures, server_gap_p99_ms = beside_server(measure)
-    return Seen(figures, server_gap_p99_ms, None)
+    return SideFigures(figures, server_gap_p99_ms, None)
 
 
 def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
@@ -100,7 +100,7 @@ def beside_server(measure: Callable[[str], T]) -> tuple[T, float]:
         return measured, float(json.loads(server.stdout.read())["gap_p99_ms"])
 
 
-def show_rate(streams: int, ours: Sequence[Seen], theirs: Sequence[Seen]) -> None:
+def show_rate(streams: int, ours: Sequence[SideFigures], theirs: Sequence[SideFigures]) -> None:
     rate = f"{streams} streams, {streams / TICK_S:,.0f} chunks/s"
     our_gaps, their_gaps = ([window.figures.gap_p99_ms for window in side] for side in (ours, theirs))
     show(f"Rate: {rate}", "vllm bench serve", [Row("gap p99 ms", our_gaps, their_gaps, "1 at most")])

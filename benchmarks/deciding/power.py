@@ -56,7 +56,7 @@ PLANS = (
 
 
 @dataclass(frozen=True)
-class Seen:
+class Shares:
     """Shares over many tables; `false_calls` is the mean over tables of the share of a table's calls."""
 
     called: float
@@ -120,7 +120,7 @@ def run(_settings: Settings, _repeats: int, *, tables: int = TABLES, picture: Pa
         picture.write_bytes(power_picture.drawn(bars, list(RULES), tables, picture.suffix))
 
 
-def simulate(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Seen:
+def simulate(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int) -> Shares:
     """What a rule does with `tables` tables with effects, and as many without; the seed makes them the same ones."""
     rng = np.random.default_rng(seed)
     shape = {"cells": plan.cells, "repeats": plan.repeats}
@@ -128,7 +128,7 @@ def simulate(rule: Callable[[Table], Calls], plan: Plan, tables: int, seed: int)
     empty = tables_of(rng, tables, **shape, ratio=1.0, noise=plan.noise)
     shares = np.array([_shares(rule(table), table.truth != 0) for table in real])
     called, false_calls = (float(mean) for mean in shares.mean(axis=0))
-    return Seen(called, false_calls, float(np.mean([any(rule(table)) for table in empty])))
+    return Shares(called, false_calls, float(np.mean([any(rule(table)) for table in empty])))
 
 
 def tables_of(
@@ -168,7 +168,7 @@ def cells_of(table: Table) -> list[CellRuns]:
     ]
 
 
-def _show(plan: Plan, shares: Mapping[str, Seen], cpu_s: float) -> None:
+def _show(plan: Plan, shares: Mapping[str, Shares], cpu_s: float) -> None:
     ours = next(iter(shares.values()))
     print(f"\n{plan.name} (aim: {100 * plan.wanted:.0f} % called, 5 % false at most; {cpu_s:.0f} s of a processor)")
     width = max(map(len, shares))

@@ -58,7 +58,7 @@ METHODS: Mapping[str, Method] = {
 
 
 @dataclass(frozen=True)
-class Seen:
+class MethodResult:
     """Over many worlds: shares of good choices, at every load and load by load, and what they took."""
 
     good_everywhere: float
@@ -69,7 +69,7 @@ class Seen:
     starts: float
 
 
-def simulate(method: Method, worlds: int) -> Seen:
+def simulate(method: Method, worlds: int) -> MethodResult:
     losses, runs, starts = [], [], []
     for seed in range(worlds):
         world = World(seed)
@@ -78,7 +78,7 @@ def simulate(method: Method, worlds: int) -> Seen:
         runs.append(len(measured))
         starts.append(len({(run.setting, run.block) for run in measured}))
     good = np.array(losses) <= MARGIN
-    return Seen(
+    return MethodResult(
         good_everywhere=float(good.all(axis=1).mean()),
         good_loads=float(good.mean()),
         worst=float(np.max(losses)),

@@ -45,7 +45,7 @@ PLANS = (Plan(30, 8, 0.02), Plan(12, 8, 0.02), Plan(6, 8, 0.02), Plan(12, 8, 0.0
 
 
 @dataclass(frozen=True)
-class Seen:
+class Shares:
     """Shares over many tables; `seconds` of a table on average."""
 
     called: float  # of the effects
@@ -69,7 +69,7 @@ def run(_settings: Settings, _repeats: int, tables: int = TABLES, plans: Sequenc
         print(f"until_decided: {plan.name} took {time.monotonic() - began_s:.0f} s", file=sys.stderr)
 
 
-def _both(plan: Plan, tables: int) -> tuple[Seen, Seen]:
+def _both(plan: Plan, tables: int) -> tuple[Shares, Shares]:
     rng = np.random.default_rng(_SEED)
     drawn = [_mixed(rng, plan) for _ in range(tables)]
     seconds = fixed_seconds(drawn[0], plan.repeats)
@@ -77,12 +77,12 @@ def _both(plan: Plan, tables: int) -> tuple[Seen, Seen]:
         float(np.nanmean(column)) for column in zip(*(_fixed(t, plan.repeats) for t in drawn), strict=True)
     )
     ended = [until_decided(table, _BUDGET * seconds) for table in drawn]
-    decided = Seen(
+    decided = Shares(
         float(np.mean([table.called[table.real].mean() for table in ended if table.real.any()])),
         float(np.mean([table.false_share for table in ended])),
         float(np.mean([table.seconds for table in ended])),
     )
-    return Seen(called, false, seconds), decided
+    return Shares(called, false, seconds), decided
 
 
 def _mixed(rng: np.random.Generator, plan: Plan) -> Table:

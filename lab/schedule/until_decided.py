@@ -73,9 +73,9 @@ class UntilDecided:
         if study.budget_s is None:
             raise ValueError("a study that measures until decided has a budget")
         self._study, self._budget_s = study, float(study.budget_s)
-        self._each = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
-        self._most = min(LAST_LOOK, max(1, study.repeats // self._each))
-        self._known: dict[int, tuple[Outcome, tuple[list[Cell], str] | End]] = {}
+        self._repeats_per_start = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+        self._most = min(LAST_LOOK, max(1, study.repeats // self._repeats_per_start))
+        self._remembered_choices: dict[int, tuple[Outcome, tuple[list[Cell], str] | End]] = {}
         self._places = {(w.name, load.name): (w, load) for w in study.workloads for load in study.loads}
         candidates = [arm.name for arm in study.arms if arm != study.baseline]
         self._cells = [Cell(*place, arm) for place in self._places for arm in candidates]
@@ -108,8 +108,8 @@ class UntilDecided:
     def _remembered(self, outcomes: Sequence[Outcome], done: int, block: int) -> tuple[list[Cell], str] | End:
         """`_chosen`, computed once for the same outcomes."""
         last = outcomes[done - 1]
-        if (remembered := self._known.get(done)) is None or remembered[0] is not last:
-            self._known[done] = remembered = (last, self._chosen(outcomes[:done], block))
+        if (remembered := self._remembered_choices.get(done)) is None or remembered[0] is not last:
+            self._remembered_choices[done] = remembered = (last, self._chosen(outcomes[:done], block))
         return remembered[1]
 
     def _launches(self, block: int, cells: Iterable[Cell], first_index: int) -> list[Launch]:
@@ -118,7 +118,7 @@ class UntilDecided:
         for cell in cells:
             for arm in (cell.arm, self._study.baseline.name):
                 places.setdefault(arm, set()).add((cell.workload, cell.load))
-        repeats = range(block * self._each, (block + 1) * self._each)
+        repeats = range(block * self._repeats_per_start, (block + 1) * self._repeats_per_start)
         arms = [arm for arm in self._study.arms if arm.name in places]
         if self._study.order == "side_by_side":
             runs = [run for r in repeats for arm in _turned(arms, r) for run in self._runs(arm, places[arm.name], r)]
@@ -140,7 +140,7 @@ class UntilDecided:
 
     def _chosen(self, outcomes: Sequence[Outcome], blocks: int) -> tuple[list[Cell], str] | End:
         """The cells of the next block, and what is known so far; or why there is none."""
-        look, prices = look_at(self._study, outcomes), _Prices(self._study, outcomes, self._each)
+        look, prices = look_at(self._study, outcomes), _Prices(self._study, outcomes, self._repeats_per_start)
         left_s = self._budget_s - spent_s(outcomes)
         if not look.waiting:
             return End("hopeless" if look.failing else "decided", _sentence(look, ""))

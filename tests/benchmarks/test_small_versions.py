@@ -62,9 +62,9 @@ def test_parts_client_and_rate_measure_one_server_with_both_clients(vllm: Settin
 def test_part_rate_has_the_lag_of_our_loop_and_the_servers_own_gaps(
     dataset: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen = rate.by_us(dataset, streams=2, tokens=8)
-    assert seen.lag_p99_ms is not None
-    rate.show_rate(2, [seen], [seen])
+    ours = rate.by_us(dataset, streams=2, tokens=8)
+    assert ours.lag_p99_ms is not None
+    rate.show_rate(2, [ours], [ours])
     printed = capsys.readouterr().out
     assert "loop lag p99 ms" in printed
     assert "gap p99 beyond the server's ms" in printed

@@ -76,7 +76,9 @@ def test_assisted_generation_is_measured_and_greedy_outputs_are_the_targets_own(
     outputs: dict[str, dict[str, str]] = {"no draft": {}, "draft model k=5": {}, "n-gram k=5": {}}
     for bundle in assisted_study:
         run, arm, tokens = bundle.run, bundle.run.arm.name, bundle.run.workload.output_tokens
-        outputs[arm] |= {f"{run.workload.name} {one.prompt_id}": one.output_text for one in records(bundle.requests)}
+        outputs[arm] |= {
+            f"{run.workload.name} {record.prompt_id}": record.output_text for record in records(bundle.requests)
+        }
         assert [request.completion_tokens for request in records(bundle.requests)] == [tokens] * run.load.num_prompts
         assert grown(run, "generation_tokens") == tokens * run.load.num_prompts
         assert run.circumstances.engine_version == "5.19.0"

@@ -41,12 +41,12 @@ def measured(home: Home) -> Home:
     for number in range(2):
         here = circumstances(hardware=hardware_name())
         write_run(home.settings.bundles, requests, run_id=f"here-{number}", circumstances=here, **one)
-    there = circumstances(hardware="NVIDIA H200", start_s=100.0)
+    machine = circumstances(hardware="NVIDIA H200", start_s=100.0)
     write_run(
         home.settings.bundles,
         requests,
         run_id="there",
-        circumstances=there,
+        circumstances=machine,
         **(one | {"duration_s": 200.0, "warmup_s": 0.0}),
     )
     ingest_all(home.settings)

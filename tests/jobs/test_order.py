@@ -55,8 +55,8 @@ def worker(name: str, hardware: str = "NVIDIA H200", last_seen: datetime = NOW) 
 def test_starts_are_counted_from_now_and_by_the_plan_where_nothing_else_is_said() -> None:
     waiting = [job(1), job(2)]
     now = datetime.now(UTC)
-    there = worker("a", last_seen=now)
-    expected = estimated_starts(waiting, [there])
+    free_worker = worker("a", last_seen=now)
+    expected = estimated_starts(waiting, [free_worker])
     first, second = expected["job-1"], expected["job-2"]
     assert first is not None
     assert second is not None
@@ -115,9 +115,9 @@ def test_no_job_starts_before_a_better_placed_one_of_the_same_hardware(
     in_order = sorted(jobs, key=queue_key)
     for text in (None, "h200", "epyc"):
         times = [expected[queued.job_id] for queued in in_order if queued.study.hardware == text]
-        known = [time_s for time_s in times if time_s is not None]
-        assert known == sorted(known)
-        assert len(known) in (0, len(times))
+        known_times = [time_s for time_s in times if time_s is not None]
+        assert known_times == sorted(known_times)
+        assert len(known_times) in (0, len(times))
 
 
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=10), st.data())

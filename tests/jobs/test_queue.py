@@ -123,13 +123,13 @@ def test_the_history_is_read_page_by_page_without_gaps_even_where_jobs_came_at_t
         connection.execute(
             sa.update(jobs_table).where(jobs_table.c.job_id >= ids[4]).values(submitted_at=SINCE + MINUTE * 20)
         )
-    seen, before = [], None
+    listed, before = [], None
     while True:
         page = queue.page(home.database, 3, before)
-        seen.append([job.job_id for job in page.jobs])
+        listed.append([job.job_id for job in page.jobs])
         if (before := page.older) is None:
             break
-    assert seen == [
+    assert listed == [
         [*reversed(ids[8:]), ids[1], ids[0]],
         [ids[7], ids[6], ids[5]],
         [ids[4], ids[3], ids[2]],

@@ -27,19 +27,25 @@ def arrive(home: Home, name: str, *dead: str) -> None:
 
 def test_a_worker_is_there_with_what_it_told(home: Home) -> None:
     arrive(home, "one")
-    (seen,) = worker_registry.list_workers(home.database)
-    assert (seen.worker, seen.host, seen.hardware, seen.gpus, seen.engines) == ("one", "h", "NVIDIA H200", 1, None)
+    (listed,) = worker_registry.list_workers(home.database)
+    assert (listed.worker, listed.host, listed.hardware, listed.gpus, listed.engines) == (
+        "one",
+        "h",
+        "NVIDIA H200",
+        1,
+        None,
+    )
     store_engines(home.database, "one", [VLLM])
     record_presence(home.database, "one", "job-1")
-    (seen,) = worker_registry.list_workers(home.database)
-    assert (seen.engines, seen.job_id, seen.is_away()) == ((VLLM,), "job-1", False)
+    (listed,) = worker_registry.list_workers(home.database)
+    assert (listed.engines, listed.job_id, listed.is_away()) == ((VLLM,), "job-1", False)
     assert known_engines(home.database) == [VLLM]
 
 
 def test_a_worker_that_says_nothing_is_away_after_a_while_and_still_known(home: Home) -> None:
     arrive(home, "one")
-    (seen,) = worker_registry.list_workers(home.database)
-    assert seen.is_away(seen.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
+    (listed,) = worker_registry.list_workers(home.database)
+    assert listed.is_away(listed.last_seen + timedelta(seconds=AWAY_AFTER_S + 1))
 
 
 @pytest.mark.parametrize("ahead_s", [-3600, 3600])
@@ -56,9 +62,9 @@ def test_a_worker_whose_clock_is_wrong_is_there_and_seen_a_moment_ago(
         arrive(home, "one")
         record_presence(home.database, "one", None)
         assert not worker_registry.list_workers(home.database)[0].is_away()  # by its own clock
-    (seen,) = worker_registry.list_workers(home.database)
-    assert not seen.is_away()
-    assert abs((datetime.now(UTC) - seen.last_seen).total_seconds()) < AWAY_AFTER_S
+    (listed,) = worker_registry.list_workers(home.database)
+    assert not listed.is_away()
+    assert abs((datetime.now(UTC) - listed.last_seen).total_seconds()) < AWAY_AFTER_S
 
 
 def test_a_worker_whose_engines_another_version_described_is_listed_without_them(home: Home) -> None:
@@ -68,7 +74,7 @@ def test_a_worker_whose_engines_another_version_described_is_listed_without_them
     with home.database.begin() as connection:
         newer = table.update().where(table.c.worker == "newer")
         connection.execute(newer.values(engines_json='[{"a_new_field": 1}]'))
-    engines = {seen.worker: seen.engines for seen in worker_registry.list_workers(home.database)}
+    engines = {listed.worker: listed.engines for listed in worker_registry.list_workers(home.database)}
     assert engines == {"newer": None, "same": (VLLM,)}
     assert known_engines(home.database) == [VLLM]
 
@@ -77,7 +83,7 @@ def test_a_new_worker_takes_the_place_of_its_dead_neighbours_and_of_no_other(hom
     for name in ("dead", "alive", "elsewhere"):
         arrive(home, name)
     arrive(home, "new", "dead")
-    assert {seen.worker for seen in worker_registry.list_workers(home.database)} == {"alive", "elsewhere", "new"}
+    assert {listed.worker for listed in worker_registry.list_workers(home.database)} == {"alive", "elsewhere", "new"}
 
 
 def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
@@ -85,15 +91,15 @@ def test_who_was_not_seen_for_a_month_is_forgotten(home: Home) -> None:
     with home.database.begin() as connection:
         connection.execute(table.update().values(last_seen=datetime.now(UTC) - timedelta(days=31)))
     arrive(home, "new")
-    assert [seen.worker for seen in worker_registry.list_workers(home.database)] == ["new"]
+    assert [listed.worker for listed in worker_registry.list_workers(home.database)] == ["new"]
 
 
 def test_a_real_worker_introduces_itself_with_its_hardware_and_engines_and_takes_jobs_for_it(woken_home: Home) -> None:
     with celery_worker(woken_home):
         until(lambda: known_engines(woken_home.database), "the worker has asked its engines")
-        (seen,) = worker_registry.list_workers(woken_home.database)
-        assert seen.hardware == hardware_name()
-        assert seen.engines is not None
-        assert "vllm" in {engine.engine for engine in seen.engines}
+        (listed,) = worker_registry.list_workers(woken_home.database)
+        assert listed.hardware == hardware_name()
+        assert listed.engines is not None
+        assert "vllm" in {engine.engine for engine in listed.engines}
         job_id = woken_home.submit(hardware=hardware_name()[:8].upper())
         until(lambda: woken_home.job(job_id).state == "done", "a job for this hardware is done")

@@ -29,8 +29,8 @@ def test_its_command_is_a_verb_of_ours(name: str) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_its_variables_are_settings_of_ours(name: str) -> None:
-    known = {ENVIRONMENT_PREFIX + field.upper() for field in Settings.model_fields}
-    assert set(SERVICES[name]["environment"]) <= known
+    variables = {ENVIRONMENT_PREFIX + field.upper() for field in Settings.model_fields}
+    assert set(SERVICES[name]["environment"]) <= variables
 
 
 @pytest.mark.parametrize("name", sorted(set(SERVICES) - {"migrate"}))

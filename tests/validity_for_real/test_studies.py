@@ -80,7 +80,7 @@ def retried(home: Home, port: int) -> list[Judged]:
     queue.retry(home.database, job.job_id)
     Worker(home.settings).work()
     assert home.job(job.job_id).error is None
-    return [one for one in judged_runs(home, job.job_id) if one.bundle.run.status == "completed"]
+    return [judged_run for judged_run in judged_runs(home, job.job_id) if judged_run.bundle.run.status == "completed"]
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,12 @@ def their_arms(port: int, baseline: str, *drafting: str) -> list[dict[str, Any]]
 def test_prompts_that_say_little_are_told_so(
     retried: list[Judged], made_prompts: list[Judged], check: str, severity: Severity, words: str
 ) -> None:
-    fired = [finding for one in (*retried, *made_prompts) for finding in one.verdict.findings if finding.check == check]
+    fired = [
+        finding
+        for judged_run in (*retried, *made_prompts)
+        for finding in judged_run.verdict.findings
+        if finding.check == check
+    ]
     assert {finding.severity for finding in fired} == {severity}
     assert all(words in finding.sentence for finding in fired)
 
@@ -147,7 +152,7 @@ def test_a_healthy_study_is_told_nothing_and_every_check_could_look(warehouse: S
 
 
 def test_its_runs_are_told_none_of_what_is_provoked_here(healthy: list[Judged]) -> None:
-    checks = {finding.check for one in healthy for finding in one.verdict.findings}
+    checks = {finding.check for judged_run in healthy for finding in judged_run.verdict.findings}
     assert not checks & {check for check, *_ in OF_A_RUN}
 
 
@@ -159,8 +164,10 @@ def test_an_engine_that_works_beside_the_measured_one_is_told_of(home: Home) -> 
     job = worked(home, arms=arms, workloads=workloads, loads=LOADS[:1], order="side_by_side")
     assert (job.state, job.error) == ("done", None)
     by_arm = {
-        one.bundle.run.arm.name: [fired for fired in one.verdict.findings if fired.check == OF_AN_IDLE_ENGINE]
-        for one in judged_runs(home, job.job_id)
+        judged_run.bundle.run.arm.name: [
+            fired for fired in judged_run.verdict.findings if fired.check == OF_AN_IDLE_ENGINE
+        ]
+        for judged_run in judged_runs(home, job.job_id)
     }
     assert by_arm["busy"] == []
     assert [finding.severity in ("warning", "invalid") for finding in by_arm["plain"]] == [True]

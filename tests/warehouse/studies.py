@@ -132,9 +132,9 @@ def _known(counters: ServerCounters, *, drafted: bool) -> ServerCounters:
     """Leave out the counters of drafts, unless the server drafts."""
     base = counters.prefix_cache_hits or 0.0
     names = ("num_drafts", "num_draft_tokens", "num_accepted_tokens")
-    known = {name: getattr(counters, name) or base for name in names} if drafted else dict.fromkeys(names)
+    counts = {name: getattr(counters, name) or base for name in names} if drafted else dict.fromkeys(names)
     positions = (counters.num_accepted_tokens_per_position or (base,) * len(POSITIONS)) if drafted else None
-    return counters.model_copy(update={**known, "num_accepted_tokens_per_position": positions})
+    return counters.model_copy(update={**counts, "num_accepted_tokens_per_position": positions})
 
 
 def _samples(window_s: float, streams: int) -> tuple[TelemetrySample, ...]:

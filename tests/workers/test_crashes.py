@@ -167,19 +167,19 @@ def test_a_broker_that_goes_away_disturbs_no_job_and_later_jobs_start_without_it
 def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:
     home = woken_home
     job_id = home.submit(engine_flags={"token_s": 0.05}, arms=PLAIN, loads=MANY_LOADS[:1])
-    seen: list[Progress] = []
+    snapshots: list[Progress] = []
 
     def look() -> bool:
         job = home.job(job_id)
-        if job.progress is not None and job.progress not in seen[-1:]:
-            seen.append(job.progress)
+        if job.progress is not None and job.progress not in snapshots[-1:]:
+            snapshots.append(job.progress)
         return ended(home, job_id)
 
     with celery_worker(home):
         until(look, "the job ends")
-    assert {progress.phase for progress in seen} >= {"starting engine", "measuring"}
-    assert all(progress.remaining_s is not None for progress in seen)
-    assert any(progress.output_tok_per_s and progress.ttft_ms for progress in seen)
+    assert {progress.phase for progress in snapshots} >= {"starting engine", "measuring"}
+    assert all(progress.remaining_s is not None for progress in snapshots)
+    assert any(progress.output_tok_per_s and progress.ttft_ms for progress in snapshots)
 
 
 def test_a_worker_that_was_paused_beyond_its_lease_writes_nothing_more(woken_home: Home) -> None:

@@ -76,13 +76,13 @@ def test_counts_and_figures_are_those_of_the_current_run(launches: tuple[Launch,
     status.warming_up(second)
     status.window_begins()
     status.measuring(load_progress(done=2, total=8, elapsed_s=1.0))
-    seen = status.snapshot()
-    assert (seen.phase, seen.arm, seen.load, seen.workload) == (
+    snapshot = status.snapshot()
+    assert (snapshot.phase, snapshot.arm, snapshot.load, snapshot.workload) == (
         "measuring",
         launches[0].arms[0].name,
         second.load.name,
         second.workload.name,
     )
-    assert (seen.runs_total, seen.runs_done, seen.runs_failed, seen.launches_total) == (8, 1, 1, 4)
-    assert (seen.requests_done, seen.requests_total) == (2, second.load.num_prompts)
-    assert (seen.output_tok_per_s, seen.ttft_ms) == (30.0, 12.0)
+    assert (snapshot.runs_total, snapshot.runs_done, snapshot.runs_failed, snapshot.launches_total) == (8, 1, 1, 4)
+    assert (snapshot.requests_done, snapshot.requests_total) == (2, second.load.num_prompts)
+    assert (snapshot.output_tok_per_s, snapshot.ttft_ms) == (30.0, 12.0)

@@ -29,10 +29,10 @@ def test_it_begins_with_the_answer(studied: Home) -> None:
     assert lines[: len(printed["sentences"]) + 1] == [*printed["sentences"], ""]
     assert printed["headline"]["arm"] == "drafted well"
     assert lines[0].startswith("drafted well beats plain on ")
-    assert {(one["action"], *(pair["arm"] for pair in one["best"])) for one in printed["choices"]} == {
+    assert {(choice["action"], *(pair["arm"] for pair in choice["best"])) for choice in printed["choices"]} == {
         ("enable", "drafted well")
     }
-    assert {pair["arm"] for one in printed["choices"] for pair in (*one["behind"], *one["rejected"])} == {
+    assert {pair["arm"] for choice in printed["choices"] for pair in (*choice["behind"], *choice["rejected"])} == {
         "drafted",
         "same",
     }
@@ -41,33 +41,37 @@ def test_it_begins_with_the_answer(studied: Home) -> None:
 
 def test_every_place_has_a_verdict_with_its_evidence(studied: Home) -> None:
     advice = advice_of(studied)
-    assert [(one["workload"][:5], one["pattern"], one["concurrency"]) for one in advice] == [
+    assert [
+        (suggestion["workload"][:5], suggestion["pattern"], suggestion["concurrency"]) for suggestion in advice
+    ] == [
         ("mixed", "c2", 2),
         ("mixed", "c4", 4),
         ("other", "c2", 2),
         ("other", "c4", 4),
     ]
-    assert {(one["action"], one["arm"], one["gamma"]) for one in advice} == {("enable", "drafted well", 3)}
-    assert all(one["reasons"][0]["basis"] == "measured" for one in advice)
+    assert {(suggestion["action"], suggestion["arm"], suggestion["gamma"]) for suggestion in advice} == {
+        ("enable", "drafted well", 3)
+    }
+    assert all(suggestion["reasons"][0]["basis"] == "measured" for suggestion in advice)
     assert (
         "mixed.jsonl/all/64, c2 (concurrency 2): enable drafted well (k = 3)" in studied.ask("advise", "small").stdout
     )
 
 
 def test_every_run_stands_beside_what_theory_predicts_for_it(studied: Home) -> None:
-    for one in advice_of(studied):
-        assert len(one["runs"]) == 6  # two drafting arms, three repeats
-        for run in one["runs"]:
+    for suggestion in advice_of(studied):
+        assert len(suggestion["runs"]) == 6  # two drafting arms, three repeats
+        for run in suggestion["runs"]:
             assert run["predicted_length"] == pytest.approx(prediction.tau(run["alpha"], run["gamma"]))
             assert run["predicted_length"] > run["acceptance_length"]  # later positions are accepted less often here
             assert run["speedup"] > 1
-            assert (run["predicted_speedup"] is None) == (one["concurrency"] == 2)
+            assert (run["predicted_speedup"] is None) == (suggestion["concurrency"] == 2)
             assert run["break_even_alpha"] < run["alpha"]
 
 
 def test_a_drafts_cost_may_be_told(studied: Home) -> None:
-    for one in advice_of(studied, "--draft-cost", "0.1"):
-        for run in one["runs"]:
+    for suggestion in advice_of(studied, "--draft-cost", "0.1"):
+        for run in suggestion["runs"]:
             assert run["draft_cost_from"] == "stated"
             assert run["predicted_speedup"] == pytest.approx(prediction.speedup(run["alpha"], 3, 0.1))
     refused = studied.ask("advise", "small", "--draft-cost", "-1")

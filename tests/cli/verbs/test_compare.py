@@ -61,10 +61,10 @@ def test_for_cost_and_energy_lower_is_better(studied: Home) -> None:
 
 def test_a_cost_is_the_price_over_the_throughput_and_its_ratio_mirrors_it(studied: Home) -> None:
     cost, speed = (pairs(studied, metric, "--price-per-hour", "3.6") for metric in ("cost", "throughput"))
-    for one, other in zip(cost["drafted well"], speed["drafted well"], strict=True):
-        assert one["ratio"]["value"] == pytest.approx(1 / other["ratio"]["value"])
-        assert one["ratio"]["low"] == pytest.approx(1 / other["ratio"]["high"])
-        assert (one["basis"], one["verdict"]["word"]) == (other["basis"], other["verdict"]["word"])
+    for cheaper, faster in zip(cost["drafted well"], speed["drafted well"], strict=True):
+        assert cheaper["ratio"]["value"] == pytest.approx(1 / faster["ratio"]["value"])
+        assert cheaper["ratio"]["low"] == pytest.approx(1 / faster["ratio"]["high"])
+        assert (cheaper["basis"], cheaper["verdict"]["word"]) == (faster["basis"], faster["verdict"]["word"])
     assert answer_of(studied, "--metric", "cost", "--price-per-hour", "3.6")["unit"] == "USD/10^6 output tokens"
     dearer = pairs(studied, "cost", "--price-per-hour", "7.2")["drafted well"][0]["difference"]["value"]
     assert dearer == pytest.approx(2 * cost["drafted well"][0]["difference"]["value"])

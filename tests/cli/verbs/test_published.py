@@ -27,7 +27,7 @@ def test_the_sources_are_listed_with_their_doubts(home: Home) -> None:
 def test_a_program_gets_every_figure_as_it_was_printed(home: Home) -> None:
     printed = json.loads(home.ask("published", "--json").stdout)
     assert [len(printed[name]) for name in ("sources", "figures", "doubts")] == [5, 198, 5]
-    (cold,) = [one for one in printed["figures"] if one["printed"] == "37"]
+    (cold,) = [figure for figure in printed["figures"] if figure["printed"] == "37"]
     assert (cold["value"], cold["unit"], cold["scale"], cold["ratio_to_baseline"]) == (37, "tok/s", "absolute", None)
     assert cold["doubts"][0].startswith("output_throughput is 158 and 37 tok/s in the same setting")
 

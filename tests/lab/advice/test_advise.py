@@ -378,9 +378,9 @@ EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
 )
 
 
-@pytest.mark.parametrize(("changes", "part", "there"), EDGES)
-def test_a_rule_begins_and_ends_at_its_threshold(changes: dict[str, object], part: str, there: bool) -> None:  # noqa: FBT001
-    assert (part in text(only(replace(GOOD, **changes)))) is there  # type: ignore[arg-type]  # names of its fields
+@pytest.mark.parametrize(("changes", "part", "is_given"), EDGES)
+def test_a_rule_begins_and_ends_at_its_threshold(changes: dict[str, object], part: str, is_given: bool) -> None:  # noqa: FBT001
+    assert (part in text(only(replace(GOOD, **changes)))) is is_given  # type: ignore[arg-type]  # names of its fields
 
 
 def test_equal_memory_and_a_long_error_read_as_a_whole() -> None:
@@ -438,12 +438,14 @@ def test_of_several_the_fastest_is_named_and_an_unknown_speed_counts_as_nothing(
     )
 )
 def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: list[Measured]) -> None:
-    places = {(one.workload, one.concurrency) for one in measured}
+    places = {(cell.workload, cell.concurrency) for cell in measured}
     verdicts = advise(measured)
     assert sorted(places) == [(advice.workload, advice.concurrency) for advice in verdicts]
     for advice in verdicts:
         there = [
-            one.outcome for one in measured if (one.workload, one.concurrency) == (advice.workload, advice.concurrency)
+            cell.outcome
+            for cell in measured
+            if (cell.workload, cell.concurrency) == (advice.workload, advice.concurrency)
         ]
         assert (advice.action == "enable") == ("faster" in there)
         assert advice.reasons

@@ -197,17 +197,17 @@ def test_every_claim_is_backed_by_a_verdict_of_its_cell(pairs: list[JudgedPair])
     assert answer.cells == len(pairs)
     for stretch in answer.stretches:
         for choice in stretch:
-            there = {
+            verdicts_of_cell = {
                 arm: word
                 for (workload, load, arm), word in words.items()
                 if (workload, load) == (choice.workload, choice.load)
             }
             assert set(choice.arms) == set(stretch[0].arms)
-            assert all(there[arm] == "faster" for arm in choice.arms)
+            assert all(verdicts_of_cell[arm] == "faster" for arm in choice.arms)
             if choice.action == "leave off":
-                assert set(there.values()) <= {"slower", "no difference"}
+                assert set(verdicts_of_cell.values()) <= {"slower", "no difference"}
             if choice.action == "undecided":
-                assert "faster" not in there.values()
+                assert "faster" not in verdicts_of_cell.values()
     if answer.headline is not None:
         assert answer.headline.strict.word == "faster"
 
@@ -224,8 +224,8 @@ def test_no_arm_is_put_before_another_whose_interval_overlaps(pairs: list[Judged
                 and behind.gain.high < best.gain.low
                 for best in choice.best
             )
-        for one, other in itertools.permutations(choice.best, 2):
-            assert not one.is_decidedly_behind(other)
+        for pair, other in itertools.permutations(choice.best, 2):
+            assert not pair.is_decidedly_behind(other)
 
 
 @given(tables())

@@ -33,5 +33,5 @@ def outcomes_of(queue: Queue, seed: int, study: Study) -> list[Outcome]:
 def capacity_of(outcomes: list[Outcome], study: Study) -> Capacity:
     """The capacity over all repeats that these outcomes show."""
     (search,) = study.loads
-    seen = [observation(search, outcome.run.load, outcome.run.repeat, outcome.metrics) for outcome in outcomes]
-    return capacities([outcome for outcome in seen if outcome is not None], search)[-1]
+    observations = [observation(search, outcome.run.load, outcome.run.repeat, outcome.metrics) for outcome in outcomes]
+    return capacities([outcome for outcome in observations if outcome is not None], search)[-1]

@@ -62,22 +62,22 @@ def test_a_later_repeat_begins_where_the_earlier_ones_ended() -> None:
 
 def test_a_sharp_limit_of_concurrency_is_found_to_one_request() -> None:
     load = searching(EASY, repeats=1).loads[0].model_copy(update={"find": "concurrency", "max_concurrency": 64})
-    seen: list[Observation] = []
-    while isinstance(step := next_trial(seen, load, 0, 1), Ask):
-        seen.append(Observation(step.load, 100, 100 if step.load <= 11 else 20))
-    (_, capacity) = capacities(seen, load)
+    observations: list[Observation] = []
+    while isinstance(step := next_trial(observations, load, 0, 1), Ask):
+        observations.append(Observation(step.load, 100, 100 if step.load <= 11 else 20))
+    (_, capacity) = capacities(observations, load)
     assert capacity.value == 11
     assert 10 <= (capacity.low or 0) <= 11 <= (capacity.high or 0) <= 12
-    assert len(seen) <= MOST_TRIALS
+    assert len(observations) <= MOST_TRIALS
 
 
 @given(st.lists(st.tuples(st.floats(0.5, 200), st.integers(0, 50), st.integers(0, 2)), min_size=1, max_size=12))
 def test_whatever_trials_gave_the_next_load_lies_within_the_bounds(given_trials: list[tuple[float, int, int]]) -> None:
     (search,) = searching(EASY, repeats=3, find_from=0.5, find_to=200.0).loads
-    seen = [Observation(load, 50, within, repeat) for load, within, repeat in given_trials]
-    step = next_trial(seen, search, 2, 3)
+    observations = [Observation(load, 50, within, repeat) for load, within, repeat in given_trials]
+    step = next_trial(observations, search, 2, 3)
     assert isinstance(step, Found) or 0.5 <= step.load <= 200.0
-    for capacity in capacities(seen, search):
+    for capacity in capacities(observations, search):
         bounds = [bound for bound in (capacity.low, capacity.value, capacity.high) if bound is not None]
         assert bounds == sorted(bounds)
         assert bounds

@@ -122,7 +122,10 @@ def test_the_interval_of_a_correlation_is_that_of_a_published_example() -> None:
 def test_the_interval_of_the_correlation_holds_none_where_there_is_none() -> None:
     rng = np.random.default_rng(2)
     correlations = [against_latency(*rng.standard_normal((2, 30)).tolist()) for _ in range(800)]
-    held = [one is not None and (one.rho.low or 0) <= 0 <= (one.rho.high or 0) for one in correlations]
+    held = [
+        correlation is not None and (correlation.rho.low or 0) <= 0 <= (correlation.rho.high or 0)
+        for correlation in correlations
+    ]
     assert 0.93 <= np.mean(held) <= 0.97
 
 

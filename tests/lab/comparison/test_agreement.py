@@ -73,14 +73,14 @@ def test_an_output_that_ends_early_differs_where_it_ends() -> None:
 
 
 @given(st.lists(st.integers(0, 2), max_size=8), st.lists(st.integers(0, 2), max_size=8))
-def test_everything_before_the_first_difference_is_the_same(one: list[int], other: list[int]) -> None:
-    place = first_difference(one, other)
+def test_everything_before_the_first_difference_is_the_same(left: list[int], right: list[int]) -> None:
+    place = first_difference(left, right)
     if place is None:
-        assert one == other
+        assert left == right
     else:
-        assert one[:place] == other[:place]
-        assert one[place : place + 1] != other[place : place + 1]
-    assert place == first_difference(other, one)
+        assert left[:place] == right[:place]
+        assert left[place : place + 1] != right[place : place + 1]
+    assert place == first_difference(right, left)
 
 
 def test_nothing_in_common_is_unknown_and_not_0() -> None:

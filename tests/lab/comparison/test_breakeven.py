@@ -95,7 +95,7 @@ def _holds(means: np.ndarray, halves: np.ndarray, crossing: float) -> bool:
     even = break_even(
         [Point(level, Interval(*np.exp([mean, mean - half, mean + half]))) for level, mean, half in measured]
     )
-    return any((one.low or 0) <= crossing <= (one.high or math.inf) for one in even.crossings)
+    return any((interval.low or 0) <= crossing <= (interval.high or math.inf) for interval in even.crossings)
 
 
 def test_points_may_come_in_any_order_and_the_measured_range_is_told() -> None:

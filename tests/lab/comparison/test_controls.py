@@ -57,11 +57,11 @@ def test_controls_show_the_noise_so_that_single_repeats_decide() -> None:
 def test_a_control_tells_more_of_the_noise_than_a_cell_whose_ratio_is_unknown() -> None:
     rng = np.random.default_rng(3)
     tables = [(cells(rng, 4, 2), cells(rng, 4, 2)) for _ in range(40)]
-    known = [compared(tried, same)[0] for tried, same in tables]
+    compared_cells = [compared(tried, same)[0] for tried, same in tables]
     unknown = [compared([*tried, *same], [])[0] for tried, same in tables]
-    assert known[0].basis == "2 repeats, with the scatter of 3 like cells and 4 controls"
+    assert compared_cells[0].basis == "2 repeats, with the scatter of 3 like cells and 4 controls"
     assert unknown[0].basis == "2 repeats, with the scatter of 7 like cells"
-    assert mean_df(known) > mean_df(unknown) + 0.2
+    assert mean_df(compared_cells) > mean_df(unknown) + 0.2
 
 
 def mean_df(comparisons: list[Comparison]) -> float:

@@ -106,13 +106,13 @@ def test_so_many_more_repeats_decide_if_nothing_changes() -> None:
 
 
 def test_swapping_the_arms_turns_the_verdict_round() -> None:
-    one, other = [100.0, 104.0, 97.0], [130.0, 131.0, 127.0]
-    assert (verdict(compared(one, other)).word, verdict(compared(other, one)).word) == ("faster", "slower")
-    there, back = compared(one, other).ratio, compared(other, one).ratio
-    assert there is not None
-    assert back is not None
-    assert back.low is not None
-    assert there.high == pytest.approx(1 / back.low)
+    plain, drafted = [100.0, 104.0, 97.0], [130.0, 131.0, 127.0]
+    assert (verdict(compared(plain, drafted)).word, verdict(compared(drafted, plain)).word) == ("faster", "slower")
+    ratio, inverse = compared(plain, drafted).ratio, compared(drafted, plain).ratio
+    assert ratio is not None
+    assert inverse is not None
+    assert inverse.low is not None
+    assert ratio.high == pytest.approx(1 / inverse.low)
 
 
 def test_only_blocks_with_both_arms_count() -> None:
@@ -206,8 +206,8 @@ def test_identical_arms_are_called_faster_or_slower_at_most_five_times_in_a_hund
     earlier, _ = requests(rng, world, (20, 30, 3))
     history = earlier.mean(axis=1).tolist()
     words = [
-        verdict(compare(sampled("plain", one), sampled("draft", other), "lower", history=history)).word
-        for one, other in zip(base, tried, strict=True)
+        verdict(compare(sampled("plain", baseline), sampled("draft", candidate), "lower", history=history)).word
+        for baseline, candidate in zip(base, tried, strict=True)
     ]
     assert np.mean([word in {"faster", "slower"} for word in words]) <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / experiments)
 

@@ -38,10 +38,10 @@ def measured(*requests: RequestRecord, **run: Any) -> dict[str, Value]:
 
 def test_every_metric_is_declared_once_and_needs_fields_that_exist() -> None:
     names = [metric.name for metric in METRICS]
-    known = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
-    known |= set(RunRecord.model_fields)
+    field_names = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
+    field_names |= set(RunRecord.model_fields)
     assert len(names) == len(set(names))
-    assert all(set(metric.needs) <= known for metric in METRICS)
+    assert all(set(metric.needs) <= field_names for metric in METRICS)
     assert list(measured(request())) == names
 
 
@@ -116,9 +116,9 @@ def test_a_counter_that_shrank_makes_all_counters_unknown() -> None:
     assert values["server_generation_tokens"] is None
 
 
-@pytest.mark.parametrize("seen", [{}, {"counters_before": counters()}, {"counters_after": counters()}])
-def test_a_missing_reading_of_the_counters_leaves_acceptance_unknown(seen: dict[str, Any]) -> None:
-    assert measured(request(), **seen)["acceptance_rate"] is None
+@pytest.mark.parametrize("readings", [{}, {"counters_before": counters()}, {"counters_after": counters()}])
+def test_a_missing_reading_of_the_counters_leaves_acceptance_unknown(readings: dict[str, Any]) -> None:
+    assert measured(request(), **readings)["acceptance_rate"] is None
 
 
 def test_a_window_without_drafts_has_no_acceptance() -> None:

@@ -61,10 +61,10 @@ def test_percentiles_never_fall_and_stay_between_the_extremes(requests: list[Req
 @given(st.lists(request_records(), max_size=8))
 def test_inter_token_latencies_add_up_to_the_inter_chunk_latencies(requests: list[RequestRecord]) -> None:
     for request in requests:
-        one = RequestTable.of([request])
-        per_token = latency.itl_ms(one)
+        table = RequestTable.of([request])
+        per_token = latency.itl_ms(table)
         if per_token is not None and request.chunk_tokens and min(request.chunk_tokens) > 0:
-            assert per_token.sum() == pytest.approx(latency.icl_ms(one).sum())
+            assert per_token.sum() == pytest.approx(latency.icl_ms(table).sum())
 
 
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.integers(1, 10_000))
@@ -91,9 +91,9 @@ def test_a_histograms_quantile_is_within_one_per_cent_of_the_exact_one(samples: 
 
 
 @given(_SAMPLES, _SAMPLES)
-def test_merged_histograms_are_the_histogram_of_the_pool(one: np.ndarray, other: np.ndarray) -> None:
-    pooled = histogram.histogram(np.concatenate((one, other)))
-    assert Counter(histogram.histogram(one)) + Counter(histogram.histogram(other)) == pooled
+def test_merged_histograms_are_the_histogram_of_the_pool(left: np.ndarray, right: np.ndarray) -> None:
+    pooled = histogram.histogram(np.concatenate((left, right)))
+    assert Counter(histogram.histogram(left)) + Counter(histogram.histogram(right)) == pooled
 
 
 def test_a_histogram_keeps_zeros_and_refuses_what_no_latency_is() -> None:

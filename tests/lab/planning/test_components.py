@@ -50,10 +50,10 @@ def test_of_single_starts_nothing_is_known_of_starts() -> None:
 
 
 def test_more_prompts_reduce_what_requests_add_to_a_run_and_nothing_else() -> None:
-    known = Components(start=1.0, run=4.0, request=64.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
-    assert known.of_block(1, 32) == 1 + 4
-    assert known.of_block(1, 64) == 1 + 2 + 1
-    assert known.of_block(2, 64) == 1 + (2 + 1) / 2
+    variances = Components(start=1.0, run=4.0, request=64.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
+    assert variances.of_block(1, 32) == 1 + 4
+    assert variances.of_block(1, 64) == 1 + 2 + 1
+    assert variances.of_block(2, 64) == 1 + (2 + 1) / 2
     all_of_requests = Components(start=1.0, run=4.0, request=640.0, num_prompts=32.0, starts_df=10, gains=(0.0,))
     assert all_of_requests.of_block(1, 64) == 1 + 2
 

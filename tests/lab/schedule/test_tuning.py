@@ -68,8 +68,8 @@ class Machine:
         raise AssertionError("it does not end")
 
     def report(self) -> Report:
-        known = {outcome.run.key(""): result_of(outcome) for outcome in self.outcomes}
-        tuning_report = report(self.asked, lambda run: known.get(run.key("")))
+        results = {outcome.run.key(""): result_of(outcome) for outcome in self.outcomes}
+        tuning_report = report(self.asked, lambda run: results.get(run.key("")))
         assert tuning_report is not None
         return tuning_report
 

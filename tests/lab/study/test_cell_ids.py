@@ -85,10 +85,10 @@ def test_a_model_is_its_weights_wherever_they_lie() -> None:
 
 def test_a_dataset_is_its_content_wherever_it_lies() -> None:
     here = study(workloads=[{"dataset": "/a/prompts.jsonl", "output_tokens": 16}])
-    there = study(workloads=[{"dataset": "/b/same.jsonl", "output_tokens": 16}])
-    name = {part.workloads[0].name: "c" * 64 for part in (here, there)}
+    elsewhere = study(workloads=[{"dataset": "/b/same.jsonl", "output_tokens": 16}])
+    name = {part.workloads[0].name: "c" * 64 for part in (here, elsewhere)}
     contents = Contents(WEIGHTS.models, name)
-    assert identities(here, contents) == identities(there, contents)
+    assert identities(here, contents) == identities(elsewhere, contents)
     assert identities(here, contents).dataset_digest == "c" * 64
     changed = Contents(WEIGHTS.models, dict.fromkeys(name, "d" * 64))
     assert identities(here, changed).workload_id != identities(here, contents).workload_id

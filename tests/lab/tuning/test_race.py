@@ -92,6 +92,6 @@ def test_where_acceptance_is_unknown_every_k_runs_once_and_then_the_race_goes_on
     while (following := next_round(SPACE, runs, Limits(6))) is not None:
         runs += [dataclasses.replace(run, accepted=()) for run in world.measure(following)]
     assert {run.setting for run in runs if run.block == 0} == set(SPACE.settings)
-    known = standings(SPACE, runs)
-    assert all(set(at.settings) == set(SPACE.settings) for at in known.values())
-    assert all(world.loss(at.chosen(), load) <= 0.03 for load, at in known.items())
+    standing_at = standings(SPACE, runs)
+    assert all(set(at.settings) == set(SPACE.settings) for at in standing_at.values())
+    assert all(world.loss(at.chosen(), load) <= 0.03 for load, at in standing_at.items())

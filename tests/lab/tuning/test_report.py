@@ -21,8 +21,8 @@ def reported(study: Study, speed: Speed, most_runs: int) -> Report:
     schedule, outcomes = Tuning(study), list[Outcome]()
     while len(outcomes) < most_runs and isinstance(step := schedule.next(outcomes), Step):
         outcomes += [measured(run, step.launch.index, speed) for run in step.launch.runs]
-    known = {outcome.run.key(""): result_of(outcome) for outcome in outcomes}
-    tuning_report = report(study, lambda run: known.get(run.key("")))
+    results = {outcome.run.key(""): result_of(outcome) for outcome in outcomes}
+    tuning_report = report(study, lambda run: results.get(run.key("")))
     assert tuning_report is not None
     return tuning_report
 

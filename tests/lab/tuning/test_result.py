@@ -43,23 +43,23 @@ def test_neighbouring_loads_with_the_same_tokens_are_one_range() -> None:
 
 
 def test_an_engine_loads_one_draft_so_the_one_that_is_best_over_all_loads_is_deployed() -> None:
-    known = {1: standing(1.5, 1.8, 1.4, 1.7), 16: standing(0.7, 0.6, 1.3, 1.1)}
-    assert deployed_draft(SPACE, known) == "head"
-    assert [at.chosen() for at in known.values()] == [Setting("model", 3), Setting("head", 1)]
+    standing_at = {1: standing(1.5, 1.8, 1.4, 1.7), 16: standing(0.7, 0.6, 1.3, 1.1)}
+    assert deployed_draft(SPACE, standing_at) == "head"
+    assert [at.chosen() for at in standing_at.values()] == [Setting("model", 3), Setting("head", 1)]
 
 
 def test_a_draft_that_loses_under_load_still_wins_where_its_schedule_drafts_nothing() -> None:
-    known = {1: standing(1.5, 1.8, 1.2, 1.2), 16: standing(0.5, 0.3, 1.1, 1.0)}
-    assert deployed_draft(SPACE, known) == "model"
+    standing_at = {1: standing(1.5, 1.8, 1.2, 1.2), 16: standing(0.5, 0.3, 1.1, 1.0)}
+    assert deployed_draft(SPACE, standing_at) == "model"
 
 
 def test_nothing_is_deployed_where_no_draft_pays_anywhere() -> None:
-    known = {1: standing(0.9, 0.8, 0.7, 0.6), 16: standing(0.5, 0.3, 1.01, 1.0)}
-    assert deployed_draft(SPACE, known) is None
-    assert best_single(known) == NONE
+    standing_at = {1: standing(0.9, 0.8, 0.7, 0.6), 16: standing(0.5, 0.3, 1.01, 1.0)}
+    assert deployed_draft(SPACE, standing_at) is None
+    assert best_single(standing_at) == NONE
 
 
 @pytest.mark.parametrize(("alone", "single"), [(1.8, Setting("model", 3)), (1.2, Setting("head", 1))])
 def test_the_best_single_setting_is_the_one_that_is_fastest_on_average(alone: float, single: Setting) -> None:
-    known = {1: standing(1.1, alone, 1.2, 1.0), 16: standing(0.8, 0.9, 1.1, 1.0)}
-    assert best_single(known) == single
+    standing_at = {1: standing(1.1, alone, 1.2, 1.0), 16: standing(0.8, 0.9, 1.1, 1.0)}
+    assert best_single(standing_at) == single

@@ -38,5 +38,7 @@ def severity_of(outcome: Finding | Skipped | None) -> str | None:
 
 def samples(*change: tuple[int, dict[str, Any]]) -> Measured:
     """So many samples of each kind, one kind after the other."""
-    one: TelemetrySample = plain().samples[0]
-    return replace(plain(), samples=tuple(replace(one, **changes) for count, changes in change for _ in range(count)))
+    sample: TelemetrySample = plain().samples[0]
+    return replace(
+        plain(), samples=tuple(replace(sample, **changes) for count, changes in change for _ in range(count))
+    )

@@ -34,8 +34,14 @@ def test_names_are_snake_case_and_used_once() -> None:
 
 
 def test_every_declaration_is_in_whole_sentences_and_looks_at_something_that_exists() -> None:
-    known = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
-    known |= {*RunRecord.model_fields, *(metric.name for metric in METRICS), "log", "doubts", "price_usd_per_hour"}
+    field_names = {field.name for record in (RequestRecord, TelemetrySample) for field in dataclasses.fields(record)}
+    field_names |= {
+        *RunRecord.model_fields,
+        *(metric.name for metric in METRICS),
+        "log",
+        "doubts",
+        "price_usd_per_hour",
+    }
     inner: dict[str, type[Frozen]] = {
         "circumstances": Circumstances,
         "client": ClientHealth,
@@ -43,9 +49,9 @@ def test_every_declaration_is_in_whole_sentences_and_looks_at_something_that_exi
         "workload": Workload,
     }
     for name, model in inner.items():
-        known |= {f"{name}.{field}" for field in model.model_fields}
+        field_names |= {f"{name}.{field}" for field in model.model_fields}
     for check in ALL:
-        assert set(check.looks_at) - {"arm.speculation", "arm.flags"} <= known, check.name
+        assert set(check.looks_at) - {"arm.speculation", "arm.flags"} <= field_names, check.name
         assert check.traps
         for sentence in (check.why, check.advice):
             assert sentence[0].isupper(), check.name

@@ -253,8 +253,8 @@ def test_a_study_that_shows_the_trap_is_told_so(
     assert len(fired) == 1
     assert fired[0].sentence == sentence
     assert fired[0].severity == severity
-    known = {run.run_id for run, *_ in runs()}
-    assert set(fired[0].run_ids) <= known
+    run_ids = {run.run_id for run, *_ in runs()}
+    assert set(fired[0].run_ids) <= run_ids
     assert fired[0].run_ids or check == "single_concurrency"
 
 

@@ -65,34 +65,34 @@ def test_pins_read_back_equal_and_pinning_again_adds_none(engine: sa.Engine, boa
 
 
 def test_pins_are_moved_and_moving_again_changes_nothing(engine: sa.Engine, board: str) -> None:
-    one, _, three = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE, QUERY))
+    first, _, third = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE, QUERY))
     for _ in range(2):
-        pins.move(engine, three, one)
+        pins.move(engine, third, first)
         assert figures(engine, board) == ["table", "speedup", "acceptance"]
-    pins.move(engine, three, None)
+    pins.move(engine, third, None)
     assert figures(engine, board) == ["speedup", "acceptance", "table"]
 
 
 def test_a_restored_pin_returns_to_its_position(engine: sa.Engine, board: str) -> None:
-    one, _ = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE))
+    first, _ = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE))
     for _ in range(2):
-        pins.remove(engine, one)
+        pins.remove(engine, first)
     assert figures(engine, board) == ["acceptance"]
     for _ in range(2):
-        pins.restore(engine, one)
+        pins.restore(engine, first)
     assert figures(engine, board) == ["speedup", "acceptance"]
 
 
 def test_caption_and_moment_can_be_changed_but_not_of_a_removed_pin(engine: sa.Engine, board: str) -> None:
-    one = pins.add(engine, board, SPEEDUP, "")
-    pins.change(engine, one, "why *this* matters", MOMENT)
+    first = pins.add(engine, board, SPEEDUP, "")
+    pins.change(engine, first, "why *this* matters", MOMENT)
     (pin,) = pins.pins_on(engine, board)
     assert (pin.caption, pin.shown.as_of) == ("why *this* matters", MOMENT)
     with pytest.raises(UserError, match="2,000 characters at most"):
-        pins.change(engine, one, "x" * 2001, None)
-    pins.remove(engine, one)
+        pins.change(engine, first, "x" * 2001, None)
+    pins.remove(engine, first)
     with pytest.raises(UserError, match="removed meanwhile"):
-        pins.change(engine, one, "", None)
+        pins.change(engine, first, "", None)
 
 
 def test_a_removed_dashboard_takes_no_pins_and_is_restored_with_its_own(engine: sa.Engine, board: str) -> None:
@@ -112,9 +112,9 @@ def test_a_removed_dashboard_takes_no_pins_and_is_restored_with_its_own(engine: 
 
 
 def test_a_copy_has_the_same_pins_and_is_independent(engine: sa.Engine, board: str) -> None:
-    one, _ = (pins.add(engine, board, shown, "words") for shown in (SPEEDUP, ACCEPTANCE))
+    first, _ = (pins.add(engine, board, shown, "words") for shown in (SPEEDUP, ACCEPTANCE))
     copy = dashboards.duplicate(engine, board, "Copy")
-    pins.remove(engine, one)
+    pins.remove(engine, first)
     assert [pin.caption for pin in pins.pins_on(engine, copy)] == ["words", "words"]
     assert figures(engine, copy) == ["speedup", "acceptance"]
     with pytest.raises(UserError, match="already: choose another name"):

@@ -179,7 +179,9 @@ def test_vllms_own_files_are_exported_equal_to_what_was_imported(with_imports: S
     written = [json.loads(line) for line in path.read_text().splitlines()]
     assert len(written) == len(originals)
     for name in ("duration", "output_throughput", "mean_ttft_ms", "p99_itl_ms", "mean_tpot_ms", "total_output_tokens"):
-        assert sorted(one[name] for one in written) == pytest.approx(sorted(one[name] for one in originals), rel=0.005)
+        assert sorted(result[name] for result in written) == pytest.approx(
+            sorted(result[name] for result in originals), rel=0.005
+        )
 
 
 def test_an_existing_target_is_refused_and_left_unchanged(filled: Settings, tmp_path: Path) -> None:

@@ -28,20 +28,20 @@ from warehouse.bundles.run_bundle import (
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """What the kernel was asked for: ("sync" or "rename", name of the file or folder)."""
-    seen: list[tuple[str, str]] = []
+    recorded: list[tuple[str, str]] = []
     sync, rename = os.fsync, Path.rename
 
     def synced(descriptor: int) -> None:
-        seen.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
+        recorded.append(("sync", Path(f"/proc/self/fd/{descriptor}").readlink().name))
         sync(descriptor)
 
     def renamed(path: Path, target: Path) -> Path:
-        seen.append(("rename", target.name))
+        recorded.append(("rename", target.name))
         return rename(path, target)
 
     monkeypatch.setattr(os, "fsync", synced)
     monkeypatch.setattr(Path, "rename", renamed)
-    return seen
+    return recorded
 
 
 def test_every_file_and_both_folders_are_synced_around_the_rename(tmp_path: Path, steps: list[tuple[str, str]]) -> None:

@@ -27,5 +27,5 @@ def run(name: str) -> ImportedRun:
     path, _, number = name.partition("#")
     alone = "guidellm/", "vllm-bench"
     imported = file(path) if path.startswith(alone) else folder(str(Path(path).parent))
-    matching = [one for one in imported.runs if one.source.name.endswith(path)]
+    matching = [imported_run for imported_run in imported.runs if imported_run.source.name.endswith(path)]
     return matching[int(number or 1) - 1]

@@ -97,8 +97,8 @@ _GENAI = (SAMPLES / _FILES[7]).read_bytes()
 
 def _sane(run: ImportedRun) -> None:
     for name, value in run.metrics.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            assert one is None or (math.isfinite(one) and one >= 0), (name, value)
+        for number in value if isinstance(value, tuple) else (value,):
+            assert number is None or (math.isfinite(number) and number >= 0), (name, value)
     json.dumps([dict(run.columns), dict(run.labels), run.printed], allow_nan=False).encode()
 
 

@@ -142,15 +142,15 @@ def test_a_bundle_whose_folder_appears_before_its_files_is_ingested_once_when_th
     settings: Settings, ingester: Ingester
 ) -> None:
     """As on a network's file system, which may show files late and in any order."""
-    there = write_run(settings.bundles)
+    bundle = write_run(settings.bundles)
     hidden = settings.home / "hidden"
-    there.rename(hidden)
-    there.mkdir()
+    bundle.rename(hidden)
+    bundle.mkdir()
     ingest_once(ingester)
     assert (runs(settings), rejected(settings)) == ([], [])  # without a run.json it is no bundle yet
     for name in ("run.json", "engine.log", "telemetry.parquet", "requests.parquet"):
         assert runs(settings) == []
-        (hidden / name).rename(there / name)
+        (hidden / name).rename(bundle / name)
         a_minute_later(ingester)
         ingest_once(ingester)
     assert (runs(settings), rejected(settings)) == (["run-1"], [])

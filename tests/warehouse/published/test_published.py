@@ -42,7 +42,7 @@ def figure(metric: str, printed: str, **changes: object) -> PublishedFigure:
 
 def test_all_198_figures_are_there_with_their_source() -> None:
     assert len(book.figures()) == 198
-    assert {one.source for one in book.figures()} <= set(book.sources())
+    assert {figure.source for figure in book.figures()} <= set(book.sources())
     assert all(source.method and source.title for source in book.sources().values())
 
 
@@ -53,11 +53,11 @@ def test_every_preset_that_a_source_names_exists() -> None:
 
 
 def test_relative_figures_stay_relative() -> None:
-    relative = [one for one in book.figures() if one.scale != "absolute"]
-    assert Counter(one.scale for one in relative) == {"percent of baseline": 70, "percent change": 11}
-    assert all(one.unit == "%" and one.ratio_to_baseline is not None for one in relative)
-    used = {id(one) for run in columns.runs(book.figures()) for one in run.figures}
-    assert not [one for one in relative if id(one) in used]
+    relative = [figure for figure in book.figures() if figure.scale != "absolute"]
+    assert Counter(figure.scale for figure in relative) == {"percent of baseline": 70, "percent change": 11}
+    assert all(figure.unit == "%" and figure.ratio_to_baseline is not None for figure in relative)
+    used = {id(figure) for run in columns.runs(book.figures()) for figure in run.figures}
+    assert not [figure for figure in relative if id(figure) in used]
 
 
 def test_a_ratio_is_read_from_both_ways_to_print_it() -> None:

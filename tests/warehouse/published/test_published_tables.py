@@ -19,7 +19,7 @@ from warehouse.settings import Settings
 
 def test_every_figure_is_there_as_it_was_printed(settings: Settings) -> None:
     rows = ask(settings, "select printed, value, unit, scale from published_results order by number")
-    assert rows == [(one.printed, one.value, one.unit, one.scale) for one in book.figures()]
+    assert rows == [(figure.printed, figure.value, figure.unit, figure.scale) for figure in book.figures()]
 
 
 def test_absolute_figures_of_one_setting_are_runs_in_results(settings: Settings) -> None:

@@ -111,7 +111,8 @@ def filters(draw: st.DrawFn) -> Filters:
         "study": ["small · job-0", "small · job-1", "'; DROP TABLE runs; --"],
     }
     chosen = tuple(
-        (name, tuple(draw(st.lists(st.sampled_from(there), unique=True, max_size=2)))) for name, there in values.items()
+        (name, tuple(draw(st.lists(st.sampled_from(options), unique=True, max_size=2))))
+        for name, options in values.items()
     )
     days = st.none() | st.integers(1, 4).map(lambda day: date(2026, 11, day))
     return Filters(

@@ -189,11 +189,11 @@ def test_a_point_is_best_where_no_other_is_as_good_in_both_and_better_in_one(
     x, y = (np.array([point[place] for point in points]) for place in (0, 1))
     is_best = runs.on_frontier(x, y, higher_x=higher_x, higher_y=higher_y)
     signs = (1 if higher_x else -1), (1 if higher_y else -1)
-    good = [(signs[0] * one, signs[1] * other) for one, other in points]
-    known = [point for point in good if not np.isnan(point).any()]
+    good = [(signs[0] * point_x, signs[1] * point_y) for point_x, point_y in points]
+    complete = [point for point in good if not np.isnan(point).any()]
     wanted = [
         not np.isnan(point).any()
-        and not any(other != point and other[0] >= point[0] and other[1] >= point[1] for other in known)
+        and not any(point_y != point and point_y[0] >= point[0] and point_y[1] >= point[1] for point_y in complete)
         for point in good
     ]
     assert is_best.tolist() == wanted

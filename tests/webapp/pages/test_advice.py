@@ -70,13 +70,13 @@ def test_each_run_stands_beside_its_prediction_at_the_draft_cost_of_the_page(
 ) -> None:
     runs = tables.runs(advice.runs)
     assert len(runs) == 2 * 2 * 3
-    known = runs[runs["predicted_speedup"].notna() & runs["speedup"].notna()]
-    assert 0 < len(known) < len(runs)  # the draft costs nothing that could be measured at its lowest concurrency
+    complete = runs[runs["predicted_speedup"].notna() & runs["speedup"].notna()]
+    assert 0 < len(complete) < len(runs)  # the draft costs nothing that could be measured at its lowest concurrency
     at_cost = tables.runs(study_advice(measured_home.three_arms, 0.2).runs)
     assert set(at_cost["draft_cost"]) == {0.2}
     pairs = tables.pairs(runs, "predicted_speedup", "speedup")
-    assert pairs["predicted"].tolist() == known["predicted_speedup"].tolist()
-    assert pairs["measured"].tolist() == known["speedup"].tolist()
+    assert pairs["predicted"].tolist() == complete["predicted_speedup"].tolist()
+    assert pairs["measured"].tolist() == complete["speedup"].tolist()
     assert isinstance(tables.runs([]), pd.DataFrame)
 
 

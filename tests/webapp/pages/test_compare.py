@@ -59,7 +59,7 @@ def test_arms_are_compared_with_verdicts_curves_and_outputs_and_a_link_says_whic
     made = figures.figures({"job": (job_id,)}, "light")
     assert [figure.key for figure in made] == ["heat", "break-even", "positions", "ecdf"]
     again = figures.figures({"job": (job_id,)}, "light")
-    assert all(one is other for one, other in zip(made, again, strict=True))
+    assert all(first is second for first, second in zip(made, again, strict=True))
 
 
 def test_one_repeat_has_no_interval_and_the_page_says_what_to_do(open_page: OpenPage, settings: Settings) -> None:

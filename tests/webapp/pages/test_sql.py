@@ -121,11 +121,11 @@ def test_lists_and_structs_have_no_place_on_an_axis(settings: Settings) -> None:
 
 def test_the_same_state_has_the_same_link_and_pages_do_not_mix(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
-    one = saved_views.save(engine, "sql", {"a": 1, "b": 2})
-    assert saved_views.save(engine, "sql", {"b": 2, "a": 1}) == one
-    assert saved_views.save(engine, "explore", {"a": 1, "b": 2}) != one
-    assert saved_views.load(engine, "sql", one) == {"a": 1, "b": 2}
-    assert saved_views.load(engine, "explore", one) is None
+    view_id = saved_views.save(engine, "sql", {"a": 1, "b": 2})
+    assert saved_views.save(engine, "sql", {"b": 2, "a": 1}) == view_id
+    assert saved_views.save(engine, "explore", {"a": 1, "b": 2}) != view_id
+    assert saved_views.load(engine, "sql", view_id) == {"a": 1, "b": 2}
+    assert saved_views.load(engine, "explore", view_id) is None
     engine.dispose()
 
 

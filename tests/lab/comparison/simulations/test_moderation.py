@@ -169,8 +169,8 @@ def test_noise_is_found_again_from_cells_that_have_it() -> None:
     (scatter,) = moderated([0.0], [0.0], [1], np.exp(0.04 * rng.standard_normal((200, 5))).tolist())
     assert scatter is not None
     half_width = stats.t.ppf(0.975, scatter.df) * math.sqrt(scatter.variance)
-    known = stats.norm.ppf(0.975) * math.sqrt(2) * 0.04
-    assert known < half_width < 2 * known  # a wild cell is never ruled out
+    half_width_if_known = stats.norm.ppf(0.975) * math.sqrt(2) * 0.04
+    assert half_width_if_known < half_width < 2 * half_width_if_known  # a wild cell is never ruled out
 
 
 def test_noise_that_grows_with_load_is_followed_where_loads_are_enough() -> None:
@@ -189,13 +189,13 @@ def test_noise_that_grows_with_load_is_followed_where_loads_are_enough() -> None
     assert 1.4 * without < sloped < 9.5  # noise is 3 times as large, and its variance 9 times
 
 
-def _mean(scatters: Sequence[Scatter | None], there: NDArray[np.bool_]) -> float:
+def _mean(scatters: Sequence[Scatter | None], is_wanted: NDArray[np.bool_]) -> float:
     return float(
         np.exp(
             np.mean(
                 [
                     math.log(scatter.variance)
-                    for scatter, wanted in zip(scatters, there, strict=True)
+                    for scatter, wanted in zip(scatters, is_wanted, strict=True)
                     if scatter and wanted
                 ]
             )

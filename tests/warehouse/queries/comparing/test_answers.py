@@ -52,5 +52,5 @@ def test_the_headline_stands_on_the_strict_reading_whichever_the_others_do(setti
     measure(settings, FASTER, ROUNDS)
     with open_warehouse(settings.warehouse_file) as con:
         readings = [study_answer(compare_study(con, "small", strict=strict)) for strict in (False, True)]
-    assert [one.strict for one in readings] == [False, True]
-    assert all(one.headline is not None and one.headline.strict.word == "faster" for one in readings)
+    assert [answer.strict for answer in readings] == [False, True]
+    assert all(answer.headline is not None and answer.headline.strict.word == "faster" for answer in readings)

@@ -42,14 +42,14 @@ def components_of(settings: Settings, **changes: Any) -> Components | None:
 
 
 def test_starts_and_runs_are_told_apart(measured: Settings) -> None:
-    known = components_of(measured)
-    assert known is not None
-    assert known.run == pytest.approx(np.var(np.log(OF_RUN), ddof=1), rel=0.05)
-    assert known.start == pytest.approx(np.var(np.log(OF_START), ddof=1) - known.run / RUNS, rel=0.05)
-    assert (known.starts_df, len(known.gains)) == (4 * (STARTS - 1), 4)
-    assert known.num_prompts == pytest.approx(48)
-    assert known.request is not None
-    assert all(gain > math.log(1.2) for gain in known.gains)
+    components = components_of(measured)
+    assert components is not None
+    assert components.run == pytest.approx(np.var(np.log(OF_RUN), ddof=1), rel=0.05)
+    assert components.start == pytest.approx(np.var(np.log(OF_START), ddof=1) - components.run / RUNS, rel=0.05)
+    assert (components.starts_df, len(components.gains)) == (4 * (STARTS - 1), 4)
+    assert components.num_prompts == pytest.approx(48)
+    assert components.request is not None
+    assert all(gain > math.log(1.2) for gain in components.gains)
 
 
 def test_only_the_hardware_and_the_target_that_are_meant_count(measured: Settings) -> None:
