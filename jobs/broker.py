@@ -27,7 +27,7 @@ def broker_url(settings: Settings) -> str:
 
 
 def wake(settings: Settings) -> None:
-    """Wake a worker. A broker that is away is no error: workers find the job at their next poll."""
+    """Wake a worker. A missing broker is not an error: workers find the job at their next poll."""
     import celery  # noqa: PLC0415 - takes half a second to import, which only a submission pays
     from kombu.exceptions import OperationalError  # noqa: PLC0415
 

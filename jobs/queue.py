@@ -214,7 +214,7 @@ def events(engine: sa.Engine, job_id: str) -> list[Event]:
 
 
 def cancel(engine: sa.Engine, job_id: str) -> None:
-    """Cancel a queued job at once, or ask the worker of a running one to stop; cancelling twice is no error.
+    """Cancel a queued job at once, or ask the worker of a running one to stop; cancelling twice is not an error.
 
     Raises UserError if the job has ended otherwise or does not exist.
     """

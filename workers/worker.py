@@ -130,7 +130,7 @@ class Worker:
             store_engines(self._database, self._name, all_capabilities(self._settings))
         except UserError as error:
             logger.warning("the capabilities of this host's engines are unknown: %s", error)
-        except (OSError, ValueError, LookupError):  # what an engine answers is no reason to take no job
+        except (OSError, ValueError, LookupError):  # jobs are taken whatever an engine answers
             logger.exception("the capabilities of this host's engines are unknown")
         finally:
             self._busy.release()

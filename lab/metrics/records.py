@@ -277,7 +277,7 @@ class RunRecord(Frozen):
     attempt: int
     status: Literal["completed", "failed"]
     error: str | None = None
-    ended_early: str | None = None  # why a trial was ended before its last answer; that is no failure
+    ended_early: str | None = None  # why a trial was ended before its last answer; an early end is not a failure
     started_at: str  # UTC, ISO 8601
     duration_s: float | None = None  # of the measured window; None if there was none
     warmup_requests: int = 0  # answered before the window

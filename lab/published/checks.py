@@ -21,7 +21,7 @@ _POSITION = re.compile(r"acceptance_rate_pos(\d+)")
 _MILLION = 1e6
 _S_PER_HOUR = 3600.0
 _LENGTHS = re.compile(r"\S+ (\d+)/(\d+)")
-#: From this many equal figures on, two machines are no coincidence.
+#: From this many equal figures on, the agreement of two machines is not taken for a coincidence.
 _FEWEST_EQUAL = 2
 #: Tolerance of total throughput against lengths and output throughput: prompts may be a token or two off.
 _LENGTH_TOLERANCE = 0.005
@@ -194,9 +194,9 @@ def total_throughputs(figures: Figures) -> list[PublishedFinding]:
         expected = output.value * (input_tokens + output_tokens) / output_tokens
         if abs(total.value / expected - 1) > _LENGTH_TOLERANCE:
             sentence = (
-                f"{total.printed} tok/s in all beside {output.printed} tok/s of output is no {input_tokens} input "
-                f"and {output_tokens} output tokens a request, which gives {expected:.2f}: outputs were shorter, or "
-                "one figure is wrong"
+                f"{total.printed} tok/s in all beside {output.printed} tok/s of output does not fit {input_tokens} "
+                f"input and {output_tokens} output tokens a request, which gives {expected:.2f}: outputs were shorter, "
+                "or one figure is wrong"
             )
             findings.append(_finding("total_throughputs", sentence, total, output))
     return findings

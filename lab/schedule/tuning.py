@@ -46,11 +46,11 @@ class Progress:
 
 
 class Tuning:
-    """`settings` are by the names of their arms. Raises ValueError for a study that is no tuning."""
+    """`settings` are by the names of their arms. Raises ValueError for a study that is not a tuning."""
 
     def __init__(self, study: Study) -> None:
         if study.tune is None:
-            raise ValueError(f"the study {study.name!r} is no tuning")
+            raise ValueError(f"the study {study.name!r} is not a tuning")
         self._study, self._tune = study, study.tune
         self._drafts = {draft.name: draft for draft in drafts(study.arms, study.tune)}
         self._loads = {load.max_concurrency: load for load in study.loads}

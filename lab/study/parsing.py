@@ -73,7 +73,7 @@ def study_from_dict(data: Mapping[str, Any]) -> Study:
 
 
 def measured_until_decided(study: Study, budget: str) -> Study:
-    """Return the study with `repeats = "until decided"` and this budget. Raises StudyError if it is no duration."""
+    """Return the study with `repeats = "until decided"` and this budget. Raises StudyError if it is not a duration."""
     data = study.model_dump(mode="json", exclude_defaults=True, exclude={"budget_s"})
     return study_from_dict(data | {"repeats": UNTIL_DECIDED, "budget": budget})
 

@@ -87,7 +87,7 @@ class Study(Frozen):
         searching = [load.name for load in self.loads if load.find is not None]
         if searching and self.tune is not None:
             raise ValueError(
-                f"load {searching[0]} searches for a capacity, which is no part of tuning: remove its find"
+                f"load {searching[0]} searches for a capacity, which is not part of a tuning: remove its find"
             )
         if searching and self.until_decided:
             raise ValueError(f"load {searching[0]} searches for a capacity: set repeats to a number, without a budget")

@@ -185,4 +185,4 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
         return f"within {MARGIN:.0%} of the chosen one"
     worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the chosen one"
-    return worse if runs else f"not run, {worse} by what its neighbours told"
+    return worse if runs else f"not run, {worse} judged by its neighbours"

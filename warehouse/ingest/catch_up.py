@@ -27,13 +27,13 @@ _HISTORY = {"runs": "run_id", "studies": "study_id"}
 
 
 class DivergedError(DrafthouseError):
-    """The earlier file is no earlier state of the newer one: adding rows would not make them equal."""
+    """The earlier file is not an earlier state of the newer one: adding rows would not make them equal."""
 
 
 def catch_up(earlier: Path, newer: Path) -> None:
     """Bring the database at `earlier` to the state of `newer`; safe to repeat after being killed anywhere.
 
-    Raises DivergedError or RevisionError if it is no earlier state of it, and duckdb.IOException while it is in use.
+    Raises DivergedError or RevisionError if it is not an earlier state, and duckdb.IOException while it is in use.
     """
     with new_connection(earlier) as connection:
         connection.execute(attaching(newer, "newer", "READ_ONLY"))

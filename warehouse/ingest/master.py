@@ -21,7 +21,7 @@ from warehouse.schema import revisions
 from warehouse.schema.tables import WAREHOUSE
 from warehouse.schema.views import describe
 
-#: Errors of a full disk, or of a database that is to be opened anew. They are no reason to reject a bundle.
+#: Errors of a full disk, or of a database that is to be opened anew. They do not reject a bundle.
 MASTER_ERRORS = (OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 Tables = Mapping[str, pa.Table]
 #: One thread and little memory: the ingester shares its machine with measurements. Without vacuum tasks a checkpoint

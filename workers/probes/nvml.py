@@ -1,6 +1,6 @@
 """NVIDIA GPUs by NVML, and which of the host's an engine uses: never guessed, and stored with how we know.
 
-A host without the library or without a GPU has none, which is no error. Every function may be called from any thread,
+A host without the library or without a GPU has none, without an error. Every function may be called from any thread,
 and takes a few milliseconds at most once the library is open.
 """
 

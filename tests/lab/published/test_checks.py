@@ -279,8 +279,8 @@ def test_total_throughput_follows_from_the_lengths(total: str, wrong: bool) -> N
     lengths = {"dataset": "random 1024/256"}
     pair = (figure(TOTAL, total, **lengths), figure(OUTPUT, "100.0", **lengths))
     sentence = (
-        f"{total} tok/s in all beside 100.0 tok/s of output is no 1024 input and 256 output tokens a request, which "
-        "gives 500.00: outputs were shorter, or one figure is wrong"
+        f"{total} tok/s in all beside 100.0 tok/s of output does not fit 1024 input and 256 output tokens a request, "
+        "which gives 500.00: outputs were shorter, or one figure is wrong"
     )
     expected = [PublishedFinding("total_throughputs", "theirs", sentence, pair)] if wrong else []
     assert total_throughputs([figure(TOTAL, total), figure(OUTPUT, "100.0"), *pair]) == expected

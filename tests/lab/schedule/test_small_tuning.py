@@ -234,5 +234,5 @@ def tuning_run() -> PlannedRun:
 
 
 def test_no_other_study_is_tuned() -> None:
-    with pytest.raises(ValueError, match=r"^the study 'small' is no tuning$"):
+    with pytest.raises(ValueError, match=r"^the study 'small' is not a tuning$"):
         Tuning(study())

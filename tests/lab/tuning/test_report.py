@@ -56,15 +56,15 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
     assert tried(*tuned.tried) == near(
         ("no draft", 1, 0, 1, 1.0, "slower: 0.50x of the chosen one"),
         ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75x of the chosen one"),
-        ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one by what its neighbours told"),
+        ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one judged by its neighbours"),
         ("look-up k=3", 1, 3, 0, 1.9399085786, "still open: it may be faster by up to 4%"),
         ("look-up k=4", 1, 4, 0, 1.9970161550, "still open: it may be faster by up to 5%"),
         ("look-up k=5", 1, 5, 1, 1.9997577141, "chosen"),
         ("no draft", 4, 0, 1, 1.0, "slower: 0.73x of the chosen one"),
         ("look-up k=1", 4, 1, 1, 1.3740403148, "chosen"),
-        ("look-up k=2", 4, 2, 0, 1.0613095883, "not run, slower: 0.77x of the chosen one by what its neighbours told"),
-        ("look-up k=3", 4, 3, 0, 0.9086957723, "not run, slower: 0.66x of the chosen one by what its neighbours told"),
-        ("look-up k=4", 4, 4, 0, 0.8007283903, "not run, slower: 0.58x of the chosen one by what its neighbours told"),
+        ("look-up k=2", 4, 2, 0, 1.0613095883, "not run, slower: 0.77x of the chosen one judged by its neighbours"),
+        ("look-up k=3", 4, 3, 0, 0.9086957723, "not run, slower: 0.66x of the chosen one judged by its neighbours"),
+        ("look-up k=4", 4, 4, 0, 0.8007283903, "not run, slower: 0.58x of the chosen one judged by its neighbours"),
         ("look-up k=5", 4, 5, 1, 0.7151763766, "slower: 0.52x of the chosen one"),
     )
 

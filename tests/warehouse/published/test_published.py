@@ -118,7 +118,7 @@ def test_the_cold_run_beside_the_warm_one_is_told() -> None:
 def test_outputs_shorter_than_asked_are_told() -> None:
     (sentence,) = sentences("total_throughputs")
     assert sentence.startswith(
-        "258.95 tok/s in all beside 124.73 tok/s of output is no 1024 input and 1024 output tokens"
+        "258.95 tok/s in all beside 124.73 tok/s of output does not fit 1024 input and 1024 output tokens"
     )
 
 

@@ -256,7 +256,7 @@ def _drafted(requests: _Requests | None) -> int | None:
 
 
 def started_at(epoch_s: float | None) -> str | None:
-    """UTC, ISO 8601; None for a moment before 2000 or after 2100, which is no real start."""
+    """UTC, ISO 8601; None for a moment before 2000 or after 2100, which cannot be a real start."""
     if epoch_s is None or not 946_684_800 <= epoch_s < 4_102_444_800:
         return None
     return datetime.fromtimestamp(epoch_s, UTC).isoformat()

@@ -22,7 +22,7 @@ TRIED_COLUMNS = columns("concurrency", "arm", "k", "runs", "expected", "fate", p
 
 @published_query()
 def tuned(connection: duckdb.DuckDBPyConnection, job_id: str) -> Report | None:
-    """The report, or None before the first results. Raises ValueError for a study that is no tuning."""
+    """The report, or None before the first results. Raises ValueError for a study that is not a tuning."""
     return tuning_report(connection, job_id, queue.job(published_data.engine(), job_id).study)
 
 

@@ -18,7 +18,7 @@ from webapp.shared.text import times
 def figures(parameters: Mapping[str, Sequence[str]], mode: Mode) -> list[Figure]:
     """The speed-up of every setting at every load; no figure before the first results.
 
-    Raises KeyError for parameters that name no study, ValueError for a study that is no tuning.
+    Raises KeyError for parameters that name no study, ValueError for a study that is not a tuning.
     """
     report = data.tuned(url_params.job_id_of(parameters[url_params.JOB.key][0]))
     return [] if report is None else [speedups(report, mode)]
