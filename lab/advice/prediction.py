@@ -65,7 +65,7 @@ def speedup_of_length(acceptance_length: float, gamma: int, draft_cost: float) -
 
 
 def break_even_alpha(gamma: int, draft_cost: float) -> float | None:
-    """The alpha above which drafting gamma tokens pays; None where it never does (draft_cost of 1 or more)."""
+    """The alpha above which drafting gamma tokens pays; None if it never pays (draft_cost of 1 or more)."""
     if gamma < 1 or speedup(1.0, gamma, draft_cost) <= 1:
         return None
     return float(brentq(lambda alpha: speedup(alpha, gamma, draft_cost) - 1, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""What it costs to look at a comparison after every block and to stop when it is decided.
+"""The price of looking at a comparison after every block and stopping when it is decided.
 
 Each look is a chance of a false call, so a study that is measured until decided pays for its looks: the chance that it
 allows itself in all is spent look by look (Lan & DeMets 1983, doi:10.1093/biomet/70.3.659, with their function of

@@ -63,7 +63,7 @@ def moderated(
     repeated: Sequence[float] = (),
     loads: Sequence[float] = (),
 ) -> list[Scatter | None]:
-    """For each cell its moderated scatter; None where its own (if any) is all there is.
+    """Return the moderated scatter of each cell; None where nothing moderates the cell's own.
 
     `variances` are those of the log ratios of a cell's blocks, each with its `dfs`: blocks - 1, and 0 with one block.
     `sharing` is how many cells share a cell's baseline runs. `history` holds the values that one arm had in the repeats

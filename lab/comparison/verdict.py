@@ -166,7 +166,7 @@ class _Rule:
 
 
 def _within(value: float, half: float, limit: float) -> Interval:
-    """The interval about a logarithm, cut by what was called: that it lies within `limit`; of 0, that it is not 0."""
+    """The interval about a logarithm, cut by the call: within `limit`, or on one side of 0 where `limit` is 0."""
     low, high = value - half, value + half
     if limit:
         return Interval(value, max(low, -limit), min(high, limit))

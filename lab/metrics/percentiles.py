@@ -35,11 +35,11 @@ def _of_ranks(values: Floats, stretches: NDArray[np.int64], ranks: NDArray[np.in
     counts = np.bincount(stretches)
     reached = np.cumsum(counts)
     wanted = np.searchsorted(reached, ranks, side="right")
-    found: list[float] = []
+    quantiles: list[float] = []
     for stretch in np.unique(wanted):
         inside = ranks[wanted == stretch] - (reached[stretch] - counts[stretch])
-        found += np.partition(values[stretches == stretch], inside)[inside].tolist()
-    return found
+        quantiles += np.partition(values[stretches == stretch], inside)[inside].tolist()
+    return quantiles
 
 
 def _between(place: float, ordered: dict[int, float]) -> float:

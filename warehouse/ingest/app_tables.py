@@ -90,29 +90,29 @@ def read_app_tables(engine: sa.Engine) -> AppTables:
 
 
 def _read(connection: sa.Connection, tables: dict[sa.Table, tuple[Column, ...]]) -> AppTables:
-    found: AppTables = {}
+    rows_of: AppTables = {}
     for table, columns in tables.items():
         chosen = [table.c[column.name] for column in columns]
-        found[table.name] = list(map(tuple, connection.execute(sa.select(*chosen).order_by(chosen[0]))))
-    return found
+        rows_of[table.name] = list(map(tuple, connection.execute(sa.select(*chosen).order_by(chosen[0]))))
+    return rows_of
 
 
 def replicate_app_tables(connection: duckdb.DuckDBPyConnection, tables: AppTables) -> bool:
     """Make the master's replicas equal to these rows. Return whether that changed anything."""
     columns_of = {table.name: columns for table, columns in _REPLICATED.items()}
     with transaction(connection):
-        changed = [name for name, found in tables.items() if _replicate(connection, name, columns_of[name], found)]
+        changed = [name for name, rows in tables.items() if _replicate(connection, name, columns_of[name], rows)]
     return bool(changed)
 
 
 def _replicate(
-    connection: duckdb.DuckDBPyConnection, table: str, columns: tuple[Column, ...], found: list[tuple[Any, ...]]
+    connection: duckdb.DuckDBPyConnection, table: str, columns: tuple[Column, ...], source_rows: list[tuple[Any, ...]]
 ) -> bool:
     """Append what is new if that is all that changed: a file published before can get appended rows too."""
     stored = connection.execute(f'FROM "{table}"').to_arrow_table()
     names = [column.name for column in columns]
     place = {key: number for number, key in enumerate(stored[names[0]].to_pylist())}
-    ordered = sorted(found, key=lambda row: place.get(row[0], len(place)))
+    ordered = sorted(source_rows, key=lambda row: place.get(row[0], len(place)))
     records = [dict(zip(names, row, strict=True)) for row in ordered]
     wanted = rows(from_dicts(columns), records).select(stored.column_names).cast(stored.schema)
     if wanted.equals(stored):

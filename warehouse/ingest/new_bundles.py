@@ -61,11 +61,11 @@ class NewBundles:
         looked_at = [*fresh, *(self._jobs if all_jobs else (*last, *running))]
         due = {job: None for job in looked_at if job in self._jobs and self._is_due(job)}
         due |= dict.fromkeys(itertools.islice(self._next_in_turn(), len(self._jobs) // _ROUNDS + 1))
-        found = {path for path in self._unfinished if (path / RUN_FILE).exists()}
+        complete = {path for path in self._unfinished if (path / RUN_FILE).exists()}
         for job in due:
-            found.update(self._listed(job, is_known))
-        self._unfinished = {path for path in self._unfinished - found if path.exists()}
-        return sorted(found)
+            complete.update(self._listed(job, is_known))
+        self._unfinished = {path for path in self._unfinished - complete if path.exists()}
+        return sorted(complete)
 
     def _new_jobs(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):

@@ -27,8 +27,8 @@ def test_they_are_those_of_numpy(values: list[float], times: int) -> None:
 @pytest.mark.parametrize("strange", [-1.0, -0.0, np.nan])
 def test_so_are_those_of_values_that_are_not_counted(strange: float) -> None:
     samples = np.append(np.linspace(1.0, 2.0, 6000), strange)
-    found = np.array(percentiles(samples, _PERCENTS))
-    assert np.array_equal(found, np.percentile(samples, _PERCENTS), equal_nan=True)
+    computed = np.array(percentiles(samples, _PERCENTS))
+    assert np.array_equal(computed, np.percentile(samples, _PERCENTS), equal_nan=True)
 
 
 def test_they_are_exact_for_a_hundred_thousand_values() -> None:

@@ -25,8 +25,8 @@ def add(root: Path, job: str, run: str) -> Path:
     return folder
 
 
-def names(found: list[Path]) -> list[str]:
-    return [f"{folder.parent.name}/{folder.name}" for folder in found]
+def names(folders: list[Path]) -> list[str]:
+    return [f"{folder.parent.name}/{folder.name}" for folder in folders]
 
 
 def nothing(_: str) -> bool:
