@@ -23,6 +23,8 @@ ZERO_BUCKET = -10_000
 VALUE_FORMULA = f"2 * pow({GROWTH!r}, bucket) / {GROWTH + 1!r}, or 0 for bucket {ZERO_BUCKET}"
 
 Counts = Mapping[int, int]
+#: So many values are counted at once that they stay in the processor's cache: new memory takes longer than logarithms.
+_BLOCK = 16_384
 
 
 def histogram(values: NDArray[np.float64]) -> dict[int, int]:
@@ -33,15 +35,19 @@ def histogram(values: NDArray[np.float64]) -> dict[int, int]:
     zeros = values.size - positive.size
     counts_of = {ZERO_BUCKET: zeros} if zeros else {}
     if positive.size:
-        exponents = np.log(positive)  # in place from here on: new memory takes longer than the arithmetic
-        exponents /= math.log(GROWTH)
-        buckets = np.ceil(exponents, out=exponents).astype(np.int32)
-        lowest = buckets.min()
-        buckets -= lowest
-        counts = np.bincount(buckets)
+        limits = _buckets(np.array([positive.min(), positive.max()]))
+        lowest = int(limits[0]) - 1  # a logarithm in a long array may differ in its last bit from that in a short one
+        counts = np.zeros(int(limits[1]) + 2 - lowest, dtype=np.int64)
+        for start in range(0, positive.size, _BLOCK):
+            counts += np.bincount(_buckets(positive[start : start + _BLOCK]) - lowest, minlength=counts.size)
         filled = np.flatnonzero(counts)
         counts_of |= dict(zip((filled + lowest).tolist(), counts[filled].tolist(), strict=True))
     return counts_of
+
+
+def _buckets(positive: NDArray[np.float64]) -> NDArray[np.int64]:
+    buckets: NDArray[np.int64] = np.ceil(np.log(positive) / math.log(GROWTH)).astype(np.int64)
+    return buckets
 
 
 def quantile(counts: Counts, q: float) -> float | None:

@@ -77,9 +77,10 @@ class Ragged:
 
     def sums(self, values: NDArray[Any]) -> NDArray[np.int64]:
         """The sum of whole numbers or truth values, one for each value, over each list."""
-        reached = np.zeros(values.size + 1, dtype=np.int64)
-        np.cumsum(values, out=reached[1:])
-        sums: NDArray[np.int64] = reached[self.bounds[1:]] - reached[self.bounds[:-1]]
+        sums = np.zeros(self.lengths.size, dtype=np.int64)
+        if values.size:
+            filled = self.lengths > 0
+            sums[filled] = np.add.reduceat(values, self.bounds[:-1][filled], dtype=np.int64)
         return sums
 
 
