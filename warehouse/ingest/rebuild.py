@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from lab.errors import BundleError
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, fsync
 from warehouse.ingest.app_tables import read_app_tables, replicate_app_tables
-from warehouse.ingest.bundle_rows import add_bundle, record_rejection, rejection
+from warehouse.ingest.bundle_rows import add_bundles, batches, record_rejection, rejection
 from warehouse.ingest.job_verdicts import judge_jobs
 from warehouse.ingest.master import (
     connect_master,
@@ -33,13 +32,14 @@ def rebuild(settings: Settings) -> None:
             _remove(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
-                for number, folder in enumerate(find_bundles(settings.bundles), 1):
-                    if number % RUNS_A_GROUP == 0:  # the rows of these runs become one group
-                        connection.execute("CHECKPOINT")
-                    try:
-                        add_bundle(connection, settings.bundles, folder)
-                    except BundleError as error:
+                runs = 0
+                for batch in batches(find_bundles(settings.bundles)):
+                    for folder, error in add_bundles(connection, settings.bundles, batch).items():
                         record_rejection(connection, str(folder.relative_to(settings.bundles)), rejection(error))
+                    runs += len(batch)
+                    if runs >= RUNS_A_GROUP:  # the rows of these runs become one group
+                        connection.execute("CHECKPOINT")
+                        runs = 0
                 replicate_app_tables(connection, read_app_tables(app))
                 for job_id, failed in judge_jobs(connection, settings.bundles).items():
                     if failed is not None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,11 +20,11 @@ import duckdb
 import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion: better now than while a bundle waits
 import sqlalchemy as sa
 
-from lab.errors import BundleError, UserError
+from lab.errors import UserError
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
 from warehouse.ingest.app_tables import AppReader, replicate_app_tables
-from warehouse.ingest.bundle_rows import add_bundle, forget_removed, record_rejection, rejection
+from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import (
     MASTER_ERRORS,
@@ -94,11 +94,11 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
     deadline = time.monotonic() + budget_s
     more = False
     _look_after_set_aside(ingester)
-    for path, folder in _new_bundles(ingester, all_jobs=all_jobs):
+    for batch in _batches(ingester, _new_bundles(ingester, all_jobs=all_jobs)):
         if time.monotonic() > deadline:
             more = True
             break
-        _ingest(ingester, path, folder)
+        _ingest(ingester, batch)
     with _named("copying the app tables"):
         _replicate(ingester)  # before judging: a study's own price is judged with its runs
     if not more:
@@ -123,7 +123,7 @@ def _named(operation: str) -> Iterator[None]:
         raise
 
 
-def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> list[tuple[str, Path]]:
+def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> dict[str, Path]:
     """Return the bundles that are to be ingested or tried again, by path."""
     root, aside = ingester.settings.bundles, ingester.set_aside
 
@@ -134,7 +134,7 @@ def _new_bundles(ingester: Ingester, *, all_jobs: bool) -> list[tuple[str, Path]
     for folder in ingester.new_bundles.find(is_known, running, all_jobs=all_jobs):
         ingester.waiting[str(folder.relative_to(root))] = folder
     again = {path: root / path for path in _due(ingester) if "/" in path}
-    return sorted((ingester.waiting | again).items())
+    return dict(sorted((ingester.waiting | again).items()))
 
 
 def _due(ingester: Ingester) -> list[str]:
@@ -143,23 +143,36 @@ def _due(ingester: Ingester) -> list[str]:
     return [path for path, aside in ingester.set_aside.items() if aside.is_due(now_s)]
 
 
-def _ingest(ingester: Ingester, path: str, folder: Path) -> None:
-    ingester.waiting.pop(path, None)
+def _batches(ingester: Ingester, found: Mapping[str, Path]) -> Iterator[Mapping[str, Path]]:
+    """Divide bundles into those that are ingested together. One that was set aside, perhaps because of another, is
+    tried again alone.
+    """
+    paths = {folder: path for path, folder in found.items()}
+    for batch in batches(folder for path, folder in found.items() if path not in ingester.set_aside):
+        yield {paths[folder]: folder for folder in batch}
+    yield from ({path: folder} for path, folder in found.items() if path in ingester.set_aside)
+
+
+def _ingest(ingester: Ingester, batch: Mapping[str, Path]) -> None:
+    for path in batch:
+        ingester.waiting.pop(path, None)
     try:
-        with _named(f"ingesting {path}"):
-            add_bundle(ingester.connection, ingester.settings.bundles, folder)
-    except BundleError as error:
-        _set_aside(ingester, path, error)
-        _record_rejections(ingester)
-    except MASTER_ERRORS as error:  # should the bundle be the reason, the others go on once the master is open again
-        _set_aside(ingester, path, error)
+        with _named(f"ingesting {', '.join(batch)}"):
+            rejected = add_bundles(ingester.connection, ingester.settings.bundles, batch.values())
+    except MASTER_ERRORS as error:  # should one of them be the reason, the others go on once the master is open again
+        for path in batch:
+            _set_aside(ingester, path, error)
         raise
-    else:
+    for path, folder in batch.items():
+        if folder in rejected:
+            _set_aside(ingester, path, rejected[folder])
+            continue
         ingester.set_aside.pop(path, None)
         ingester.ingested.add(path)
         ingester.unjudged.add(folder.parent.name)
         ingester.published = False
         _log.info("ingested %s", path)
+    _record_rejections(ingester)
 
 
 def _judge(ingester: Ingester) -> None:

@@ -6,6 +6,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -26,7 +27,8 @@ from tests.warehouse.runs import (
 from warehouse.app_db import schema
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import REQUESTS_FILE, find_bundles
-from warehouse.ingest.bundle_rows import add_bundle
+from warehouse.ingest import bundle_rows
+from warehouse.ingest.bundle_rows import add_bundles, batches
 from warehouse.ingest.master import connect_master
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
@@ -100,6 +102,34 @@ def test_hostile_texts_are_stored_unchanged(settings: Settings) -> None:
     assert ask(settings, "select prompt, output_text, category from requests") == [(hostile, long, hostile)]
 
 
+def test_of_bundles_that_are_ingested_together_only_those_are_rejected_that_are_at_fault(settings: Settings) -> None:
+    for job_id, run_id in (("a", "one"), ("a", "two"), ("b", "one"), ("b", "broken"), ("c", "three")):
+        write_run(settings.bundles, job_id=job_id, run_id=run_id)
+    (settings.bundles / "b" / "broken" / REQUESTS_FILE).write_bytes(b"PAR1")
+    ingest_all(settings)
+    assert ask(settings, "select job_id, run_id from runs order by all") == [("a", "one"), ("a", "two"), ("c", "three")]
+    assert ask(settings, "select count(*) from request_records") == [(3,)]
+    (broken, second) = ask(settings, "select path, error from rejected_bundles order by path")
+    assert (broken[0], "requests.parquet cannot be read" in broken[1]) == ("b/broken", True)
+    assert second[0] == "b/one"
+    assert "it has the run one of job a already" in second[1]
+
+
+def test_few_and_small_bundles_are_ingested_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [write_run(tmp_path, run_id=f"run-{number}") for number in range(5)]
+    (tmp_path / "without requests").mkdir()
+    monkeypatch.setattr(bundle_rows, "_MOST_TOGETHER", 3)
+    assert list(batches([tmp_path / "without requests", *folders])) == [
+        [tmp_path / "without requests", *folders[:2]],
+        folders[2:],
+    ]
+    size_bytes = (folders[0] / REQUESTS_FILE).stat().st_size
+    monkeypatch.setattr(bundle_rows, "_MOST_BYTES_TOGETHER", int(2.5 * size_bytes))
+    assert list(map(len, batches(folders))) == [2, 2, 1]
+    monkeypatch.setattr(bundle_rows, "_MOST_BYTES_TOGETHER", size_bytes // 2)
+    assert list(map(len, batches(folders))) == [1] * 5
+
+
 def test_studies_and_jobs_are_replicated_and_updated(settings: Settings) -> None:
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
@@ -123,7 +153,7 @@ def test_ingesting_a_long_run_costs_less_than_forty_times_reading_its_requests(s
     folder = write_run(settings.bundles, requests)
     with connect_master(settings.master_file) as connection:
         read_s = _processor_time_s(lambda: pq.read_table(folder / REQUESTS_FILE).to_pylist(), times=10)
-        ingest_s = _processor_time_s(lambda: add_bundle(connection, settings.bundles, folder), times=1)
+        ingest_s = _processor_time_s(lambda: add_bundles(connection, settings.bundles, [folder]), times=1)
         assert ingest_s < 40 * read_s
         assert connection.execute("select sum(len(chunk_s)) from request_records").fetchone() == (200_000,)
 

@@ -14,7 +14,7 @@ from lab.study import Load
 from tests.warehouse.runs import BASELINE_ARM, request, write_run
 from warehouse.bundles.run_bundle import read_run
 from warehouse.ingest import job_verdicts
-from warehouse.ingest.bundle_rows import add_bundle
+from warehouse.ingest.bundle_rows import add_bundles
 from warehouse.ingest.job_verdicts import SeenRuns, judge_jobs
 from warehouse.ingest.master import connect_master
 from warehouse.settings import Settings
@@ -22,7 +22,7 @@ from warehouse.settings import Settings
 
 def add(connection: duckdb.DuckDBPyConnection, settings: Settings, run_id: str, **changes: Any) -> None:
     folder = write_run(settings.bundles, changes.pop("requests", (request(),)), run_id=run_id, **changes)
-    add_bundle(connection, settings.bundles, folder)
+    assert add_bundles(connection, settings.bundles, [folder]) == {}
 
 
 def verdicts(connection: duckdb.DuckDBPyConnection) -> list[tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from lab.errors import BundleError
 from lab.metrics.measure import measure
 from lab.metrics.records import RunRecord
 from tests.warehouse.app_jobs import NOW, add_job
@@ -21,7 +22,7 @@ from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import studies
 from warehouse.ingest import bundle_rows, service
 from warehouse.ingest.app_tables import ALL_STUDIES_EVERY_S
-from warehouse.ingest.bundle_rows import add_bundle, record_rejection
+from warehouse.ingest.bundle_rows import add_bundles, record_rejection
 from warehouse.ingest.master import only_ingester
 from warehouse.ingest.service import RETRY_REJECTED_S, Ingester, SetAside, ingest_once, open_ingester
 from warehouse.settings import Settings
@@ -222,27 +223,34 @@ def test_what_is_taken_away_is_no_longer_named(settings: Settings, ingester: Ing
 def test_a_bundle_with_which_the_master_fails_is_set_aside_once_the_master_is_open_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else it would be the next one for ever. DuckDB cannot be made to fail so on demand."""
+    """Else it would be the next one for ever, and so would those that are ingested with it. DuckDB cannot be made to fail
+    so on demand.
+    """
     for run_id in ("a", "b"):
         write_run(settings.bundles, run_id=run_id)
     stop, tried = threading.Event(), []
 
-    def failing(connection: duckdb.DuckDBPyConnection, root: Path, folder: Path) -> None:
-        tried.append(folder.name)
+    def failing(connection: duckdb.DuckDBPyConnection, root: Path, folders: Iterable[Path]) -> dict[Path, BundleError]:
+        names = [folder.name for folder in folders]
+        tried.append(names)
         if len(tried) > 9:
             pytest.fail(f"tried in vain: {tried}")
-        if folder.name == "a":
+        if "a" in names:
             raise duckdb.InternalException("INTERNAL Error: assertion failed")
-        add_bundle(connection, root, folder)
         stop.set()
+        return add_bundles(connection, root, folders)
 
-    monkeypatch.setattr(service, "add_bundle", failing)
+    monkeypatch.setattr(service, "add_bundles", failing)
     monkeypatch.setattr(service, "RETRY_S", 0.0)
+    monkeypatch.setattr(service, "_RETRY_AT_ONCE_S", 0.1)
     service.run(settings, stop)
     assert runs(settings) == ["b"]
+    assert tried[0] == ["a", "b"]
     ((path, error),) = rejected(settings)
     assert (path, error.splitlines()[0]) == ("job-1/a", "InternalException: INTERNAL Error: assertion failed")
-    sentence = "ingesting job-1/a failed: INTERNAL Error: assertion failed. Nothing is lost; trying again in 0 s"
+    sentence = (
+        "ingesting job-1/a, job-1/b failed: INTERNAL Error: assertion failed. Nothing is lost; trying again in 0 s"
+    )
     (failed,) = (record for record in caplog.records if record.getMessage() == sentence)
     assert failed.exc_info  # its traceback is in the log
 
