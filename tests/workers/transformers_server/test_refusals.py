@@ -59,9 +59,9 @@ async def test_chat_without_a_limit_fills_the_rest_of_the_context(assisted: str)
     assert answer["usage"]["total_tokens"] == CONTEXT_TOKENS
 
 
-@pytest.mark.parametrize("request", [[], "x", {"messages": []}, {"messages": [{"role": "user", "content": 3}]}, {}])
-async def test_a_body_of_another_shape_is_refused(assisted: str, request: Any) -> None:
-    status, answer = await post(assisted, request, "/v1/chat/completions")
+@pytest.mark.parametrize("content", [[], "x", {"messages": []}, {"messages": [{"role": "user", "content": 3}]}, {}])
+async def test_a_body_of_another_shape_is_refused(assisted: str, content: Any) -> None:
+    status, answer = await post(assisted, content, "/v1/chat/completions")
     assert status == 400
     assert answer["error"]["message"]
 
