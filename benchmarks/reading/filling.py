@@ -65,6 +65,7 @@ def fill(settings: Settings, size: Size) -> None:
         connection.execute(_PLAN.format(jobs=size.jobs, seed=size.seed))
         connection.execute(_RUNS)
         connection.execute(_JOBS)
+        connection.execute(_JUDGED)
         connection.execute(_PROMPT_LISTS.format(requests=size.requests_per_run))
         wide = (_REALISTIC if size.realistic else _SHORT).format(seed=size.seed)
         for job in range(size.jobs):  # a job at a time, so that memory does not grow with the jobs
@@ -182,6 +183,10 @@ _JOBS = """
     SELECT job_id, job_id AS study_id, 'made' AS name, 'done' AS state, 0 AS priority, 0 AS tries,
         TIMESTAMPTZ '2026-01-01 00:00:00+00' + to_hours(job) AS submitted_at
     FROM plan GROUP BY job, job_id ORDER BY job
+"""
+_JUDGED = """
+    INSERT INTO study_verdicts BY NAME
+    SELECT job_id, count(*) AS runs_judged, []::TEXT[] AS unjudged_checks FROM plan GROUP BY job_id ORDER BY job_id
 """
 #: Latencies that grow with concurrency, shrink with speculation, and differ by prompt and by chance.
 _REQUESTS = f"""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
@@ -27,10 +26,12 @@ _CHANGED = """
 MAX_OUTPUTS = 200
 #: Jobs that run at the same time, with some to spare.
 _JOBS_SEEN = 8
+#: DuckDB evaluates list_contains once per distinct run of a block of rows, but IN for each row.
 _OUTPUTS = """
     SELECT run_id, map_from_entries(list((prompt_id, hash(output_text)))) FROM (
         SELECT run_id, prompt_id, any_value(output_text) AS output_text FROM request_records
-        WHERE run_id IN ({runs}) AND is_completed AND prompt_id IS NOT NULL AND "index" < ? GROUP BY run_id, prompt_id
+        WHERE list_contains(?, run_id) AND is_completed AND prompt_id IS NOT NULL AND "index" < ?
+        GROUP BY run_id, prompt_id
     ) GROUP BY run_id
 """
 _PRICES = """
@@ -59,10 +60,10 @@ class SeenRuns:
         """Return the runs with these metrics, without those whose bundle was deleted: a job is judged from the rest."""
         seen = self._jobs.pop(job_id, {})
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
-        outputs = _outputs(connection, list(new))
-        for run_id, row in new.items():
-            if (run := _run(root, job_id, row)) is not None:
-                seen[run_id] = (run[0]._replace(outputs=outputs.get(run_id)), run[1])
+        present = {run_id: run for run_id, row in new.items() if (run := _run(root, job_id, row)) is not None}
+        outputs = dict(connection.execute(_OUTPUTS, [list(present), MAX_OUTPUTS]).fetchall()) if present else {}
+        for run_id, (run, unrecorded) in present.items():
+            seen[run_id] = (run._replace(outputs=outputs.get(run_id)), unrecorded)
         self._jobs[job_id] = seen  # at the end
         while len(self._jobs) > _JOBS_SEEN:
             del self._jobs[next(iter(self._jobs))]
@@ -119,13 +120,6 @@ def _judge(connection: duckdb.DuckDBPyConnection, root: Path, job_id: str, seen:
 
 def _usable_trials(connection: duckdb.DuckDBPyConnection, job_id: str) -> set[str]:
     return {run_id for (run_id,) in connection.execute(_TRIALS, [job_id]).fetchall()}
-
-
-def _outputs(connection: duckdb.DuckDBPyConnection, runs: list[str]) -> dict[str, Any]:
-    if not runs:
-        return {}
-    query = _OUTPUTS.format(runs=", ".join("?" * len(runs)))
-    return dict(connection.execute(query, [*runs, MAX_OUTPUTS]).fetchall())
 
 
 def _run(root: Path, job_id: str, row: Row) -> tuple[StudyRun, frozenset[str]] | None:
