@@ -44,6 +44,8 @@ def merge_groups(connection: duckdb.DuckDBPyConnection, *, only_overdue: bool = 
 
 
 def _merge_last(connection: duckdb.DuckDBPyConnection, runs: int) -> None:
+    # Rows that no checkpoint has written yet would share a group with the merged ones, and leave a gap in it.
+    connection.execute("CHECKPOINT")
     last = f'SELECT run_id FROM "{_ONE_A_RUN}" ORDER BY rowid DESC LIMIT {runs}'
     with transaction(connection):
         for name in GROWING:

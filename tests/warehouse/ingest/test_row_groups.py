@@ -50,6 +50,23 @@ def test_groups_are_merged_again_and_again_and_rows_stay_in_order(master: duckdb
     ]
 
 
+def test_merging_leaves_no_gap_after_rows_that_were_just_added_or_not_committed(
+    master: duckdb.DuckDBPyConnection,
+) -> None:
+    for number in range(5):
+        add_run(master, number)
+    master.execute(_VERDICT, [5])
+    master.begin()
+    master.execute(_VERDICT, [6])
+    master.rollback()
+    master.execute(_VERDICT, [6])
+    assert merge_groups(master, only_overdue=True)
+    master.execute("CHECKPOINT")
+    assert master.execute("SELECT rowid, run_id FROM verdicts ORDER BY rowid").fetchall() == [
+        (number, f"run {number}") for number in range(7)
+    ]
+
+
 def test_groups_with_many_rows_are_not_written_again(
     master: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
