@@ -14,6 +14,7 @@ import numpy as np
 
 from lab.comparison.verdict import MARGIN
 from lab.tuning.race import Limits, next_round
+from lab.tuning.result import choice
 from lab.tuning.setting import Setting, TunedRun
 from lab.tuning.standing import standings
 from tests.lab.tuning.worlds import SPACE, World
@@ -33,7 +34,7 @@ def tuned(world: World) -> tuple[Sequence[TunedRun], Mapping[int, Setting]]:
     runs: list[TunedRun] = []
     while (following := next_round(SPACE, runs, LIMITS)) is not None:
         runs += world.measure(following)
-    return runs, {load: at.chosen() for load, at in standings(SPACE, runs).items()}
+    return runs, choice(SPACE, standings(SPACE, runs)).best
 
 
 def grid(repeats: int) -> Method:

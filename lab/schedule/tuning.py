@@ -12,7 +12,7 @@ from lab.study import Arm, Study
 from lab.study.plan import Launch, PlannedRun
 from lab.study.tune import drafts
 from lab.tuning.race import LEAST_BLOCKS, Limits, Round, next_round
-from lab.tuning.result import Choice, assumption, choice
+from lab.tuning.result import Choice, choice
 from lab.tuning.setting import NONE, Setting, Space, TunedRun
 from lab.tuning.standing import Standing, standings
 
@@ -178,8 +178,8 @@ class Tuning:
             "budget spent": "The budget did not allow another round",
             "nothing to compare": "No load has both a run without speculation and one with it",
         }
-        assumed = assumption(progress.choice.assumed) if progress.choice else ""
-        return End(progress.race_end, sentences[progress.race_end] + (f". {assumed}" if assumed else ""))
+        caveats = progress.choice.caveats if progress.choice else ""
+        return End(progress.race_end, sentences[progress.race_end] + (f". {caveats}" if caveats else ""))
 
 
 def _open(standing_at: Mapping[int, Standing]) -> list[int]:

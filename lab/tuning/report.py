@@ -14,7 +14,7 @@ from lab.schedule.tuning import Progress, RunResult, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
 from lab.study.plan import PlannedRun
-from lab.tuning.result import Choice, assumption, choice
+from lab.tuning.result import Choice, choice
 from lab.tuning.setting import NONE, Setting
 from lab.tuning.standing import Standing, standings
 
@@ -60,7 +60,7 @@ class Report:
 
     `deployed` is what to deploy: the scheduled arm, or else one setting. `best` has the chosen setting of
     each load, `final` what was measured at the end. `ended` says why the race ended; empty while it goes on.
-    `assumption` says where a number of tokens rests on more than measurements; empty if nowhere.
+    `caveats` says where a number of tokens rests on more than measurements, and where none was shown to pay.
     """
 
     best: tuple[Measured, ...]
@@ -71,7 +71,7 @@ class Report:
     final: tuple[Measured, ...]
     tried: tuple[Tried, ...]
     ended: str
-    assumption: str
+    caveats: str
     runs: int
     grid_runs: int  # of every setting at every load, once
 
@@ -102,7 +102,7 @@ def report(study: Study, find: Callable[[PlannedRun], RunResult | None]) -> Repo
         final=tuple(cell for cell in measured.values() if cell.arm in final),
         tried=tuple(_tried(tuning, progress, standing_at, measured)),
         ended=progress.race_end,
-        assumption=assumption(chosen.assumed),
+        caveats=chosen.caveats,
         runs=sum(len(launch.runs) for launch in progress.launches),
         grid_runs=len(tuning.space.settings) * len(tuning.space.loads),
     )
@@ -168,7 +168,7 @@ def _tried(
                 at_least=math.exp(-at.upper(NONE, setting)) if is_standing else None,
                 at_most=math.exp(at.upper(setting, NONE)) if is_standing else None,
                 measured=measured.get((name, load)),
-                is_chosen=is_standing and setting == at.chosen(),
+                is_chosen=is_standing and setting == at.deployable(),
                 fate=_fate(setting, at, runs[setting, load]),
             )
 
@@ -177,12 +177,15 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
     """What became of a setting at one load, in words."""
     if setting not in at.settings:
         return "no run of it counts" if runs else "not run: nothing is known of it"
-    chosen = at.chosen()
-    if setting == chosen:
+    chosen, deployable = at.chosen(), at.deployable()
+    if setting == deployable:
         return "chosen"
+    if setting == chosen:
+        return "left off: not shown to be faster than no speculation"
+    named = "chosen" if chosen == deployable else "fastest"
     if setting in at.contenders():
         return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
-        return f"within {MARGIN:.0%} of the chosen one"
-    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the chosen one"
+        return f"within {MARGIN:.0%} of the {named} one"
+    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the {named} one"
     return worse if runs else f"not run, {worse} judged by its neighbours"

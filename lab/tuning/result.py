@@ -15,7 +15,8 @@ from lab.tuning.standing import Standing
 class Choice:
     """The outcome of a race. `ranges` are those of the deployed draft, as (first, last, tokens) of requests at once.
 
-    `assumed` are the loads at which a chosen number of tokens rests on what a round usually costs.
+    `assumed` are the loads at which a chosen number of tokens rests on what a round usually costs, `left_off` those that
+    are not decided and at which drafting was not shown to pay: no speculation is chosen there, whatever seems fastest.
     """
 
     best: Mapping[int, Setting]  # by load, of all drafts
@@ -24,28 +25,53 @@ class Choice:
     tokens: Mapping[int, int]  # of that draft, by load
     ranges: tuple[tuple[int, int, int], ...]
     assumed: tuple[int, ...] = ()
+    left_off: tuple[int, ...] = ()
+
+    @property
+    def caveats(self) -> str:
+        """What the choice does not know at which loads, in sentences; empty if nothing."""
+        return " ".join(filter(None, (_assumption(self.assumed), _left_off(self.left_off))))
 
 
 def choice(space: Space, standing_at: Mapping[int, Standing]) -> Choice:
     """Return what to use. `standing_at` has a load at least."""
     draft = deployed_draft(space, standing_at)
-    tokens = {load: at.chosen(settings_of(at, draft)).k for load, at in standing_at.items()}
-    best = {load: at.chosen() for load, at in standing_at.items()}
+    tokens = {load: at.deployable(settings_of(at, draft)).k for load, at in standing_at.items()}
+    best = {load: at.deployable() for load, at in standing_at.items()}
     assumed = tuple(
         load for load, at in standing_at.items() if {best[load], Setting(draft or "", tokens[load])} & at.assumed
     )
-    return Choice(best, best_single(standing_at), draft, tokens, tuple(schedule(tokens)), assumed)
+    left_off = tuple(
+        load
+        for load, at in standing_at.items()
+        if any(at.deployable(among) != at.chosen(among) for among in (at.settings, settings_of(at, draft)))
+    )
+    deployed = draft if any(tokens.values()) else None
+    return Choice(best, best_single(standing_at), deployed, tokens, tuple(schedule(tokens)), assumed, left_off)
 
 
-def assumption(loads: tuple[int, ...]) -> str:
-    """Say what the choice at these loads rests on; empty without any."""
+def _assumption(loads: tuple[int, ...]) -> str:
     if not loads:
         return ""
-    named = " and ".join([", ".join(map(str, loads[:-1]))] * (len(loads) > 1) + [str(loads[-1])])
     return (
-        f"At {named} request{'s' * (loads != (1,))} at once the number of drafted tokens rests on what a round usually "
-        "costs, because only one number was measured there. A larger budget measures two."
+        f"At {_requests_at_once(loads)} the number of drafted tokens rests on what a round usually costs, because only "
+        "one number was measured there. A larger budget measures two."
     )
+
+
+def _left_off(loads: tuple[int, ...]) -> str:
+    if not loads:
+        return ""
+    return (
+        f"Not decided at {_requests_at_once(loads)}: left off, because drafting was not shown to be faster there than "
+        "no speculation."
+    )
+
+
+def _requests_at_once(loads: tuple[int, ...]) -> str:
+    """For example `1, 2 and 4 requests at once`."""
+    named = " and ".join([", ".join(map(str, loads[:-1]))] * (len(loads) > 1) + [str(loads[-1])])
+    return f"{named} request{'s' * (loads != (1,))} at once"
 
 
 def settings_of(at: Standing, draft: str | None) -> list[Setting]:

@@ -54,6 +54,13 @@ class Standing:
         tied = [setting for setting in settings if setting.k < fastest.k and self.upper(fastest, setting) <= _MARGIN]
         return min(tied, key=lambda setting: (setting.k, -self.gain(setting)), default=fastest)
 
+    def deployable(self, among: Iterable[Setting] | None = None) -> Setting:
+        """Return the setting to deploy: the one to use, but no speculation where others could still be faster and it
+        is not sure that drafting pays.
+        """
+        chosen = self.chosen(among)
+        return NONE if self.upper(NONE, chosen) >= 0 and self.contenders(among) else chosen
+
     def contenders(self, among: Iterable[Setting] | None = None) -> tuple[Setting, ...]:
         """Return the settings that could still be faster than the chosen one, and than any sure gain, by 2 %."""
         settings, chosen = self._there(among), self.chosen(among)

@@ -133,8 +133,8 @@ def _show(job: Job, report: Report, words: str | None, url: str) -> None:
     )
     print(f"\nOne setting for all loads: {report.single.name}")
     print("By load:", "; ".join(f"{first} to {last}: k = {k}" for first, last, k in report.ranges))
-    if report.assumption:
-        print(report.assumption)
+    if report.caveats:
+        print(report.caveats)
     print("To deploy:", report.deployed.name)
     print(f"  {words or json.dumps(_speculation(report))}")
     if report.final:

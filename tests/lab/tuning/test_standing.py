@@ -98,3 +98,14 @@ def test_what_was_not_measured_is_predicted_near_the_truth_where_noise_is_small(
             errors += np.abs(at.gains - true).tolist()
     assert np.median(errors) <= 0.03
     assert np.quantile(errors, 0.9) <= 0.1
+
+
+def test_where_others_could_still_win_a_setting_is_deployed_only_if_drafting_surely_pays() -> None:
+    unsure = standing({ONE: 1.2, THREE: 1.21}, sd=0.2)
+    assert (unsure.chosen(), unsure.deployable()) == (THREE, NONE)
+    paying = standing({ONE: 1.5, THREE: 1.6}, sd=0.05)
+    assert paying.contenders() == (ONE,)
+    assert paying.deployable() == THREE
+    decided = standing({ONE: 1.005, THREE: 0.9}, sd=0.003)
+    assert decided.contenders() == ()
+    assert decided.deployable() == decided.chosen()

@@ -85,15 +85,15 @@ def show_best(report: Report, view: View) -> None:
         "fastest are ties, and the one with the fewest drafted tokens is taken."
     )
     show_table(data.measured(report.best), data.RESULT_COLUMNS, "The setting for each load", view, "best")
-    if report.assumption:
-        st.caption(f":material/warning: {report.assumption}")
+    if report.caveats:
+        st.caption(f":material/warning: {report.caveats}")
 
 
 def show_deployment(report: Report) -> None:
     st.subheader("What to deploy", anchor=False)
     words = data.command_line(report.deployed)
     if report.deployed.speculation is None:
-        st.markdown("No speculation: at no load is any draft faster by more than 2 %.")
+        st.markdown("No speculation: at no load was a draft shown to be faster.")
         return
     if words:
         st.caption("On the engine's command line:")
