@@ -78,7 +78,7 @@ def verdicts(
     )
     intervals = rule.intervals([table[place] for place, _ in claims], differs, same)
     calls = sum(min(pair) <= rule.level for pair in zip(differs, same, strict=True))
-    alpha = rule.level / len(claims) * (1 if strict else min(calls + 1, len(claims))) if claims else rule.level
+    alpha = _next_level(rule.level, len(claims), 0 if strict else calls)
     table_verdicts = [_CONTROL if cell.control else UNKNOWN for cell in table]
     controls = [(place, effect) for place, effect in effects if table[place].control]
     for (place, _), p in zip(controls, holm(_p_values([effect for _, effect in controls], rule.bound)[0]), strict=True):
@@ -87,6 +87,17 @@ def verdicts(
         judged = rule.judge(table[place], effect, differing, equal, alpha)
         table_verdicts[place] = replace(judged, interval=interval, claims=len(claims))
     return tuple(table_verdicts)
+
+
+def next_level(found: Sequence[Verdict], confidence: float = CONFIDENCE) -> float:
+    """Return the level at which one more call would be made in a table with these verdicts."""
+    claims = [verdict for verdict in found if verdict.claims]
+    calls = sum(verdict.word != "not enough data" for verdict in claims)
+    return _next_level(1 - confidence, len(claims), calls)
+
+
+def _next_level(level: float, claims: int, calls: int) -> float:
+    return level / claims * min(calls + 1, claims) if claims else level
 
 
 def shown_ratio(comparison: Comparison, verdict: Verdict) -> Interval | None:

@@ -2,8 +2,8 @@
 
 Measured is in blocks: a repeat of every open cell (or as many repeats as share an engine start). After each block, from
 the second on, the verdicts are looked at: by the functions that the pages use, and paid for (`lab.comparison.looks`).
-What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that are nearest
-to a verdict.
+What is decided stops; so does an arm that another one beats everywhere. What is left goes to the cells that have the
+best chance of a verdict for their time.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
+import numpy as np
+
+from lab.comparison.chances import chances
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.influence import follows, mean
 from lab.comparison.looks import FIRST_LOOK, LAST_LOOK
-from lab.comparison.samples import RunSample
-from lab.comparison.verdict import Verdict, verdicts
+from lab.comparison.samples import Array, RunSample
+from lab.comparison.verdict import MARGIN, Verdict, next_level, verdicts
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Arm, Load, Study
 from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 
 #: The metric whose verdicts are waited for, and its direction.
 METRIC = "output_tok_per_s"
-#: How many repeats a verdict takes is estimated badly early on: up to so many times those that are left are tried.
-_LENIENT = 4
-
-
+#: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
+#: Chosen by simulation (`python -m benchmarks until_decided`): fewer effects are called above, more time is taken below.
+_LEAST_WORTH = 0.016
+#: Where nothing is known of how long something takes, it takes next to no time.
+_NO_TIME_S = 1e-9
 #: Engine starts after which a cell without a pair of valid runs is given up.
 _TRIES = 3
 
@@ -51,6 +55,7 @@ class Look:
 
     words: Mapping[Cell, str]
     needs: Mapping[Cell, int | None]
+    chances: Mapping[Cell, Array]  # of a verdict after 1, 2 ... more blocks, of each open cell
     failing: frozenset[Cell] = frozenset()
     dominated: Mapping[str, str] | None = None
 
@@ -146,19 +151,36 @@ class UntilDecided:
             return End("hopeless" if look.failing else "decided", _sentence(look, ""))
         if blocks >= self._most:
             return End("hopeless", _sentence(look, f"A study until decided has at most {self._most} looks."))
-        most = self._most - blocks
-        near = [cell for cell in look.waiting if (need := look.needs[cell]) is not None and need <= _LENIENT * most]
-        if not near:
-            return End("hopeless", _sentence(look, _hopeless(look, prices)))
-        chosen: dict[Cell, int] = {}
-        for cell in near:
-            longer = chosen | {cell: min(look.needs[cell] or 1, most)}
-            whole_fits = prices.of(longer) <= left_s
-            if (whole_fits or not chosen) and prices.of(dict.fromkeys(longer, 1)) <= left_s:
-                chosen = longer
+        chosen, too_dear = _worth_their_time(look, prices, self._most - blocks, left_s)
         if not chosen:
-            return End("budget spent", _sentence(look, _hopeless(look, prices)))
-        return list(chosen), _sentence(look, "")
+            return End("budget spent" if too_dear else "hopeless", _sentence(look, _hopeless(look, prices)))
+        return chosen, _sentence(look, "")
+
+
+def _worth_their_time(look: Look, prices: _Prices, most: int, left_s: float) -> tuple[list[Cell], bool]:
+    """The cells of the next block, the best chance of a verdict a second first; whether the time left kept some out.
+
+    A cell's time is that of as many blocks as are best for it, at what they add to the time of those chosen before.
+    """
+    blocks: dict[Cell, int] = {}
+    worth: dict[Cell, float] = {}
+    for cell in look.waiting:
+        likely = look.chances[cell][:most]
+        blocks[cell] = 1 + int((likely / np.arange(1, likely.size + 1)).argmax())
+        worth[cell] = float(likely[blocks[cell] - 1])
+    chosen: dict[Cell, int] = {}
+    price, too_dear = 0.0, False
+    while worth:
+        added = {cell: max(prices.of(chosen | {cell: blocks[cell]}) - price, _NO_TIME_S) for cell in worth}
+        cell = max(worth, key=lambda each: (worth[each] / added[each], each))
+        if worth.pop(cell) / added[cell] < _LEAST_WORTH / prices.usual():
+            break
+        longer = chosen | {cell: blocks[cell]}
+        if (not chosen or price + added[cell] <= left_s) and prices.of(dict.fromkeys(longer, 1)) <= left_s:
+            chosen, price = longer, price + added[cell]
+        else:
+            too_dear = True
+    return list(chosen), too_dear
 
 
 def compared(study: Study, outcomes: Iterable[Outcome]) -> dict[Cell, tuple[Comparison, Verdict]]:
@@ -172,14 +194,16 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
     runs, arms = _Runs.of(study, outcomes), [arm.name for arm in study.arms if arm != study.baseline]
     judged = runs.judged(study.baseline.name, arms)
     candidates = {cell: judgement for cell, judgement in judged.items() if cell.arm not in runs.controls}
+    undecided = {cell: pair for cell, pair in candidates.items() if pair[1].word == "not enough data"}
     needs = {
         cell: 1 if comparison.blocks < FIRST_LOOK else _more_blocks(comparison, verdict)
-        for cell, (comparison, verdict) in candidates.items()
-        if verdict.word == "not enough data"
+        for cell, (comparison, verdict) in undecided.items()
     }
+    alpha = next_level([verdict for _, verdict in judged.values()])
     return Look(
         words={cell: verdict.word for cell, (_, verdict) in candidates.items()},
         needs=needs,
+        chances={cell: _chances(comparison, alpha) for cell, (comparison, _) in undecided.items()},
         failing=frozenset(
             cell for cell, judgement in candidates.items() if not judgement[0].blocks and runs.tried_enough(cell)
         ),
@@ -189,6 +213,15 @@ def look_at(study: Study, outcomes: Sequence[Outcome]) -> Look:
 
 def _more_blocks(comparison: Comparison, verdict: Verdict) -> int | None:
     return None if verdict.more_repeats is None else verdict.more_repeats // comparison.repeats_a_block
+
+
+def _chances(comparison: Comparison, alpha: float) -> Array:
+    """Of a cell that is too young to be judged nothing is known, so its next block is always worth its time."""
+    if comparison.blocks < FIRST_LOOK:
+        return np.ones(LAST_LOOK)
+    if comparison.effect is None:
+        return np.zeros(LAST_LOOK)
+    return chances(comparison.effect, comparison.blocks, math.log1p(MARGIN), alpha, LAST_LOOK)
 
 
 @dataclass(frozen=True)
@@ -286,6 +319,11 @@ class _Prices:
             starts.setdefault(arm, []).append(outcome.engine_start_s or 0.0)
         self._runs_s = {cell: statistics.median(seconds) for cell, seconds in runs.items()}
         self._starts_s = {arm: statistics.median(seconds) for arm, seconds in starts.items()}
+
+    def usual(self) -> float:
+        """The seconds of a cell in a block of all cells."""
+        every = {cell: 1 for cell in self._runs_s if cell.arm != self._baseline}
+        return max(self.of(every) / len(every), _NO_TIME_S)
 
     def of(self, blocks: Mapping[Cell, int]) -> float:
         """The seconds of so many blocks of these cells, and of as many of the baseline's beside them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -136,6 +137,24 @@ def test_a_difference_that_no_number_of_repeats_here_would_show_is_given_up() ->
     steps, end = measured(schedule_of(until_decided(arms=("plain", "same"))), world(noise=0.2))
     assert end.reason == "hopeless"
     assert repeats_of(steps, "same") <= 12
+
+
+def test_time_goes_where_a_verdict_is_likely_and_what_shows_nothing_is_given_up() -> None:
+    """One arm is faster by 4 % and the other by nothing; runs differ by 2 %."""
+    steps, end = measured(schedule_of(until_decided(arms=("plain", "good", "same"))), world(good=1.04, noise=0.02))
+    assert end.reason == "hopeless"
+    assert repeats_of(steps, "same") < repeats_of(steps, "good")
+    measured_runs = [run for step in steps for run in step.launch.runs if run.arm.name == "same"]
+    assert len(measured_runs) <= 6 * len(WORKLOADS) * len(LOADS)
+
+
+def test_a_study_whose_durations_are_unknown_goes_on_all_the_same() -> None:
+    study, truth, outcomes = until_decided(arms=("plain", "good")), world(good=1.08, noise=0.02), list[Outcome]()
+    schedule = schedule_of(study)
+    while isinstance(step := schedule.next(outcomes), Step):
+        known = [outcome_of(run, step.launch.index, truth(run)) for run in step.launch.runs]
+        outcomes += [replace(outcome, took_s=None, engine_start_s=None) for outcome in known]
+    assert step.reason == "decided"
 
 
 def test_an_arm_that_another_beats_everywhere_is_dropped() -> None:
