@@ -30,7 +30,7 @@ from lab.study.plan import Launch, PlannedRun, repeats_of_a_launch
 #: The metric whose verdicts are waited for, and its direction.
 METRIC = "output_tok_per_s"
 #: A cell is worth its time while that is its chance of a verdict for the time that a cell's block usually takes.
-#: Chosen by simulation (`python -m benchmarks until_decided`): fewer effects are called above, more time is taken below.
+#: Chosen by simulation (`python -m benchmarks until_decided`): above it calls fewer effects, below it takes more time.
 _LEAST_WORTH = 0.016
 #: Where nothing is known of how long something takes, it takes next to no time.
 _NO_TIME_S = 1e-9

@@ -11,10 +11,13 @@ from warehouse.settings import Settings
 
 
 def test_a_study_until_decided_is_held_against_its_fixed_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    until_decided.run(Settings(), 0, tables=2, plans=[Plan(4, 4, 0.02)])
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("4 cells × 4 repeats at 2 %")]
-    assert line.count("%") == 6
+    until_decided.run(Settings(), 0, tables=3, plans=[Plan(6, 4, 0.02)], promises=[Plan(6, 4, 0.02, "fourfold")])
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = [line for line in lines if line.startswith("6 cells × 4 repeats at 2 %")]
+    assert line.count("%") == 9
     assert 0 < float(line.split()[-1].strip("%")) <= 100
+    (line,) = [line for line in lines if line.startswith("fourfold")]
+    assert [0 <= float(each.strip("%")) <= 100 for each in line.split()[1:]] == [True] * 5
 
 
 def test_each_queue_is_searched(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,6 +83,12 @@ def until_decided(table: Table, budget_s: float = 600_000.0) -> Ended:
     )
 
 
+def fixed_seconds(table: Table, repeats: int) -> float:
+    """The time of a fixed plan, with the durations of the simulation."""
+    places, arms = len(set(table.places)), 1 + max(table.places.count(place) for place in table.places)
+    return repeats * ((len(table.places) + places) * RUN_S + arms * START_S)
+
+
 def _cells(table: Table) -> list[tuple[int, int]]:
     """The place and the arm of each cell."""
     return [(place, 1 + table.places[:cell].count(place)) for cell, place in enumerate(table.places)]

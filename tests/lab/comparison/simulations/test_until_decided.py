@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from tests.lab.comparison.simulations.stopped_tables import Ended, until_decided
+from tests.lab.comparison.simulations.stopped_tables import Ended, fixed_seconds, until_decided
 from tests.lab.comparison.simulations.tables_of_cells import simulated
 
 _TABLES = 20
@@ -58,3 +58,13 @@ def test_effects_are_called_early_and_what_has_none_is_not_called() -> None:
     effects = np.concatenate([table.blocks[table.real] for table in tables])
     assert np.mean([table.called[table.real].mean() for table in tables]) >= 0.97
     assert effects.mean() <= 3
+
+
+def test_effects_that_eight_repeats_show_are_called_in_six_tenths_of_their_time() -> None:
+    rng = np.random.default_rng(4)
+    tables = [simulated(rng, "a third", (12, 12), ratio=1.1, noise=0.02) for _ in range(20)]
+    seconds = fixed_seconds(tables[0], 8)
+    ended = [until_decided(table, seconds) for table in tables]
+    assert np.mean([each.called[each.real].mean() for each in ended]) >= 0.97
+    assert np.mean([each.seconds for each in ended]) <= 0.6 * seconds
+    assert max(each.seconds for each in ended) <= seconds + 60
