@@ -209,5 +209,5 @@ def test_nothing_is_reported_before_the_first_results() -> None:
 
 
 def test_only_a_tuning_is_tuned() -> None:
-    with pytest.raises(ValueError, match="no tuning"):
+    with pytest.raises(ValueError, match="not a tuning"):
         Tuning(study())
