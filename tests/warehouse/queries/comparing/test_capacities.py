@@ -16,11 +16,11 @@ from warehouse.queries.costs import study_costs
 from warehouse.settings import Settings
 
 
-@pytest.fixture
-def searched(settings: Settings) -> Settings:
-    write_search(settings.bundles)
-    ingest_all(settings)
-    return settings
+@pytest.fixture(scope="module")
+def searched(shared: Settings) -> Settings:
+    write_search(shared.bundles)
+    ingest_all(shared)
+    return shared
 
 
 def test_each_arm_has_its_capacity_in_each_repeat_and_over_all(searched: Settings) -> None:
