@@ -9,7 +9,7 @@ from streamlit.navigation.page import StreamlitPage
 
 from webapp.server import first_paint
 from webapp.server.script_lock import page_turn
-from webapp.shared import url_widgets
+from webapp.shared import published_data, url_widgets
 from webapp.shared.url_params import page_file
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -119,7 +119,7 @@ def sections() -> dict[str, list[StreamlitPage]]:
     }
 
 
-with page_turn():
+with page_turn(), published_data.shared_connection():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
     page = st.navigation(sections())

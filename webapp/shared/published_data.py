@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
@@ -43,6 +44,8 @@ T = TypeVar("T")
 Publication = tuple[str, int, int, int, str | None] | None
 #: Draws the figures of a page from the parameters of its link.
 Draw = Callable[[Mapping[str, Sequence[str]], Mode], T]
+#: Of the page that is being shown; None outside of `shared_connection`.
+_CONNECTIONS: ContextVar[dict[Publication, duckdb.DuckDBPyConnection] | None] = ContextVar("connections", default=None)
 _NS_PER_S = 1e9
 _MAX_ENTRIES = 64
 _MAX_FIGURES = 128
@@ -133,7 +136,7 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
     @functools.wraps(ask)
     def asking(*args: P.args, **named: P.kwargs) -> T:
         def answer() -> T:
-            with closing(open_warehouse(settings().warehouse_file)) as connection:
+            with _connection() as connection:
                 return ask(connection, *args, **named)
 
         return quiet.ask_politely(settings().home, ask.__name__.strip("_"), answer)
@@ -144,6 +147,31 @@ def with_warehouse(ask: Callable[Concatenate[duckdb.DuckDBPyConnection, P], T]) 
         parameters=list(signature.parameters.values())[1:]
     )
     return asking
+
+
+@contextmanager
+def shared_connection() -> Iterator[None]:
+    """Within this context, all questions to one publication share a connection: opening one takes 25 ms."""
+    connections: dict[Publication, duckdb.DuckDBPyConnection] = {}
+    token = _CONNECTIONS.set(connections)
+    try:
+        yield
+    finally:
+        _CONNECTIONS.reset(token)
+        for connection in connections.values():
+            connection.close()
+
+
+@contextmanager
+def _connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    connections, published = _CONNECTIONS.get(), publication()
+    if connections is None:
+        with closing(open_warehouse(settings().warehouse_file)) as connection:
+            yield connection
+        return
+    if published not in connections:
+        connections[published] = open_warehouse(settings().warehouse_file)
+    yield connections[published]
 
 
 def cached_figures(draw: Draw[T]) -> Draw[T]:

@@ -72,6 +72,22 @@ def test_a_query_has_a_connection_and_is_cached_by_the_arguments_without_undersc
     assert queried == [1, 2]
 
 
+@pytest.mark.usefixtures("warehouse")
+def test_the_questions_of_a_page_share_a_connection_that_ends_with_the_page() -> None:
+    @published_query()
+    def connection_for(connection: duckdb.DuckDBPyConnection, question: int) -> duckdb.DuckDBPyConnection:
+        assert connection.execute("select ?", [question]).fetchone() == (question,)
+        return connection
+
+    with published_data.shared_connection():
+        first, second = connection_for(1), connection_for(2)
+        assert first is second
+        assert connection_for(3).execute("select 1").fetchone() == (1,)
+    for connection in (first, connection_for(4)):
+        with pytest.raises(duckdb.ConnectionException, match="closed"):
+            connection.execute("select 1")
+
+
 def test_an_error_is_not_cached(warehouse: Path) -> None:
     @published_query()
     def answer(connection: duckdb.DuckDBPyConnection) -> object:
