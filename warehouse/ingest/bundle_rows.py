@@ -82,8 +82,8 @@ def _add(connection: duckdb.DuckDBPyConnection, root: Path, tables: Mapping[Path
     except Exception as error:  # noqa: BLE001 - likewise
         if len(tables) == 1:
             return dict.fromkeys(tables, _caused(f"the warehouse refuses it: {error}", error))
-        each = [_add(connection, root, {folder: of_bundle}) for folder, of_bundle in tables.items()]
-        return {folder: error for rejected in each for folder, error in rejected.items()}
+        results = [_add(connection, root, {folder: of_bundle}) for folder, of_bundle in tables.items()]
+        return {folder: error for rejected in results for folder, error in rejected.items()}
     return {}
 
 

@@ -143,14 +143,14 @@ def _due(ingester: Ingester) -> list[str]:
     return [path for path, aside in ingester.set_aside.items() if aside.is_due(now_s)]
 
 
-def _batches(ingester: Ingester, found: Mapping[str, Path]) -> Iterator[Mapping[str, Path]]:
+def _batches(ingester: Ingester, folders: Mapping[str, Path]) -> Iterator[Mapping[str, Path]]:
     """Divide bundles into those that are ingested together. One that was set aside, perhaps because of another, is
     tried again alone.
     """
-    paths = {folder: path for path, folder in found.items()}
-    for batch in batches(folder for path, folder in found.items() if path not in ingester.set_aside):
+    paths = {folder: path for path, folder in folders.items()}
+    for batch in batches(folder for path, folder in folders.items() if path not in ingester.set_aside):
         yield {paths[folder]: folder for folder in batch}
-    yield from ({path: folder} for path, folder in found.items() if path in ingester.set_aside)
+    yield from ({path: folder} for path, folder in folders.items() if path in ingester.set_aside)
 
 
 def _ingest(ingester: Ingester, batch: Mapping[str, Path]) -> None:
