@@ -223,8 +223,8 @@ def test_what_is_taken_away_is_no_longer_named(settings: Settings, ingester: Ing
 def test_a_bundle_with_which_the_master_fails_is_set_aside_once_the_master_is_open_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else it would be the next one for ever, and so would those that are ingested with it. DuckDB cannot be made to fail
-    so on demand.
+    """Else it would be the next one for ever, and so would those that are ingested with it. DuckDB cannot be made to
+    fail so on demand.
     """
     for run_id in ("a", "b"):
         write_run(settings.bundles, run_id=run_id)
