@@ -60,7 +60,7 @@ class SeenRuns:
         """Return the runs with these metrics, without those whose bundle was deleted: a job is judged from the rest."""
         seen = self._jobs.pop(job_id, {})
         new = {row["run_id"]: row for row in metrics if row["run_id"] not in seen}
-        present = {run_id: run for run_id, row in new.items() if (run := _run(root, job_id, row)) is not None}
+        present = {run_id: found for run_id, row in new.items() if (found := _run(root, job_id, row))}
         outputs = dict(connection.execute(_OUTPUTS, [list(present), MAX_OUTPUTS]).fetchall()) if present else {}
         for run_id, (run, unrecorded) in present.items():
             seen[run_id] = (run._replace(outputs=outputs.get(run_id)), unrecorded)
