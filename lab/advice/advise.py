@@ -1,4 +1,4 @@
-"""Decide for each workload and concurrency: enable speculation, do not, or measure this next, and with which study.
+"""Decide for each workload and concurrency: enable speculation, do not, or measure this next.
 
 Two published sources serve as rules: a checklist of practice, and a tuning procedure measured on a mixture of experts.
 The checklist asks for interactive use, concurrency, length of answers, acceptance, memory and engine support. The
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.advice import prediction
-from lab.study import Study
 from lab.study.arm import METHODS
 
 Outcome = Literal["faster", "slower", "no difference", "not enough data"]
@@ -35,10 +34,6 @@ _SHOWN_CHARACTERS = 300
 _LOW_RATE, _HIGH_RATE = 0.30, 0.50
 #: How many drafted tokens to begin with.
 FIRST_GAMMA = 3
-#: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
-_LEAST_REPEATS = 3
-#: More repeats at once are rarely worth it: such cells are better decided by more prompts.
-MOST_REPEATS = 20
 
 
 @dataclass(frozen=True)
@@ -306,29 +301,3 @@ def tuning(cell: Measured) -> Iterator[Reason]:
 
 def _thumb(text: str) -> Reason:
     return Reason(text, "rule of thumb")
-
-
-def next_study(study: Study, advice: Sequence[Advice], measured: Sequence[Measured]) -> Study | None:
-    """Return a study of what the verdicts "measure this next" name, with the baseline; None without such verdicts.
-
-    It has as many repeats in all as they need. Arms and loads that the study does not have are left out.
-    """
-    open_ = {
-        (suggestion.workload, suggestion.pattern, suggestion.arm)
-        for suggestion in advice
-        if suggestion.action == "measure this next"
-    }
-    undecided = [cell for cell in measured if (cell.workload, cell.pattern, cell.arm) in open_]
-    arms = {cell.arm for cell in undecided}
-    chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
-    workloads = tuple(
-        workload for workload in study.workloads if workload.name in {cell.workload for cell in undecided}
-    )
-    loads = tuple(load for load in study.loads if load.name in {cell.pattern for cell in undecided})
-    if len(chosen) < 2 or not workloads or not loads:
-        return None
-    more = max((cell.more_repeats or 0 for cell in undecided), default=0)
-    before = 0 if study.until_decided else study.repeats
-    repeats = min(MOST_REPEATS, max(_LEAST_REPEATS, before + more))
-    changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}
-    return study.model_copy(update=changes)

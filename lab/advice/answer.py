@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.comparison.compare import Comparison
+from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import Verdict
+from lab.comparison.verdict import Verdict, shown_gain, shown_ratio
 
 Action = Literal["enable", "leave off", "undecided"]
 
@@ -26,9 +27,19 @@ class JudgedPair:
     strict: Verdict
 
     @property
+    def ratio(self) -> Interval | None:
+        """Candidate / baseline with the interval that the verdict stands on."""
+        return shown_ratio(self.comparison, self.verdict)
+
+    @property
     def gain(self) -> Interval | None:
         """The ratio oriented so that above 1 the candidate is better."""
-        return self.comparison.gain
+        return shown_gain(self.comparison, self.verdict)
+
+    @property
+    def strict_gain(self) -> Interval | None:
+        """The gain with the interval of the strict reading."""
+        return shown_gain(self.comparison, self.strict)
 
     @property
     def is_open(self) -> bool:
@@ -93,7 +104,8 @@ class Answer:
 
     `headline` is the one claim that stands on the strict reading: of the pairs that are better there, the one with the
     greatest lower bound. `strict` is the reading of all other claims. `of_speculation`: every candidate speculates and
-    the baseline does not, so that to keep the baseline means to leave speculation off.
+    the baseline does not, so that to keep the baseline means to leave speculation off. Controls are not among the
+    choices: they say how far runs of the study differ by themselves.
     """
 
     metric: str
@@ -103,6 +115,7 @@ class Answer:
     choices: tuple[Choice, ...]
     headline: JudgedPair | None
     open: OpenCells | None  # None if every cell is decided
+    controls: tuple[Control, ...] = ()
 
     @property
     def cells(self) -> int:
@@ -129,6 +142,7 @@ def answer(
     strict: bool = False,
     of_speculation: bool = True,
     repeat_s: float | None = None,
+    controls: Sequence[Control] = (),
 ) -> Answer:
     """Make a study's answer. `repeat_s` is the forecast of one more repeat of the whole study.
 
@@ -141,7 +155,8 @@ def answer(
         _choice(*place, [pair for pair in pairs if (pair.workload, pair.load, pair.concurrency) == place])
         for place in ordered
     )
-    return Answer(metric, baseline, strict, of_speculation, choices, _headline(pairs), _open_cells(pairs, repeat_s))
+    open_ = _open_cells(pairs, repeat_s)
+    return Answer(metric, baseline, strict, of_speculation, choices, _headline(pairs), open_, tuple(controls))
 
 
 def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPair]) -> Choice:
@@ -159,7 +174,8 @@ def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPa
 
 
 def _headline(pairs: Sequence[JudgedPair]) -> JudgedPair | None:
-    sure = [(pair.gain.low, pair) for pair in pairs if pair.strict.word == "faster" and pair.gain and pair.gain.low]
+    gains = [(pair.strict_gain, pair) for pair in pairs if pair.strict.word == "faster"]
+    sure = [(gain.low, pair) for gain, pair in gains if gain and gain.low]
     return max(sure, key=lambda bounded: bounded[0])[1] if sure else None
 
 

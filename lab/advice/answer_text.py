@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import READING_WORDS
+from lab.comparison.verdict import READING_WORDS, shown_ratio
 from lab.metrics.catalogue import BY_NAME
 
 #: Fewer repeats than this cannot show how much runs vary.
@@ -19,29 +19,34 @@ _LEAST_REPEATS = 3
 class Sentences:
     """The answer in words: the one claim that is surest, one sentence for each workload, and how sure all that is.
 
-    `open` says what is not decided and what would decide it; empty if nothing is open.
+    `open` says what is not decided and what would decide it; empty if nothing is open. `controls` say of each arm that
+    is identical to the baseline how far it differs.
     """
 
     headline: str
     workloads: tuple[str, ...]
     reading: str
     open: str
+    controls: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
-        return [line for line in (self.headline, *self.workloads, self.reading, self.open) if line]
+        return [line for line in (self.headline, *self.workloads, self.reading, self.open, *self.controls) if line]
 
 
 def sentences(answer: Answer) -> Sentences:
     """Say the answer. Without any pair there is only a headline, which says so."""
+    controls = tuple(f"{control.arm} is a control, {control.sentence}." for control in answer.controls)
     if not answer.choices:
-        return Sentences(f"There is no answer yet: no arm was measured beside {answer.baseline}.", (), "", "")
+        headline = f"There is no answer yet: no arm was measured beside {answer.baseline}."
+        return Sentences(headline, (), "", "", controls)
     by_workload = itertools.groupby(answer.stretches, key=lambda stretch: stretch[0].workload)
     return Sentences(
         _headline(answer),
         tuple(_workload(answer, workload, list(stretches)) for workload, stretches in by_workload),
         _reading(answer),
         "" if answer.open is None else _open(answer.open, answer.cells),
+        controls,
     )
 
 
@@ -56,7 +61,7 @@ def interval(ratio: Interval | None) -> str:
 def _headline(answer: Answer) -> str:
     best = answer.headline
     if best is not None:
-        gain = f"{interval(best.comparison.ratio)} its {label(answer.metric)}"
+        gain = f"{interval(shown_ratio(best.comparison, best.strict))} its {label(answer.metric)}"
         return f"{best.arm} beats {answer.baseline} on {best.workload} {_at(best, answer)}: {gain}."
     actions = {choice.action for choice in answer.choices}
     if actions == {"leave off"}:
@@ -103,7 +108,7 @@ def _gains(stretch: Sequence[Choice], every: Sequence[Choice]) -> str:
 
 
 def _ratios(choice: Choice, arms: Sequence[str]) -> str:
-    by_arm = {pair.arm: interval(pair.comparison.ratio) for pair in choice.best}
+    by_arm = {pair.arm: interval(pair.ratio) for pair in choice.best}
     return " and ".join(by_arm[arm] for arm in arms)
 
 

@@ -54,7 +54,7 @@ def markdown(report: Report) -> str:
         f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
         f"**{_plain(text.headline)}**",
         "\n".join(f"- {_plain(line)}" for line in text.workloads),
-        "\n\n".join(_plain(line) for line in (text.reading, text.open) if line),
+        "\n\n".join(_plain(line) for line in (text.reading, text.open, *text.controls) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
         _table(answer),
         f"[Open this comparison]({report.link})",
@@ -78,7 +78,7 @@ def _row(pair: JudgedPair) -> list[str]:
     more = pair.verdict.more_repeats
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
     verdict = f"{_MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
-    place = (pair.workload, pair.load, pair.arm, interval(pair.comparison.ratio))
+    place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
     return [*map(_plain, place), verdict, pair.comparison.basis]
 
 

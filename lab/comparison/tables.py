@@ -10,7 +10,7 @@ import numpy as np
 from lab.comparison.compare import CONFIDENCE, CellRuns, Comparison, compare_cells
 from lab.comparison.effect import Interval
 from lab.comparison.samples import RunSample
-from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.comparison.verdict import MARGIN, Verdict, shown_ratio, verdicts
 from lab.metrics.definition import Better
 
 Arms = tuple[Sequence[RunSample], Sequence[RunSample]]  # baseline, candidate
@@ -24,7 +24,7 @@ class Cell:
     @property
     def ratio(self) -> Interval | None:
         """Candidate / baseline, as everything that shows this cell shows it."""
-        return self.comparison.ratio
+        return shown_ratio(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _figures(row: Row) -> Figures:
 
 
 def _measured(pair: Pair, pooled: tuple[Row, Row]) -> Measured:
-    candidate, ratio, word = pair.candidate, pair.comparison.ratio, pair.verdict.word
+    candidate, ratio, word = pair.candidate, pair.ratio, pair.verdict.word
     if word == "control":
         raise ValueError(f"{candidate.arm} is a control: advice is about arms that differ from the baseline")
     ids = tuple(run.run_id for run in candidate.runs)

@@ -83,7 +83,7 @@ def study_costs(
         return []
     compared = compare_study(con, study)
     base = {arm_cost.cell: arm_cost for arm_cost in costs if arm_cost.arm == compared.baseline}
-    ratios = {(pair.cell, pair.candidate.arm): pair.comparison.ratio for pair in compared.pairs}
+    ratios = {(pair.cell, pair.candidate.arm): pair.ratio for pair in compared.pairs}
     return [
         _with_saving(arm_cost, base.get(arm_cost.cell), ratios.get((arm_cost.cell, arm_cost.arm))) for arm_cost in costs
     ]

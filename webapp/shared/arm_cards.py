@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from lab.comparison.tables import Cell
 from lab.comparison.verdict import MARKS
-from warehouse.queries.comparing.comparisons import Pair, StudyComparison, control_words
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.published_data import cached_by_publication
@@ -29,8 +29,8 @@ def card(comparison: StudyComparison, arm: str, mean: Cell) -> Card:
     """`1.42×`, and below it `▲ faster over all cells (1.31–1.54×). 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
     value = times(None if ratio is None else ratio.value)
-    if words := control_words(comparison, arm):
-        return Card(arm, value, f"{MARKS['control']} control, {words}")
+    if (control := controls(comparison).get(arm)) is not None:
+        return Card(arm, value, f"{MARKS['control']} control, {control.sentence}")
     bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
     where = f" over all cells{bounds}. {_tally(pairs)}" if len(pairs) > 1 else f"{bounds} in its only cell"

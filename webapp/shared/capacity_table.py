@@ -52,7 +52,7 @@ def show(
 
 
 def _card(carried: CarriedLoad) -> Card:
-    ratio = None if carried.pair is None else carried.pair.comparison.ratio
+    ratio = None if carried.pair is None else carried.pair.ratio
     if carried.pair is None or ratio is None:
         return Card(
             carried.arm.arm,
@@ -96,7 +96,7 @@ def table(loads: Sequence[CarriedLoad]) -> pd.DataFrame:
 
 def _row(carried: CarriedLoad) -> dict[str, object]:
     arm, pair = carried.arm, carried.pair
-    ratio = None if pair is None else pair.comparison.ratio
+    ratio = None if pair is None else pair.ratio
     return {
         "arm": arm.arm,
         "verdict": "" if pair is None else SIGNS[pair.verdict.word],

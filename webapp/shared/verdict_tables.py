@@ -57,7 +57,7 @@ def _first_difference(agreed: Agreement) -> str:
 
 
 def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
-    ratio = pair.comparison.ratio or Interval(float("nan"), None, None)
+    ratio = pair.ratio or Interval(float("nan"), None, None)
     more = pair.verdict.more_repeats
     return {
         "arm": pair.candidate.arm,

@@ -95,7 +95,7 @@ def _answer_dict(answer: Answer) -> dict[str, object]:
 
 
 def _pair_dict(pair: JudgedPair) -> dict[str, object]:
-    ratio = pair.comparison.ratio
+    ratio = pair.ratio
     return {
         "workload": pair.workload,
         "pattern": pair.load,

@@ -146,12 +146,12 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
 def _show_reading(comparison: StudyComparison) -> None:
     """What the verdicts stand on, and what the controls say of the noise."""
     print(f"verdicts: {READING_WORDS[comparison.strict]}")
-    for arm, words in controls(comparison).items():
-        print(f"{arm} is a control, {words}")
+    for arm, control in controls(comparison).items():
+        print(f"{arm} is a control, {control.sentence}")
 
 
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
-    ratio = pair.comparison.ratio
+    ratio = pair.ratio
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeats)" if more else "")
     shown = "" if ratio is None else f"{ratio.value:.3f}"
@@ -186,14 +186,14 @@ def _as_dict(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[s
         "unit": comparison.unit,
         "baseline": comparison.baseline,
         "strict": comparison.strict,
-        "controls": controls(comparison),
+        "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
         "pairs": [
             {
                 "workload": pair.cell.workload,
                 "pattern": pair.cell.pattern,
                 "concurrency": pair.cell.concurrency,
                 "arm": pair.candidate.arm,
-                "ratio": None if pair.comparison.ratio is None else pair.comparison.ratio.__dict__,
+                "ratio": None if pair.ratio is None else pair.ratio.__dict__,
                 "difference": None if pair.comparison.difference is None else pair.comparison.difference.__dict__,
                 "verdict": asdict(pair.verdict),
                 "basis": pair.comparison.basis,
@@ -238,7 +238,7 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
         "metric": comparison.metric,
         "baseline": comparison.baseline,
         "strict": comparison.strict,
-        "controls": controls(comparison),
+        "controls": {arm: control.sentence for arm, control in controls(comparison).items()},
     }
     print_json(
         about | {"rows": sides[0], "columns": sides[1], "tables": [_table_dict(arm_table) for arm_table in tables]}
@@ -257,9 +257,9 @@ def _last_line(table: RatioTable) -> list[str]:
 
 
 def _cell(cell: Cell | None) -> str:
-    if cell is None or cell.comparison.ratio is None:
+    if cell is None or cell.ratio is None:
         return ""
-    return f"{cell.comparison.ratio.value:.3f} {_MARKS[cell.verdict.word]}{_in_brackets(cell.comparison.ratio)}"
+    return f"{cell.ratio.value:.3f} {_MARKS[cell.verdict.word]}{_in_brackets(cell.ratio)}"
 
 
 def _in_brackets(ratio: Interval | None) -> str:
@@ -267,11 +267,11 @@ def _in_brackets(ratio: Interval | None) -> str:
 
 
 def _sweep_sentence(arm_table: ArmTable) -> str:
-    sweep = arm_table.sweep.comparison
+    sweep = arm_table.sweep
     if sweep.ratio is None:
         return "whole sweep: no repeat has every cell of both arms"
     ratio = f"{sweep.ratio.value:.3f}{_in_brackets(sweep.ratio)}"
-    return f"whole sweep: {ratio}, {arm_table.sweep.verdict.word}, from {sweep.basis}"
+    return f"whole sweep: {ratio}, {sweep.verdict.word}, from {sweep.comparison.basis}"
 
 
 def _table_dict(arm_table: ArmTable) -> dict[str, object]:
@@ -288,7 +288,8 @@ def _table_dict(arm_table: ArmTable) -> dict[str, object]:
 
 
 def _cell_dict(cell: Cell) -> dict[str, object]:
-    return _comparison_dict(cell.comparison) | {"verdict": asdict(cell.verdict)}
+    ratio = None if cell.ratio is None else asdict(cell.ratio)
+    return _comparison_dict(cell.comparison) | {"ratio": ratio, "verdict": asdict(cell.verdict)}
 
 
 def _comparison_dict(comparison: Comparison) -> dict[str, object]:

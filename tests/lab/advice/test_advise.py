@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.advice import Advice, Failed, Figures, Measured, Outcome, advise
-from lab.advice.advise import MOST_REPEATS, next_study
-from tests.lab.studies import study
 
 GOOD = Measured(
     workload="reference/code",
@@ -449,37 +447,3 @@ def test_each_place_has_one_verdict_and_enabling_needs_a_faster_arm(measured: li
         ]
         assert (advice.action == "enable") == ("faster" in there)
         assert advice.reasons
-
-
-def test_only_what_is_open_is_measured_again_with_the_repeats_that_it_needs() -> None:
-    measured = [UNDECIDED, DECIDED]
-    proposed = next_study(study(repeats=3), advise(measured), measured)
-    assert proposed is not None
-    assert [arm.name for arm in proposed.arms] == ["no draft", "draft"]
-    assert [load.name for load in proposed.loads] == ["c4-n8"]
-    assert proposed.repeats == 7
-
-
-def test_repeats_are_three_at_least_and_never_hundreds() -> None:
-    for more, repeats in ((None, 3), (1, 3), (700, MOST_REPEATS)):
-        measured = [replace(UNDECIDED, more_repeats=more)]
-        proposed = next_study(study(), advise(measured), measured)
-        assert proposed is not None
-        assert proposed.repeats == repeats
-
-
-def test_where_nothing_is_open_there_is_no_next_study() -> None:
-    assert next_study(study(), advise([DECIDED]), [DECIDED]) is None
-
-
-def test_what_the_study_does_not_know_is_not_made_up() -> None:
-    measured = [replace(UNDECIDED, workload="imported")]
-    assert next_study(study(), advise(measured), measured) is None
-
-
-def test_of_a_study_until_decided_only_what_more_it_takes_counts() -> None:
-    """Its repeats are the most that it might have had, and its budget is spent."""
-    measured = [replace(UNDECIDED, more_repeats=5)]
-    proposed = next_study(study(repeats="until decided", budget="45 min"), advise(measured), measured)
-    assert proposed is not None
-    assert (proposed.repeats, proposed.budget_s) == (5, None)

@@ -7,7 +7,7 @@ import duckdb
 from lab.advice.answer import Answer, JudgedPair, answer
 from lab.advice.report import Provenance
 from lab.comparison.verdict import verdicts
-from warehouse.queries.comparing.comparisons import StudyComparison
+from warehouse.queries.comparing.comparisons import StudyComparison, controls
 from warehouse.queries.comparing.paired_runs import dicts
 
 _PROVENANCE = """
@@ -26,7 +26,8 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
 
     `repeat_s` is the forecast of one more repeat of the study.
     """
-    strictly = verdicts([pair.comparison for pair in comparison.pairs], strict=True)
+    candidates = [pair for pair in comparison.pairs if not pair.comparison.control]
+    strictly = verdicts([pair.comparison for pair in candidates], strict=True)
     pairs = [
         JudgedPair(
             pair.cell.workload,
@@ -37,11 +38,9 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
             pair.verdict,
             strict,
         )
-        for pair, strict in zip(comparison.pairs, strictly, strict=True)
+        for pair, strict in zip(candidates, strictly, strict=True)
     ]
-    drafted = [
-        (pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in comparison.pairs
-    ]
+    drafted = [(pair.baseline.num_speculative_tokens, pair.candidate.num_speculative_tokens) for pair in candidates]
     return answer(
         pairs,
         metric=comparison.metric,
@@ -49,6 +48,7 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
         strict=comparison.strict,
         of_speculation=all(candidate and not baseline for baseline, candidate in drafted),
         repeat_s=repeat_s,
+        controls=tuple(controls(comparison).values()),
     )
 
 

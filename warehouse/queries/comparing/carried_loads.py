@@ -20,7 +20,7 @@ class CarriedLoad:
 
     def sentence(self, baseline: str) -> str:
         """`eagle3 carries 1.40x [1.20, 1.60] the load of plain`; empty if nothing is known of the ratio."""
-        ratio = None if self.pair is None else self.pair.comparison.ratio
+        ratio = None if self.pair is None else self.pair.ratio
         if ratio is None:
             return ""
         bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"

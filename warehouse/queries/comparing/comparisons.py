@@ -12,10 +12,10 @@ import duckdb
 from lab.comparison.agreement import Agreement, agreement
 from lab.comparison.breakeven import BreakEven, Point, break_even
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
-from lab.comparison.controls import control_sentence
+from lab.comparison.controls import Control, control
 from lab.comparison.effect import Interval
 from lab.comparison.influence import follows, mean
-from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.comparison.verdict import MARGIN, Verdict, shown_gain, shown_ratio, verdicts
 from lab.errors import QueryError
 from lab.metrics.catalogue import BY_NAME, CAPACITIES, CAPACITY, SHORT_NAMES, better
 from warehouse.queries.comparing import capacities, paired_runs
@@ -42,12 +42,12 @@ class Pair:
     @property
     def ratio(self) -> Interval | None:
         """Candidate / baseline, as everything that shows this pair shows it."""
-        return self.comparison.ratio
+        return shown_ratio(self.comparison, self.verdict)
 
     @property
     def gain(self) -> Interval | None:
         """The ratio oriented so that above 1 the candidate is better."""
-        return self.comparison.gain
+        return shown_gain(self.comparison, self.verdict)
 
 
 @dataclass(frozen=True)
@@ -142,18 +142,16 @@ def break_evens(comparison: StudyComparison) -> dict[tuple[str, str], BreakEven]
     }
 
 
-def control_words(comparison: StudyComparison, arm: str) -> str:
-    """Say how far a control differs from the baseline over its cells; empty for an arm that is not a control."""
-    pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
-    if not pairs or not all(pair.comparison.control for pair in pairs):
-        return ""
-    return control_sentence([(pair.comparison, pair.verdict) for pair in pairs])
-
-
-def controls(comparison: StudyComparison) -> dict[str, str]:
-    """The controls of a study, each with its sentence."""
-    arms = dict.fromkeys(pair.candidate.arm for pair in comparison.pairs)
-    return {arm: words for arm in arms if (words := control_words(comparison, arm))}
+def controls(comparison: StudyComparison) -> dict[str, Control]:
+    """The controls of a study by arm, with how far they differ from the baseline over their cells."""
+    arms: dict[str, list[Pair]] = {}
+    for pair in comparison.pairs:
+        arms.setdefault(pair.candidate.arm, []).append(pair)
+    return {
+        arm: control(arm, [(pair.comparison, pair.verdict) for pair in pairs])
+        for arm, pairs in arms.items()
+        if all(pair.comparison.control for pair in pairs)
+    }
 
 
 def agreements(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> list[tuple[Pair, Agreement]]:

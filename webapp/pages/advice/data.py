@@ -7,15 +7,12 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.advice import Advice, Failed, Measured, advise
-from lab.advice.advise import next_study
 from lab.advice.prediction import Prediction, SpeculatedRun, predictions
-from lab.study import Study
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.shared import published_data
+from webapp.shared.answers import THROUGHPUT
 from webapp.shared.published_data import published_query
-
-THROUGHPUT = "output_tok_per_s"
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,12 +28,6 @@ def study_advice(job_id: str, draft_cost: float | None) -> StudyAdvice:
     """`draft_cost` replaces the measured one in the predictions. Raises QueryError without a valid baseline run."""
     measured, failed, runs = _inputs(job_id, published_data.compared(job_id, THROUGHPUT))
     return StudyAdvice(tuple(measured), tuple(advise(measured, failed)), tuple(predictions(runs, draft_cost)))
-
-
-def follow_up_study(study: Study, job_id: str) -> Study | None:
-    """A study that would decide the open verdicts of this study's job; None if there are none or it cannot be made."""
-    advice = study_advice(job_id, None)
-    return next_study(study, advice.advice, advice.measured)
 
 
 @published_query()

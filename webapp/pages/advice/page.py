@@ -7,13 +7,10 @@ from itertools import groupby
 
 import streamlit as st
 
-from jobs import queue
 from lab.advice import FIRST_GAMMA, Advice, Reason
-from lab.errors import UserError
 from webapp.pages.advice import figures, tables
-from webapp.pages.advice.data import StudyAdvice, follow_up_study, study_advice
-from webapp.pages.submit.start import FROM_JOB, Start
-from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.pages.advice.data import StudyAdvice, study_advice
+from webapp.shared import answers, study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -40,12 +37,12 @@ def show_page() -> None:
     with show_user_errors():
         parameters = choose()
         (job_id,) = parameters[url_params.JOB.key]
+        answers.show(job_id)
         advice = study_advice(job_id, figures.draft_cost(parameters))
         view = View("advice", parameters)
         stop_without_speculation(advice)
         show_summary(advice)
         show_verdicts(advice, job_id)
-        show_follow_up(advice, job_id)
         show_figure(parameters, view)
         show_tables(advice, view)
     study_picker.follow(study_picker.job_state(job_id))
@@ -135,40 +132,6 @@ def reason_line(reason: Reason, job_id: str) -> str:
     more = f" and {len(runs) - _MAX_RUN_LINKS} more" if len(runs) > _MAX_RUN_LINKS else ""
     evidence = f" :gray[:small[runs {links}{more}]]" if runs else ""
     return f":{_COLOURS[reason.basis]}-badge[{reason.basis}] {literal(reason.text)}{evidence}"
-
-
-def show_follow_up(advice: StudyAdvice, job_id: str) -> None:
-    """The number of open verdicts, and a study that would decide them."""
-    st.subheader("What to measure next", anchor=False)
-    open_count = sum(verdict.action == "measure this next" for verdict in advice.advice)
-    if not open_count:
-        st.caption(
-            "Every workload and load is decided. The rules of thumb below suggest what else may be worth trying."
-        )
-        return
-    open_verdicts = count(open_count, "verdict is open", "verdicts are open")
-    try:
-        study = queue.job(published_data.engine(), job_id).study
-    except UserError:
-        st.caption(f"{open_verdicts}. This study was not submitted here, so no follow-up can be proposed.")
-        return
-    proposed = follow_up_study(study, job_id)
-    if proposed is None:
-        st.caption(f"{open_verdicts}. No follow-up can be proposed: the study's arms, workloads or loads were renamed.")
-        return
-    forecast = published_data.forecast(proposed)
-    st.markdown(
-        f"{open_verdicts}. A study of {literal(', '.join(arm.name for arm in proposed.arms))} on "
-        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')} with "
-        f"{count(proposed.repeats, 'repeat')} would probably decide: {count(forecast.runs, 'run')}. "
-        "The number of repeats is an estimate that is enough in about half of all cases."
-    )
-    st.page_link(
-        page_file("submit"),
-        label="Fill in the Submit page with this study",
-        icon=":material/experiment:",
-        query_params=Start(FROM_JOB, job_id, decides=True).query,
-    )
 
 
 def show_tables(advice: StudyAdvice, view: View) -> None:

@@ -31,7 +31,7 @@ from webapp.shared.url_widgets import bound
 Parameters = Mapping[str, Sequence[str]]
 _READING_HELP = (
     "How sure the verdicts of this study are together: of all calls at most 5 % are false on average, or, with 95 % "
-    "confidence, none of them is, for a single claim in public. The intervals are those of each cell alone."
+    "confidence, none of them is, for a single claim in public. The intervals are corrected as the verdicts are."
 )
 
 
@@ -124,7 +124,7 @@ def show_caveats(choice: Choice) -> None:
 
 def show_gaps(choice: Choice) -> None:
     """Say why figures or intervals are missing."""
-    with_ratio = [pair for pair in choice.pairs if pair.comparison.ratio is not None]
+    with_ratio = [pair for pair in choice.pairs if pair.ratio is not None]
     label = literal(choice.measure.label)
     if not with_ratio:
         st.info(
@@ -132,7 +132,7 @@ def show_gaps(choice: Choice) -> None:
             "Choose another baseline or metric.",
             icon=":material/info:",
         )
-    elif all(pair.comparison.ratio is None or pair.comparison.ratio.low is None for pair in with_ratio):
+    elif all(pair.ratio is None or pair.ratio.low is None for pair in with_ratio):
         st.info(
             "One repeat does not show how much runs vary, so there are no intervals or verdicts yet: set repeats = 3 "
             "or more.",

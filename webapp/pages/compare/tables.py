@@ -11,6 +11,7 @@ import streamlit as st
 from lab.comparison.acceptance import Acceptance
 from lab.comparison.breakeven import BreakEven, sentence
 from lab.comparison.compare import Comparison
+from lab.comparison.effect import Interval
 from lab.comparison.tables import Cell
 from lab.metrics import histogram
 from warehouse.queries.comparing.comparisons import Pair
@@ -43,26 +44,28 @@ def _heat_rows(arm_table: ArmTable) -> list[dict[str, Any]]:
     if len(table.rows) > 1:
         rows += [_mean(arm_table.arm, MEAN, column, table.gmeans_by_column[column], None) for column in table.columns]
     if len(table.rows) > 1 and len(table.columns) > 1:
-        whole = _mean(arm_table.arm, MEAN, MEAN, table.gmean, arm_table.sweep.comparison)
-        rows.append(whole | {"verdict": arm_table.sweep.verdict.word})
+        whole, sweep = _mean(arm_table.arm, MEAN, MEAN, table.gmean, arm_table.sweep.comparison), arm_table.sweep
+        judged = _interval(sweep.ratio) | {"ratio": table.gmean, "verdict": sweep.verdict.word}
+        rows.append(whole | judged)
     return rows
 
 
 def _cell(arm: str, row: str, column: str, cell: Cell) -> dict[str, Any]:
     comparison = cell.comparison
     here = {"arm": arm, "row": row, "column": column, "is_mean": False, "verdict": cell.verdict.word}
-    return here | _interval(comparison) | {"basis": comparison.basis}
+    return here | _interval(cell.ratio) | {"basis": comparison.basis}
 
 
 def _mean(arm: str, row: str, column: str, mean: float | None, sweep: Comparison | None) -> dict[str, Any]:
     """The mean of the cells' ratios; its interval is the sweep's, which counts whole repeats."""
     here = {"arm": arm, "row": row, "column": column, "is_mean": True, "verdict": None}
-    bounds = {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep) | {"basis": sweep.basis}
+    bounds = (
+        {"low": None, "high": None, "basis": ""} if sweep is None else _interval(sweep.ratio) | {"basis": sweep.basis}
+    )
     return here | bounds | {"ratio": mean}
 
 
-def _interval(comparison: Comparison) -> dict[str, float | None]:
-    ratio = comparison.ratio
+def _interval(ratio: Interval | None) -> dict[str, float | None]:
     if ratio is None:
         return {"ratio": None, "low": None, "high": None}
     return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
@@ -76,12 +79,12 @@ def gains(pairs: Sequence[Pair]) -> pd.DataFrame:
             "workload": pair.cell.workload,
             "pattern": pair.cell.pattern,
             "concurrency": pair.cell.concurrency,
-            **_interval(pair.comparison),
+            **_interval(pair.ratio),
             "verdict": pair.verdict.word,
             "basis": pair.comparison.basis,
         }
         for pair in pairs
-        if pair.comparison.ratio is not None
+        if pair.ratio is not None
     ]
     names = ["arm", "workload", "pattern", "concurrency", "ratio", "low", "high", "verdict", "basis"]
     return pd.DataFrame(rows, columns=names).astype({"ratio": float, "low": float, "high": float})

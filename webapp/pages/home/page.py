@@ -12,6 +12,7 @@ from jobs import queue, worker_registry
 from jobs.presets import load_preset
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
+from lab.comparison.verdict import READING_WORDS
 from lab.errors import StudyError
 from warehouse.queries.comparing.headlines import Headline
 from webapp.pages.home import tables
@@ -19,7 +20,7 @@ from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
 from webapp.pages.jobs.workers import engine_names
 from webapp.pages.submit.form_options import DEMO
-from webapp.shared import published_data
+from webapp.shared import answers, published_data
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import show_table
@@ -27,6 +28,8 @@ from webapp.shared.text import count, duration, literal, moment
 from webapp.shared.url_params import View, page_file
 
 _LOOK_EVERY = "5s"
+#: Answers side by side, the newest first, and the width in pixels that each needs.
+_MOST_ANSWERS, _MIN_WIDTH = 6, 420
 
 
 def show_page() -> None:
@@ -113,6 +116,10 @@ def show_headlines(headlines: Sequence[Headline]) -> None:
     if not headlines:
         st.caption("No study says anything yet: needs valid runs of a baseline and of another arm at the same load.")
         return
+    with st.grid(2, min_column_width=_MIN_WIDTH, gap="small"):
+        for headline in headlines[:_MOST_ANSWERS]:
+            answers.show_compact(headline.job_id, tables.title(headline))
+    st.caption(f"How sure: {READING_WORDS[False]}; a first line stands on the strict reading: {READING_WORDS[True]}.")
     show_table(
         tables.headlines(headlines),
         tables.headline_config(),

@@ -11,13 +11,11 @@ import streamlit as st
 
 from jobs.table import Job
 from lab.comparison.effect import Interval
-from lab.comparison.verdict import MARKS
 from warehouse.queries.comparing import headlines as queries
-from warehouse.queries.comparing.comparisons import Pair
 from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
 from webapp.shared.run_counts import RunCounts
-from webapp.shared.text import duration, number, times
+from webapp.shared.text import duration, literal, moment, number, times
 from webapp.shared.verdict_tables import SIGNS
 
 #: Studies in the table of finished ones.
@@ -33,6 +31,12 @@ def headlines(newest: Sequence[Headline]) -> pd.DataFrame:
     return pd.DataFrame([_headline(headline) for headline in newest])
 
 
+def title(headline: Headline) -> str:
+    """The target, and its newest study as a link to its results, as Markdown."""
+    when, link = moment(headline.measured_at), _results_link(headline.job_id)
+    return f"**{literal(headline.target)}** :gray[·] [{literal(headline.study_name)}]({link}) :gray[· {when}]"
+
+
 def _headline(headline: Headline) -> dict[str, object]:
     return (
         {"target": headline.target}
@@ -40,31 +44,22 @@ def _headline(headline: Headline) -> dict[str, object]:
         | {
             "arms": headline.arms,
             "open": _results_link(headline.job_id),
-            "study": headline.study_name,
             "hardware": headline.hardware,
-            "measured": headline.measured_at,
         }
     )
 
 
 def _arm(arm: ArmHeadline | None) -> dict[str, object]:
-    """First the arm over all cells, then its best cell."""
+    """The arm over all cells, and its cost in its surest cell."""
     if arm is None:
-        return {"verdict": "no interval yet", "arm": None, "mean": None, "best": None, "cells": None, "cost": None}
+        return {"verdict": "no interval yet", "arm": None, "mean": None, "cells": None, "cost": None}
     return {
         "verdict": SIGNS[arm.verdict],
         "arm": arm.arm,
         "mean": _ratio_words(arm.mean),
-        "best": None if arm.best is None else _best_words(arm.best),
         "cells": arm.cells,
         "cost": "price unknown" if arm.cost is None else f"{number(arm.cost)} {arm.currency}",
     }
-
-
-def _best_words(best: Pair) -> str:
-    """`▲ 1.48× [1.31, 1.54], code, concurrency 1`."""
-    where = f"{best.cell.workload}, concurrency {best.cell.concurrency}"
-    return f"{MARKS[best.verdict.word]} {_ratio_words(best.ratio)}, {where}"
 
 
 def _ratio_words(ratio: Interval | None) -> str:
@@ -85,16 +80,15 @@ def headline_config() -> dict[str, Any]:
         "mean": text(
             "Speed-up over all cells", width=150, help="Geometric mean of output throughput over the baseline's"
         ),
-        "best": text("Its best cell", width=270, help="The best of many cells is also the luckiest"),
         "cost": text(
-            "Cost per 10⁶ output tokens", width=120, help="In that cell, at the study's own price or the price book's"
+            "Cost per 10⁶ output tokens",
+            width=120,
+            help="In its surest cell, at the study's price or the price book's",
         ),
         "open": st.column_config.LinkColumn("Study", display_text="Results", width=64),
         "cells": numbers("Cells", format="%d", help="Workloads × loads in which the arm was compared"),
         "arms": numbers("Arms", format="%d", help="Candidates from which the surest was chosen"),
-        "study": text("Name"),
         "hardware": text("Hardware"),
-        "measured": st.column_config.DatetimeColumn("Measured (UTC)", format="YYYY-MM-DD HH:mm"),
     }
 
 

@@ -13,7 +13,7 @@ from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
 from webapp.pages.results import figures, tables
-from webapp.shared import arm_cards, published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared import answers, arm_cards, published_data, study_picker, url_params, url_widgets, verdict_tables
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -41,6 +41,7 @@ def show_page() -> None:
         state = study_picker.job_state(job_id)
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
+    answers.show(job_id, measure.name)
     study_picker.show_caveats(runs, state)
     if compared is not None and compared.pairs:
         wanted = None if category == figures.ALL_CATEGORIES else category
@@ -65,7 +66,8 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
     noun = "speed-up" if measure.higher_is_better else "ratio"
     show_cards([tables.best_card(compared, noun), tables.break_even_card(compared)])
     besides = f" {count(more, 'more arm')} in the tables below." if more else ""
-    st.caption(f"{tables.repeats_sentence(cells)} {READING_WORDS[compared.strict].capitalize()}.{besides}")
+    reading = READING_WORDS[compared.strict]
+    st.caption(f"{tables.repeats_sentence(cells)} {reading[:1].upper()}{reading[1:]}.{besides}")
 
 
 def _planned(job: Job) -> int | None:

@@ -1,7 +1,8 @@
 """The study that the form starts from: a preset, its version for the reference pair, or a study submitted before.
 
 A link may name it: `?preset=friday-night`, with `&reference=true` for the small version; `?from_job=` with a job's id,
-with `&decide=true` for a study that decides its open verdicts; or `?study=` with the beginning of a study's digest.
+with `&decide=` and a metric for a study that decides its open verdicts by it; or `?study=` with the beginning of a
+study's digest.
 `?job=`, which the other pages use, would not do: it is bound to their selectbox, and Streamlit removes it from the URL
 together with that.
 
@@ -20,14 +21,13 @@ from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
-from webapp.pages.advice.data import follow_up_study
 from webapp.pages.submit import form_options, form_state, text_editor
 from webapp.pages.submit.form_model import FormValues
-from webapp.shared import published_data, undo_banner, url_params
+from webapp.shared import answers, published_data, undo_banner, url_params
+from webapp.shared.answers import DECIDE, FROM_JOB
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 
-FROM_JOB, DECIDE = "from_job", "decide"
 _YES = ("true", "1", "yes")
 _MAX_JOBS = 50
 #: Of a study's name in the message about replaced edits.
@@ -38,17 +38,17 @@ _START, _CHOICE, _REFERENCE, _MISSING = "submit-start", "submit-start-choice", "
 
 @dataclass(frozen=True)
 class Start:
-    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: a study for that job's open verdicts."""
+    """A preset's name, or a job's id if `kind` is `FROM_JOB`. `decides`: the metric of the open verdicts."""
 
     kind: str
     name: str
     reference: bool = False
-    decides: bool = False
+    decides: str = ""
 
     @property
     def query(self) -> dict[str, str]:
-        options = {"reference": self.reference, DECIDE: self.decides}
-        return {self.kind: self.name} | {name: "true" for name, is_set in options.items() if is_set}
+        options = {"reference": "true" if self.reference else "", DECIDE: self.decides}
+        return {self.kind: self.name} | {name: value for name, value in options.items() if value}
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _try(start: Start) -> None:
 
 def _from_link() -> Start | None:
     link = st.query_params
-    reference, decides = (link.get(name, "").casefold() in _YES for name in ("reference", DECIDE))
+    reference, decides = link.get("reference", "").casefold() in _YES, link.get(DECIDE, "")
     if preset := link.get("preset"):
         return Start("preset", preset, reference)
     if job := link.get(FROM_JOB):
@@ -133,7 +133,7 @@ def _set_start(start: Start) -> None:
 def _study(start: Start) -> Study:
     study = load_preset(start.name) if start.kind == "preset" else queue.job(published_data.engine(), start.name).study
     if start.decides:
-        study = follow_up_study(study, start.name) or study
+        study = answers.next_study_of(study, start.name, start.decides) or study
     return reference_version(study) if start.reference else study
 
 

@@ -12,6 +12,7 @@ import pytest
 from cli.verbs.analyse.compare import _same, exit_status
 from lab.advice import advise
 from lab.comparison.agreement import Agreement
+from lab.comparison.controls import Control
 from lab.errors import QueryError
 from lab.metrics.records import Identity
 from lab.study import Sampling
@@ -122,7 +123,8 @@ def test_an_arm_that_is_the_baseline_again_is_a_control_whatever_its_name(settin
         "drafted": "faster",
         "same": "control",
     }
-    assert controls(comparison) == {"same": "identical to the baseline: differs by 0.0 %, as runs of this study do"}
+    words = "identical to the baseline: differs by 0.0 %, as runs of this study do"
+    assert controls(comparison) == {"same": Control("same", words, is_alarming=False)}
     assert controls(other) == {}
     assert (tables["same"].sweep.verdict.word, tables["drafted"].sweep.verdict.word) == ("control", "faster")
     assert {arm for arm, _ in break_evens(comparison)} == {"drafted"}

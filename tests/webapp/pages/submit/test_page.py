@@ -30,7 +30,8 @@ from tests.webapp.submit_form import (
 )
 from warehouse.settings import Settings
 from webapp.pages.submit import arms, datasets, form_options, loads
-from webapp.pages.submit.start import FROM_JOB, Start
+from webapp.pages.submit.start import Start
+from webapp.shared.answers import FROM_JOB
 from webapp.shared.url_params import page_file
 
 
@@ -57,7 +58,7 @@ def test_a_pattern_is_listed_with_its_parameters() -> None:
 
 def test_a_start_is_a_link() -> None:
     assert Start("preset", "engines", reference=True).query == {"preset": "engines", "reference": "true"}
-    assert Start(FROM_JOB, "x", decides=True).query == {"from_job": "x", "decide": "true"}
+    assert Start(FROM_JOB, "x", decides="ttft_p50_ms").query == {"from_job": "x", "decide": "ttft_p50_ms"}
 
 
 def test_methods_are_those_of_the_engine_where_a_worker_has_reported_them(settings: Settings) -> None:

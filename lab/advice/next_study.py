@@ -1,0 +1,30 @@
+"""The study that would decide what a study's answer leaves open."""
+
+from __future__ import annotations
+
+from lab.advice.answer import Answer
+from lab.study import Study
+
+#: Two repeats estimate their scatter badly (one degree of freedom), so a deciding study has at least three.
+LEAST_REPEATS = 3
+#: More repeats at once are rarely worth it: such cells are better decided by more prompts.
+MOST_REPEATS = 20
+
+
+def next_study(study: Study, answer: Answer) -> Study | None:
+    """Return a study of the open arms, workloads and loads with the baseline; None if there are none.
+
+    It has as many repeats in all as they need, within bounds. Arms and loads that the study does not have are left out.
+    """
+    open_ = [pair for choice in answer.choices for pair in choice.open]
+    arms = {pair.arm for pair in open_}
+    chosen = tuple(arm for arm in study.arms if arm.name in arms or arm == study.baseline)
+    workloads = tuple(workload for workload in study.workloads if workload.name in {pair.workload for pair in open_})
+    loads = tuple(load for load in study.loads if load.name in {pair.load for pair in open_})
+    if len(chosen) < 2 or not workloads or not loads:
+        return None
+    more = max((pair.verdict.more_repeats or 0 for pair in open_), default=0)
+    before = 0 if study.until_decided else study.repeats
+    repeats = min(MOST_REPEATS, max(LEAST_REPEATS, before + more))
+    changes = {"arms": chosen, "workloads": workloads, "loads": loads, "repeats": repeats, "budget_s": None}
+    return study.model_copy(update=changes)

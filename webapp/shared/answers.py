@@ -1,0 +1,125 @@
+"""A study's answer at the head of a page: what to deploy, how sure that is, and a link to the study that would decide
+the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import streamlit as st
+
+from jobs import queue
+from lab.advice.answer import Answer
+from lab.advice.answer_text import sentences
+from lab.advice.next_study import next_study
+from lab.errors import UserError
+from lab.study import Study
+from warehouse.queries.comparing.answers import study_answer
+from webapp.shared import published_data
+from webapp.shared.text import count, duration, literal
+from webapp.shared.url_params import page_file
+
+#: Parameters of a link to the Submit page: a job, and the metric whose open verdicts a study like the job's decides.
+FROM_JOB, DECIDE = "from_job", "decide"
+THROUGHPUT = "output_tok_per_s"
+#: What a study that only searches for capacities is answered by.
+_CAPACITY = "capacity"
+_ICONS = {
+    "enable": ":green[:material/check_circle:]",
+    "leave off": ":orange[:material/do_not_disturb_on:]",
+    "undecided": ":blue[:material/experiment:]",
+}
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """An answer with the metric that it was asked for: a link's, which may be a short name."""
+
+    metric: str
+    answer: Answer
+
+
+def show(job_id: str, metric: str = THROUGHPUT) -> None:
+    """Show the answer by a metric in a box of its own; nothing while the study has no valid run of its baseline."""
+    asked = _asked(job_id, metric)
+    if asked is not None:
+        with st.container(border=True, gap="xsmall"):
+            _show(job_id, asked)
+            st.caption(literal(sentences(asked.answer).reading))
+
+
+def show_compact(job_id: str, title: str) -> None:
+    """Show the answer below a title in Markdown, without the reading that several answers have in common."""
+    asked = _asked(job_id, THROUGHPUT)
+    if asked is not None:
+        with st.container(border=True, height="stretch", gap="xsmall"):
+            st.markdown(title)
+            _show(job_id, asked, heading="#####")
+
+
+def next_study_of(study: Study, job_id: str, metric: str = THROUGHPUT) -> Study | None:
+    """A study that would decide what the answer for a job of this study leaves open; None if nothing is, or if its
+    arms, workloads or loads are not those of the study.
+    """
+    asked = _asked(job_id, metric)
+    return None if asked is None else next_study(study, asked.answer)
+
+
+def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
+    text = sentences(asked.answer)
+    st.markdown(f"{heading} {_icon(asked.answer)} {literal(text.headline)}")
+    if text.workloads:
+        st.markdown("\n".join(f"- {literal(line)}" for line in text.workloads))
+    for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
+        if control.is_alarming:
+            st.warning(literal(sentence), icon=":material/warning:")
+        else:
+            st.caption(literal(sentence))
+    if text.open:
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.markdown(literal(text.open), width="content")
+            _link_next_study(job_id, asked)
+
+
+def _link_next_study(job_id: str, asked: _Asked) -> None:
+    """A link to the Submit page with the deciding study; none for a study that was not submitted here."""
+    try:
+        proposed = next_study(queue.job(published_data.engine(), job_id).study, asked.answer)
+    except UserError:
+        return
+    if proposed is None:
+        return
+    takes = published_data.forecast(proposed)
+    st.page_link(
+        page_file("submit"),
+        label=f"Measure it: {count(proposed.repeats, 'repeat')}, {count(takes.runs, 'run')}, "
+        f"about {duration(takes.seconds)}",
+        icon=":material/experiment:",
+        query_params={FROM_JOB: job_id, DECIDE: asked.metric},
+        help=f"Opens the Submit page with {literal(', '.join(arm.name for arm in proposed.arms))} on "
+        f"{count(len(proposed.workloads), 'workload')} and {count(len(proposed.loads), 'load')}. How many repeats "
+        "decide is an estimate that is enough in about half of all cases.",
+    )
+
+
+def _icon(answer: Answer) -> str:
+    """Of what can be done now: to enable something somewhere, or else to leave all off, or to measure."""
+    actions = {choice.action for choice in answer.choices}
+    if "enable" in actions:
+        return _ICONS["enable"]
+    return _ICONS["leave off" if actions == {"leave off"} else "undecided"]
+
+
+def _asked(job_id: str, metric: str) -> _Asked | None:
+    """The answer, of a study that only searches by its capacities."""
+    for name in (metric, _CAPACITY):
+        answer = _answer(job_id, name)
+        if answer is not None:
+            return _Asked(name, answer)
+    return None
+
+
+@published_data.cached_by_publication()
+def _answer(job_id: str, metric: str) -> Answer | None:
+    comparison = published_data.comparison(job_id, metric)
+    return None if comparison is None else study_answer(comparison)
