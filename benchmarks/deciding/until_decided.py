@@ -74,7 +74,7 @@ def run(
         began_s = time.monotonic()
         print(_held_against(plan, tables), flush=True)
         print(f"until_decided: {plan.name} took {time.monotonic() - began_s:.0f} s", file=sys.stderr)
-    print("\nas long: a fixed plan of the number of repeats that is nearest to the time that the studies until decided took")
+    print("\nas long: a fixed plan whose number of repeats comes nearest to the time of the studies until decided")
     print(f"\nWhat is promised in spite of the looks, {tables} studies with effects and as many without any\n")
     print(f"{'':16} {'':>6} {'calls that':>11} {'effect-free tables':>20} {'intervals hold the truth':>28}")
     print(
