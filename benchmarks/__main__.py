@@ -13,6 +13,7 @@ from benchmarks import beside, client, idle, presets, progress, publish, rate, s
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import pages, questions
 from benchmarks.reading.filling import Size
+from benchmarks.storing import bundles, ingest
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 
@@ -25,6 +26,8 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "presets": presets.run,
     "questions": questions.run,
     "pages": pages.run,
+    "bundles": bundles.run,
+    "ingest": ingest.run,
     "publish": publish.run,
     "idle": idle.run,
     "power": power.run,
