@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import NoneType, UnionType
 from typing import Any, get_args, get_type_hints
 
@@ -11,6 +12,7 @@ _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
     int: pa.int32(),
     float: pa.float64(),
+    Sequence[float]: pa.list_(pa.float64()),
     tuple[int, ...]: pa.list_(pa.int32()),
     tuple[float, ...]: pa.list_(pa.float64()),
 }

@@ -15,14 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import pyarrow as pa
 from pydantic import ValidationError
 
 from lab.errors import BundleError
-from lab.metrics.record_schema import record_schema
 from lab.study.cell_ids import digest
 from lab.study.model_base import Frozen
-from warehouse.bundles.record_file import read_records, write_records
+from warehouse.bundles.record_file import read_columns, write_columns
 from warehouse.bundles.run_bundle import (
     REQUESTS_FILE,
     RUN_FILE,
@@ -31,21 +29,13 @@ from warehouse.bundles.run_bundle import (
     readable_version,
     write_atomically,
 )
-from warehouse.importers.model import ImportedRequest, ImportedRun, SourceFile
+from warehouse.importers.model import ImportedRequests, ImportedRun, SourceFile
 
 SOURCE_FOLDER = "source"
 #: Of imported bundles, whose format has numbers of its own.
 _READABLE_FORMAT_VERSIONS = (1,)
 _JOB_DIGITS = 12
 _SHA256 = re.compile(r"[0-9a-f]{64}")
-
-#: Counts are 64 bits wide, because a file may hold any.
-_REQUESTS_SCHEMA = pa.schema(
-    [
-        field.with_type(pa.int64()) if field.nullable and field.type == pa.int32() else field
-        for field in record_schema(ImportedRequest)
-    ]
-)
 
 
 class ImportedRecord(Frozen):
@@ -107,7 +97,7 @@ def _filler(
     def fill(writing: Path) -> None:
         (writing / RUN_FILE).write_text(record.model_dump_json(indent=1) + "\n", encoding="utf-8")
         if run.requests is not None:
-            write_records(writing / REQUESTS_FILE, run.requests, _REQUESTS_SCHEMA)
+            write_columns(writing / REQUESTS_FILE, run.requests.arrow)
         (writing / SOURCE_FOLDER).mkdir()
         for source in (run.source, *run.companions):
             _write_source(writing / SOURCE_FOLDER / source.sha256, source, sources, written)
@@ -133,7 +123,7 @@ def read_imported(folder: Path) -> ImportedBundle:
         if not _SHA256.fullmatch(source.sha256) or not (folder / SOURCE_FOLDER / source.sha256).is_file():
             raise BundleError(f"{folder}: the file it was imported from is missing")
     path = folder / REQUESTS_FILE
-    requests = read_records(path, ImportedRequest, _REQUESTS_SCHEMA) if path.exists() else None
+    requests = ImportedRequests(read_columns(path, ImportedRequests.schema)) if path.exists() else None
     return ImportedBundle(folder, record, replace(record.run, requests=requests))
 
 

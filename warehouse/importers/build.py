@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from lab.metrics.latency import Samples
 from lab.metrics.measure import Value
+from lab.metrics.percentiles import percentiles
 from warehouse.importers.fields import Taken, latency_columns
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import (
-    ImportedRequest,
+    ImportedRequests,
     ImportedRun,
     LeftOut,
     Scalar,
@@ -25,15 +27,8 @@ from warehouse.importers.model import (
 #: doubted. Tools round and interpolate a little differently; percentiles of a dozen values move most.
 TOLERANCE = 0.005
 _QUANTILES = (50, 90, 95, 99)
-_GAPS: dict[str, Callable[[ImportedRequest], tuple[float, ...] | None]] = {
-    "icl": lambda request: request.chunk_gaps_ms,
-    "itl": lambda request: request.token_gaps_ms,
-}
-_SINGLE: dict[str, Callable[[ImportedRequest], float | None]] = {
-    "ttft": lambda request: request.ttft_ms,
-    "tpot": lambda request: request.tpot_ms,
-    "e2e": lambda request: request.e2e_ms,
-}
+_SINGLE = ("ttft", "tpot", "e2e")
+_GAPS = {"icl": "chunk_gaps_ms", "itl": "token_gaps_ms"}
 #: Tools compute shares in floating point.
 _ROUNDING = 1e-6
 #: Figures that some tools print as 0 for a run in which nothing completed; here they are unknown.
@@ -49,35 +44,37 @@ _OF_COMPLETED = (
 )
 
 
-def of_requests(requests: Sequence[ImportedRequest]) -> dict[str, Value]:
+def of_requests(requests: ImportedRequests) -> dict[str, Value]:
     """Counts, latencies and acceptance of all requests of a run; only what is known for every completed request."""
-    done = [request for request in requests if request.is_completed]
+    done = requests.completed
     values: dict[str, Value] = {"requests_completed": len(done), "requests_failed": len(requests) - len(done)}
-    values["prompt_tokens"] = _sum([request.prompt_tokens for request in done])
-    values["completion_tokens"] = _sum([request.completion_tokens for request in done])
-    for name, read in _SINGLE.items():
-        values |= statistics_ms(name, [value for request in done if (value := read(request)) is not None])
-    for name, gaps in _GAPS.items():
-        parts = [gaps(request) for request in done]
-        recorded = [part for part in parts if part is not None]
-        if len(recorded) == len(parts):
-            values |= statistics_ms(name, [gap for part in recorded for gap in part])
-    values |= acceptance(
-        _sum([request.spec_drafts for request in done]),
-        _sum([request.spec_draft_tokens for request in done]),
-        _sum([request.spec_accepted_tokens for request in done]),
-    )
+    values["prompt_tokens"] = _sum(done, "prompt_tokens")
+    values["completion_tokens"] = _sum(done, "completion_tokens")
+    for name, latencies_ms in latencies_of(done).items():
+        values |= statistics_ms(name, latencies_ms)
+    counts = (_sum(done, f"spec_{name}") for name in ("drafts", "draft_tokens", "accepted_tokens"))
+    values |= acceptance(*counts)
     return {name: value for name, value in values.items() if value is not None}
 
 
-def statistics_ms(name: str, values_ms: Sequence[float]) -> dict[str, Value]:
+def latencies_of(completed: ImportedRequests) -> dict[str, Samples]:
+    """Return all values of each latency in ms; no gaps if those of one request are unknown."""
+    values: dict[str, Samples] = {}
+    for name in _SINGLE:
+        latency_ms = completed.numbers(f"{name}_ms")
+        values[name] = latency_ms[~np.isnan(latency_ms)]
+    for name, column in _GAPS.items():
+        gaps_ms = completed.lists(column)
+        values[name] = gaps_ms.values if gaps_ms.known.all() else np.zeros(0)
+    return values
+
+
+def statistics_ms(name: str, values_ms: Samples) -> dict[str, Value]:
     """Mean and linear percentiles, as lab.metrics.catalogue defines them; empty without values."""
-    if not values_ms:
+    if not values_ms.size:
         return {}
-    samples = np.asarray(values_ms, dtype=np.float64)
-    quantiles = np.percentile(samples, _QUANTILES).tolist()
-    percentiles = {f"{name}_p{q}_ms": value for q, value in zip(_QUANTILES, quantiles, strict=True)}
-    return {f"{name}_mean_ms": float(samples.mean()), **percentiles}
+    quantiles = zip(_QUANTILES, percentiles(values_ms, _QUANTILES), strict=True)
+    return {f"{name}_mean_ms": float(values_ms.mean()), **{f"{name}_p{q}_ms": value for q, value in quantiles}}
 
 
 def acceptance(drafts: int | None, drafted: int | None, accepted: int | None) -> dict[str, Value]:
@@ -130,9 +127,12 @@ def positions(accepted_of_round: Mapping[int, int]) -> dict[str, Value]:
     return {"acceptance_per_position": tuple(n / rounds for n in reached)} if reached else {}
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
-    numbers = [value for value in values if value is not None]
-    return sum(numbers) if numbers and len(numbers) == len(values) else None
+def _sum(completed: ImportedRequests, name: str) -> int | None:
+    """Return the sum of counts; None if there are none or one is unknown."""
+    if not len(completed) or not completed.known(name).all():
+        return None
+    counts: list[int] = completed.texts(name).to_pylist()
+    return sum(counts)
 
 
 def _number(value: Value) -> float | None:
@@ -146,7 +146,7 @@ def build_run(
     taken: Taken,
     *,
     columns: Mapping[str, Scalar],
-    requests: Sequence[ImportedRequest] | None = None,
+    requests: ImportedRequests | None = None,
     tool_version: str | None = None,
     place: str = "",
     labels: Mapping[str, str] | None = None,
@@ -174,7 +174,7 @@ def build_run(
         place=place,
         columns=all_columns(columns),
         metrics=all_metrics(taken.metrics),
-        requests=None if requests is None else tuple(requests),
+        requests=requests,
         labels=dict(labels or {}),
         printed=dict(taken.printed),
         left_out=tuple(dict.fromkeys(taken.left_out)),

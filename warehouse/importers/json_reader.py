@@ -150,8 +150,17 @@ _NO_MORE: tuple[None, None] = (None, None)
 def _inside(value: object) -> Iterator[tuple[Step, object] | tuple[None, None]]:
     if isinstance(value, dict):
         yield from value.items()
-    elif isinstance(value, list):
+    elif isinstance(value, list) and not _is_plain(value):
         yield from enumerate(value)
+
+
+def _is_plain(values: list[object]) -> bool:
+    """Return whether a list holds numbers alone, and every one of them can be stored: most values of a file do."""
+    kinds = set(map(type, values))
+    if kinds == {float}:
+        numbers: list[float] = values  # type: ignore[assignment]
+        return math.isfinite(sum(numbers))
+    return kinds == {int}
 
 
 def _check_one(document: Document, value: object, path: Sequence[Step]) -> None:

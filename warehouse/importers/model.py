@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
+
+import pyarrow as pa
+from pydantic import InstanceOf
 
 from lab.metrics.catalogue import METRICS
 from lab.metrics.measure import Value
+from lab.metrics.record_schema import record_schema
+from lab.metrics.record_table import Mask, RecordTable
+from warehouse.importers.canonical_json import canonical_json
 
 Scalar = str | int | float | bool | None
 
@@ -63,8 +69,8 @@ class ImportedRequest:
     ttft_ms: float | None = None
     tpot_ms: float | None = None  # also None for a request of one token
     e2e_ms: float | None = None
-    chunk_gaps_ms: tuple[float, ...] | None = None  # a chunk may hold several tokens
-    token_gaps_ms: tuple[float, ...] | None = None  # a chunk's gap divided over its tokens
+    chunk_gaps_ms: Sequence[float] | None = None  # a chunk may hold several tokens
+    token_gaps_ms: Sequence[float] | None = None  # a chunk's gap divided over its tokens
     prompt_tokens: int | None = None
     completion_tokens: int | None = None  # as the server counted
     output_text: str | None = None
@@ -72,9 +78,31 @@ class ImportedRequest:
     spec_draft_tokens: int | None = None
     spec_accepted_tokens: int | None = None
 
-    @property
-    def is_completed(self) -> bool:
-        return self.error is None
+
+class ImportedRequests(RecordTable):
+    """The requests of a run, with a column for each field of ImportedRequest. Counts are 64 bits wide: a file may hold
+    any.
+    """
+
+    schema = pa.schema(
+        [
+            field.with_type(pa.int64()) if field.nullable and field.type == pa.int32() else field
+            for field in record_schema(ImportedRequest)
+        ]
+    )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ImportedRequests) and bool(self.arrow.equals(other.arrow))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def is_completed(self) -> Mask:
+        return ~self.known("error")
+
+    @cached_property
+    def completed(self) -> ImportedRequests:
+        return self.where(self.is_completed)
 
 
 @dataclass(frozen=True)
@@ -93,7 +121,7 @@ class ImportedRun:
     place: str  # where in the file, for people: "line 2", "benchmarks[1]"; empty if the file is one run
     columns: Mapping[str, Scalar]
     metrics: Mapping[str, Value]
-    requests: tuple[ImportedRequest, ...] | None = None  # None if the file has no rows of requests
+    requests: InstanceOf[ImportedRequests] | None = None  # None if the file has no rows of requests
     labels: Mapping[str, str] = field(default_factory=dict)
     printed: Mapping[str, float] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
@@ -103,8 +131,10 @@ class ImportedRun:
 
 def run_id(tool: str, content: object) -> str:
     """SHA-256 (hex) over the tool's name and the canonical JSON of what its file says of the run."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{tool}\n{text}".encode()).hexdigest()
+    digest = hashlib.sha256(f"{tool}\n".encode())
+    for text in canonical_json(content):
+        digest.update(text.encode())
+    return digest.hexdigest()
 
 
 def all_columns(recorded: Mapping[str, Scalar]) -> Mapping[str, Scalar]:

@@ -179,7 +179,7 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
     of_run = {
         "request_records": imported_rows.request_rows(run),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
-        "histograms": _histogram_rows(imported_rows.histograms(run.requests or ())),
+        "histograms": _histogram_rows({} if run.requests is None else imported_rows.histograms(run.requests)),
         "imported_figures": imported_rows.figure_rows(run),
     }
     of_run |= _verdict_rows(imported_rows.verdict_on(bundle))

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from itertools import accumulate
+from typing import Any
 
-from lab.metrics.records import Circumstances, RequestRecord, RunRecord, TelemetrySample
+import numpy as np
+import pyarrow as pa
+
+from lab.metrics.record_table import Floats, Ragged
+from lab.metrics.records import Circumstances, RunRecord, TelemetrySample
 from lab.metrics.request_table import RequestTable
 from lab.study import Arm, Load, Sampling, Slo, Speculation, Workload
 from warehouse.bundles.imported_bundle import ImportedRecord
-from warehouse.importers.model import ImportedRequest, ImportedRun
+from warehouse.importers.model import ImportedRequests, ImportedRun
 
 #: Fields that no format of another tool has.
 _NEVER_RECORDED = (
@@ -37,6 +41,11 @@ _NEVER_RECORDED = (
 _TELEMETRY = tuple(field.name for field in fields(TelemetrySample))
 _OF_REQUESTS = ("error", "end_s", "sent_s", "first_token_s", "chunk_s", "output_text", "completion_tokens")
 _ROUNDING_S = 1e-6
+#: Columns that a request of another tool has under the same name.
+_SHARED = (
+    *("index", "prompt_tokens", "completion_tokens", "error"),
+    *("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens"),
+)
 #: The placeholder for unknown texts.
 _PLACEHOLDER = "unknown"
 
@@ -52,7 +61,7 @@ class Evidence:
 
 def as_evidence(record: ImportedRecord, run: ImportedRun) -> Evidence:
     """Return what the file records of the run, with placeholders for the rest. `run` has its requests."""
-    return Evidence(_record(record, run), RequestTable.of(tuple(_requests(run))), frozenset(_unrecorded(run)))
+    return Evidence(_record(record, run), _requests(run), frozenset(_unrecorded(run)))
 
 
 def failure_reason(run: ImportedRun) -> str | None:
@@ -89,8 +98,9 @@ def _unrecorded(run: ImportedRun) -> Iterator[str]:
 
 def _known_of_all(run: ImportedRun, name: str) -> bool | None:
     """Return True if every completed request records it; None if one does not or none completed."""
-    done = [request for request in run.requests or () if request.is_completed]
-    return True if done and all(getattr(request, name) is not None for request in done) else None
+    if run.requests is None or not len(run.requests.completed):
+        return None
+    return True if run.requests.completed.known(name).all() else None
 
 
 def _drafted(run: ImportedRun) -> int | None:
@@ -154,44 +164,68 @@ _NOWHERE = Circumstances(
 )
 
 
-def _requests(run: ImportedRun) -> Iterator[RequestRecord]:
-    output_tokens = run.columns["requested_output_tokens"]
-    for request in run.requests or ():
-        sent_s = request.sent_s or 0.0
-        first_s = None if request.ttft_ms is None else sent_s + request.ttft_ms / 1000
-        end_s = sent_s if request.e2e_ms is None else sent_s + request.e2e_ms / 1000
-        yield RequestRecord(
-            index=request.index,
-            prompt_id="",
-            category=None,
-            prompt="",
-            requested_output_tokens=output_tokens if isinstance(output_tokens, int) else 0,
-            intended_send_s=sent_s,
-            sent_s=sent_s,
-            first_token_s=first_s,
-            end_s=end_s,
-            chunk_s=chunk_moments_s(request, sent_s, first_s),
-            chunk_tokens=None,
-            prompt_tokens=request.prompt_tokens,
-            completion_tokens=request.completion_tokens,
-            finish_reason=None,
-            error=request.error,
-            output_text=request.output_text or "",
-            spec_drafts=request.spec_drafts,
-            spec_draft_tokens=request.spec_draft_tokens,
-            spec_accepted_tokens=request.spec_accepted_tokens,
+def _requests(run: ImportedRun) -> RequestTable:
+    requests = ImportedRequests.of(()) if run.requests is None else run.requests
+    asked, known_s = run.columns["requested_output_tokens"], requests.numbers("sent_s")
+    sent_s = np.where(np.isnan(known_s), 0.0, known_s)
+    end_s = sent_s + requests.numbers("e2e_ms") / 1000
+    columns: dict[str, Any] = {
+        "prompt_id": _same("", requests),
+        "prompt": _same("", requests),
+        "requested_output_tokens": _same(asked if isinstance(asked, int) else 0, requests),
+        "intended_send_s": sent_s,
+        "sent_s": sent_s,
+        "first_token_s": pa.array(first_token_s(requests, sent_s), from_pandas=True),
+        "end_s": np.where(np.isnan(end_s), sent_s, end_s),
+        "chunk_s": as_lists(chunk_moments_s(requests, sent_s)),
+        "output_text": requests.texts("output_text").fill_null(""),
+        **{name: requests.texts(name) for name in _SHARED},
+    }
+    fields = [field for field in RequestTable.schema if field.name in columns]
+    return RequestTable(
+        pa.table([columns[field.name] for field in fields], names=[field.name for field in fields]).cast(
+            pa.schema(fields)
         )
+    )
 
 
-def chunk_moments_s(request: ImportedRequest, sent_s: float, first_s: float | None) -> tuple[float, ...]:
-    """Return when each chunk arrived; empty if the gaps or the first arrival are unknown.
+def _same(value: str | int, requests: ImportedRequests) -> pa.Array[Any]:
+    return pa.repeat(pa.scalar(value), len(requests))
+
+
+def first_token_s(requests: ImportedRequests, sent_s: Floats) -> Floats:
+    """Return when the first token of each request arrived; NaN if it is unknown."""
+    return sent_s + requests.numbers("ttft_ms") / 1000
+
+
+def chunk_moments_s(requests: ImportedRequests, sent_s: Floats) -> Ragged:
+    """Return when each chunk arrived; no moments for a request whose gaps or first arrival are unknown.
 
     The sum of the gaps may exceed the end of the request by a rounding error, which is not a contradiction.
     """
-    if request.chunk_gaps_ms is None or first_s is None:
-        return ()
-    moments = tuple(accumulate((gap_ms / 1000 for gap_ms in request.chunk_gaps_ms), initial=first_s))
-    end_s = moments[-1] if request.e2e_ms is None else sent_s + request.e2e_ms / 1000
-    if not end_s < moments[-1] <= end_s + _ROUNDING_S:
-        return moments
-    return tuple(min(moment, end_s) for moment in moments)
+    gaps_ms, first_s = requests.lists("chunk_gaps_ms"), first_token_s(requests, sent_s)
+    is_known = gaps_ms.known & ~np.isnan(first_s)
+    counts = np.where(is_known, gaps_ms.lengths + 1, 0)
+    bounds = np.concatenate(([0], np.cumsum(counts)))
+    begins = bounds[:-1][is_known]
+    moments_s = np.empty(int(bounds[-1]))
+    is_gap = np.ones(moments_s.size, dtype=np.bool_)
+    is_gap[begins] = False
+    moments_s[is_gap] = gaps_ms.values[np.repeat(is_known, gaps_ms.lengths)] / 1000
+    moments_s[begins] = first_s[is_known]
+    for begin, end in zip(begins.tolist(), bounds[1:][is_known].tolist(), strict=True):
+        np.cumsum(moments_s[begin:end], out=moments_s[begin:end])
+    found = Ragged(moments_s, bounds, is_known)
+    end_s = sent_s + requests.numbers("e2e_ms") / 1000
+    is_rounded = (end_s < found.lasts) & (found.lasts <= end_s + _ROUNDING_S)
+    np.minimum(moments_s, np.repeat(np.where(is_rounded, end_s, np.inf), counts), out=moments_s)
+    return found
+
+
+def as_lists(ragged: Ragged, *, null_if_empty: bool = False) -> pa.Array[Any]:
+    """Return a column of lists of fractions."""
+    empty = pa.array(ragged.lengths == 0) if null_if_empty else None
+    lists: Any = pa.ListArray  # its stubs know no arrays of NumPy
+    bounds = pa.array(ragged.bounds.astype(np.int32))
+    column: pa.Array[Any] = lists.from_arrays(bounds, pa.array(ragged.values), mask=empty)
+    return column

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from lab.metrics.histogram import histogram
 from lab.validity import Verdict, judge
 from warehouse.bundles.imported_bundle import ImportedBundle
-from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import as_evidence, chunk_moments_s, failure_reason
+from warehouse.importers.build import latencies_of
+from warehouse.importers.model import ImportedRequests, ImportedRun, Scalar
+from warehouse.ingest.imported_evidence import as_evidence, as_lists, chunk_moments_s, failure_reason, first_token_s
 from warehouse.schema.column import from_dicts, rows
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
@@ -26,10 +26,8 @@ LABELS = (
     *("engine_version", "driver_version"),
 )
 _RUN_NAMES = tuple(column.name for column in RUN_COLUMNS)
-_REQUEST_NAMES = tuple(column.name for column in REQUEST_COLUMNS)
-_SINGLE = ("ttft_ms", "tpot_ms", "e2e_ms")
 _SHARED = (
-    *("index", "error", "sent_s", "prompt_tokens", "completion_tokens", "output_text", "is_completed", *_SINGLE),
+    *("index", "error", "sent_s", "prompt_tokens", "completion_tokens", "output_text", "ttft_ms", "tpot_ms", "e2e_ms"),
     *("spec_drafts", "spec_draft_tokens", "spec_accepted_tokens"),
 )
 
@@ -79,8 +77,20 @@ def run_rows(bundle: ImportedBundle) -> pa.Table:
 
 
 def request_rows(run: ImportedRun) -> pa.Table:
-    output_tokens = run.columns["requested_output_tokens"]
-    return rows(from_dicts(REQUEST_COLUMNS), [_request(request, output_tokens) for request in run.requests or ()])
+    """Return the rows of `request_records`; times are known only if the file records when requests were sent."""
+    requests = ImportedRequests.of(()) if run.requests is None else run.requests
+    sent_s = requests.numbers("sent_s")
+    columns: dict[str, Any] = {
+        **{name: requests.texts(name) for name in _SHARED},
+        "is_completed": pa.array(requests.is_completed),
+        "requested_output_tokens": pa.array([run.columns["requested_output_tokens"]] * len(requests), type=pa.int32()),
+        "first_token_s": pa.array(first_token_s(requests, sent_s), from_pandas=True),
+        "end_s": pa.array(sent_s + requests.numbers("e2e_ms") / 1000, from_pandas=True),
+        "chunk_s": as_lists(chunk_moments_s(requests, sent_s), null_if_empty=True),
+    }
+    nulls = pa.nulls(len(requests))
+    schema = pa.schema([(column.name, column.types[1]) for column in REQUEST_COLUMNS])
+    return pa.table([columns.get(name, nulls) for name in schema.names], names=schema.names).cast(schema)
 
 
 def figure_rows(run: ImportedRun) -> pa.Table:
@@ -91,31 +101,9 @@ def figure_rows(run: ImportedRun) -> pa.Table:
     return rows(from_dicts(IMPORTED_FIGURE_COLUMNS), figures)
 
 
-def histograms(requests: Sequence[ImportedRequest]) -> dict[str, dict[int, int]]:
+def histograms(requests: ImportedRequests) -> dict[str, dict[int, int]]:
     """Return histograms like those of a measured run, of the latencies that every completed request has."""
-    done = [request for request in requests if request.is_completed]
-    single = {name.removesuffix("_ms"): [getattr(request, name) for request in done] for name in _SINGLE}
-    values = {name: [value for value in column if value is not None] for name, column in single.items()}
-    for name, field in (("icl", "chunk_gaps_ms"), ("itl", "token_gaps_ms")):
-        gaps = [getattr(request, field) for request in done]
-        values[name] = [] if None in gaps else [gap for gaps_of_request in gaps for gap in gaps_of_request]
-    return {name: histogram(np.asarray(column, dtype=np.float64)) for name, column in values.items() if column}
-
-
-def _request(request: ImportedRequest, output_tokens: Scalar) -> Mapping[str, Any]:
-    """Return the row of a request; its times are known only if the file records when it was sent."""
-    sent_s = request.sent_s
-    first_s = None if sent_s is None or request.ttft_ms is None else sent_s + request.ttft_ms / 1000
-    return (
-        dict.fromkeys(_REQUEST_NAMES)
-        | {name: getattr(request, name) for name in _SHARED}
-        | {
-            "requested_output_tokens": output_tokens,
-            "first_token_s": first_s,
-            "end_s": None if sent_s is None or request.e2e_ms is None else sent_s + request.e2e_ms / 1000,
-            "chunk_s": None if sent_s is None else list(chunk_moments_s(request, sent_s, first_s)) or None,
-        }
-    )
+    return {name: histogram(values) for name, values in latencies_of(requests.completed).items() if values.size}
 
 
 def _arm(run: ImportedRun) -> str:

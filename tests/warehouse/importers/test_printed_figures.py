@@ -85,8 +85,8 @@ def test_a_gap_between_chunks_is_never_a_time_of_a_token(sample: Printed) -> Non
 def test_the_requests_are_there_in_the_order_of_their_places(sample: Printed) -> None:
     run = samples_read.run(sample.file)
     assert run.requests is not None
-    assert [request.index for request in run.requests] == list(range(len(run.requests)))
-    assert sum(request.is_completed for request in run.requests) == sample.completed
+    assert run.requests.texts("index").to_pylist() == list(range(len(run.requests)))
+    assert len(run.requests.completed) == sample.completed
 
 
 def test_every_sample_file_with_a_run_has_its_printed_figures() -> None:

@@ -7,7 +7,15 @@ from typing import Any
 
 from lab.metrics.measure import Value
 from warehouse.bundles.imported_bundle import ImportedBundle, record_of
-from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar, SourceFile, all_columns, all_metrics
+from warehouse.importers.model import (
+    ImportedRequest,
+    ImportedRequests,
+    ImportedRun,
+    Scalar,
+    SourceFile,
+    all_columns,
+    all_metrics,
+)
 
 COLUMNS: dict[str, Scalar] = {
     "target": "big",
@@ -62,7 +70,10 @@ def foreign(
         "metrics": all_metrics(METRICS | (metrics or {})),
         "requests": (REQUEST, FAILED),
     }
-    return ImportedRun(**values | run)
+    values |= run
+    if values["requests"] is not None:
+        values["requests"] = ImportedRequests.of(values["requests"])
+    return ImportedRun(**values)
 
 
 def silent(**run: Any) -> ImportedRun:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lab.metrics.records import RequestRecord, TelemetrySample
 from lab.study import Load, Sampling, Slo
 from tests.warehouse.ingest.foreign import COLUMNS, FAILED, REQUEST, bundle, foreign, silent
 from tests.warehouse.runs import records
-from warehouse.importers.model import ImportedRun, Scalar
-from warehouse.ingest.imported_evidence import Evidence, as_evidence, chunk_moments_s, failure_reason
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar
+from warehouse.ingest.imported_evidence import Evidence, as_evidence, as_lists, chunk_moments_s, failure_reason
 
 
 def evidence(run: ImportedRun) -> Evidence:
@@ -180,17 +181,27 @@ def test_a_request_has_the_moments_that_follow_from_its_latencies() -> None:
 
 
 def test_a_rounding_error_at_the_end_is_no_contradiction_and_more_is_one() -> None:
-    def moments(gap_ms: float, e2e_ms: float | None = 900.0) -> tuple[float, ...]:
-        return chunk_moments_s(replace(REQUEST, chunk_gaps_ms=(100.0, gap_ms), e2e_ms=e2e_ms), 1.0, 1.5)
+    def moments(gap_ms: float, e2e_ms: float | None = 900.0) -> list[float]:
+        return moments_of(replace(REQUEST, chunk_gaps_ms=(100.0, gap_ms), e2e_ms=e2e_ms))
 
-    assert moments(300.0005) == pytest.approx((1.5, 1.6, 1.9), abs=1e-12)
+    assert moments(300.0005) == pytest.approx([1.5, 1.6, 1.9], abs=1e-12)
     assert moments(300.0005)[-1] <= 1.9
     assert moments(300.002)[-1] == pytest.approx(1.900002, abs=1e-9)
     assert moments(299.0)[-1] == pytest.approx(1.899)
     assert moments(5000.0, e2e_ms=None)[-1] == pytest.approx(6.6)
-    assert chunk_moments_s(replace(REQUEST, chunk_gaps_ms=None), 1.0, 1.5) == ()
-    assert chunk_moments_s(REQUEST, 1.0, None) == ()
-    assert chunk_moments_s(replace(REQUEST, chunk_gaps_ms=()), 1.0, 1.5) == (1.5,)
+    assert moments_of(replace(REQUEST, chunk_gaps_ms=None)) == []
+    assert moments_of(replace(REQUEST, ttft_ms=None)) == []
+    assert moments_of(replace(REQUEST, chunk_gaps_ms=())) == [1.5]
+
+
+def moments_of(request: ImportedRequest) -> list[float]:
+    """Return the moments of a request between two others."""
+    requests = ImportedRequests.of((FAILED, request, REQUEST))
+    found = chunk_moments_s(requests, np.array([0.0, 1.0, 1.0]))
+    listed: list[Any] = as_lists(found).to_pylist()
+    none, moments, others = listed
+    assert (none, others) == ([], [1.5, 1.75, 1.875])
+    return list(moments)
 
 
 def test_every_column_that_a_file_may_have_is_in_these_tests() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from lab.metrics.histogram import histogram
 from tests.warehouse.ingest.foreign import FAILED, REQUEST, bundle, foreign, silent
-from warehouse.importers.model import ImportedRun, LeftOut, Scalar
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.ingest.imported_rows import figure_rows, histograms, request_rows, run_rows, verdict_on
 
 
@@ -183,17 +183,21 @@ def counted(*values: float) -> dict[int, int]:
     return histogram(np.array(values))
 
 
+def counts_of(*requests: ImportedRequest) -> dict[str, dict[int, int]]:
+    return histograms(ImportedRequests.of(requests))
+
+
 def test_histograms_are_of_completed_requests_and_of_gaps_that_all_have() -> None:
     other = replace(REQUEST, ttft_ms=700.0, tpot_ms=None, chunk_gaps_ms=(50.0,), token_gaps_ms=None)
-    assert histograms((REQUEST, other, replace(FAILED, ttft_ms=1.0))) == {
+    assert counts_of(REQUEST, other, replace(FAILED, ttft_ms=1.0)) == {
         "ttft": counted(500.0, 700.0),
         "tpot": counted(100.0),
         "e2e": counted(900.0, 900.0),
         "icl": counted(250.0, 125.0, 50.0),
     }
-    assert histograms((REQUEST,))["itl"] == counted(250.0, 62.5, 62.5)
-    assert histograms((FAILED,)) == {}
-    assert histograms(()) == {}
+    assert counts_of(REQUEST)["itl"] == counted(250.0, 62.5, 62.5)
+    assert counts_of(FAILED) == {}
+    assert counts_of() == {}
 
 
 def test_a_verdict_rests_on_what_the_file_records_and_on_its_doubts() -> None:

@@ -12,7 +12,7 @@ from warehouse.importers.build import build_run
 from warehouse.importers.fields import Taken
 from warehouse.importers.formats.guidellm import started_at
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, Scalar, SourceFile
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, Scalar, SourceFile
 from warehouse.importers.typed_json import Count, Flag, Name, Number, Numbers, Record, all_known, whole
 
 _TO_MS = {"ms": 1.0, "s": 1000.0, "sec": 1000.0, "us": 1e-3, "ns": 1e-6}
@@ -107,20 +107,22 @@ def request_lines(documents: Sequence[Document]) -> RequestLines:
 
 def run(lines_of_run: RequestLines) -> ImportedRun:
     """The run of a file without its summary: its requests, and what follows from them."""
-    taken, completed = Taken(), requests(lines_of_run)
-    if any(request.is_completed for request in completed):
+    taken, sent = Taken(), requests(lines_of_run)
+    if len(sent.completed):
         end_ns = max(line.metadata.request_end_ns for line in lines_of_run.lines)
         taken.metrics["duration_s"] = max(end_ns - _first_ns(lines_of_run), 0) / _NS_PER_S
     return build_run(
-        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=completed
+        "aiperf", lines_of_run.document, lines_of_run.content, taken, columns=columns(lines_of_run), requests=sent
     )
 
 
-def requests(lines_of_run: RequestLines) -> list[ImportedRequest]:
-    return [
-        _request(index, line, (line.metadata.request_start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
-        for index, line in enumerate(lines_of_run.lines)
-    ]
+def requests(lines_of_run: RequestLines) -> ImportedRequests:
+    return ImportedRequests.of(
+        [
+            _request(index, line, (line.metadata.request_start_ns - _first_ns(lines_of_run)) / _NS_PER_S)
+            for index, line in enumerate(lines_of_run.lines)
+        ]
+    )
 
 
 def columns(lines_of_run: RequestLines) -> dict[str, Scalar]:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import OTHER_PERCENTILE, STD, Figure, statistics_of, take
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import Count, Flag, Name, Number, Part, Record, Text, parse, whole
 
 _TOOL = "genai-bench"
@@ -141,7 +141,7 @@ def _run(part: Part, beside: Part | None) -> ImportedRun:
         part.content,
         taken,
         columns=_columns(run.aggregated_metrics) | (_described(metadata) if beside else {}),
-        requests=requests if len(requests) == total else None,
+        requests=ImportedRequests.of(requests) if len(requests) == total else None,
         tool_version=metadata.benchmark_version,
         labels=aggregated.labels(("scenario", "iteration_type", "batch_size")),
         companions=[beside.document.file.source] if beside else (),

@@ -13,7 +13,7 @@ from warehouse.importers import build
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import Figure, Taken, take
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import (
     LARGEST,
     Count,
@@ -262,7 +262,7 @@ def started_at(epoch_s: float | None) -> str | None:
     return datetime.fromtimestamp(epoch_s, UTC).isoformat()
 
 
-def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> list[ImportedRequest] | None:
+def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -> ImportedRequests | None:
     """None if the report has only a sample of them, or none."""
     lists, total = benchmark.requests, benchmark.metrics.request_totals.successful
     done = (lists.successful if lists else None) or []
@@ -272,7 +272,8 @@ def _all_requests(benchmark: _Benchmark, taken: Taken, *, server_counts: bool) -
     taken.metrics |= _positions(done)
     requests = [_completed(index, request, server_counts=server_counts) for index, request in enumerate(done)]
     failed = [*(lists.errored or ()), *(lists.incomplete or ())]
-    return requests + [_failed(len(requests) + place, request) for place, request in enumerate(failed)]
+    requests += [_failed(len(done) + place, request) for place, request in enumerate(failed)]
+    return ImportedRequests.of(requests)
 
 
 def _completed(index: int, request: _Request, *, server_counts: bool) -> ImportedRequest:

@@ -13,7 +13,7 @@ from warehouse.importers.fields import OTHER_PERCENTILE, Figure, Taken, latency_
 from warehouse.importers.formats import inference_perf_requests as per_request
 from warehouse.importers.formats.inference_perf_requests import Request
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut
+from warehouse.importers.model import ImportedRequests, ImportedRun, LeftOut
 from warehouse.importers.typed_json import Count, Number, Part, Record, whole
 
 _TOOL = "inference-perf"
@@ -136,7 +136,7 @@ def _runs(parts: Sequence[Part], listed: Document | None) -> list[ImportedRun]:
 def _run(part: Part, report: _Report, records: Sequence[Request], listed: Document | None) -> ImportedRun:
     load, taken = report.load_summary, take(part, FIELDS)
     _drop_client_counts(report.successes, taken)
-    requests = _fitting(taken, per_request.requests(records) if records else [])
+    requests = _fitting(taken, per_request.requests(records))
     if requests is None:
         why = "no requests that fit this stage" if listed else "no per_request_lifecycle_metrics.json with it"
         taken.left_out.append(LeftOut("requests", why))
@@ -165,11 +165,11 @@ def _drop_client_counts(successes: _Successes, taken: Taken) -> None:
             taken.drop([name], "the client counted some of them itself, because the server did not")
 
 
-def _fitting(taken: Taken, requests: list[ImportedRequest]) -> list[ImportedRequest] | None:
+def _fitting(taken: Taken, requests: ImportedRequests) -> ImportedRequests | None:
     """The requests, or None if they do not reproduce the stage's count and mean times."""
     recomputed = build.of_requests(requests)
     same = [name for name in ("requests_completed", "ttft_mean_ms", "e2e_mean_ms") if name in taken.metrics]
     names: dict[str, Value] = {name: recomputed.get(name) for name in same}
-    if not requests or None in names.values() or build.disagreements(taken.metrics, names, "they"):
+    if not len(requests) or None in names.values() or build.disagreements(taken.metrics, names, "they"):
         return None
     return requests

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import Taken
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun
 from warehouse.importers.typed_json import Count, Name, Number, Numbers, Record, Text, all_known, parse
 
 
@@ -81,17 +81,18 @@ def in_order(document: Document) -> list[Request]:
 def run(document: Document) -> ImportedRun:
     """The run of a file whose reports are not there: its requests, and what follows from them."""
     records, taken = in_order(document), Taken()
-    completed = requests(records)
-    if any(request.is_completed for request in completed):
+    sent = requests(records)
+    if len(sent.completed):
         end_s = max(request.end_time or 0.0 for request in records)
         taken.metrics["duration_s"] = max(end_s - records[0].start_time, 0.0)
     columns = {"target": model(records)}
-    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=completed)
+    return build_run("inference-perf", document, document.value, taken, columns=columns, requests=sent)
 
 
-def requests(records: Sequence[Request]) -> list[ImportedRequest]:
+def requests(records: Sequence[Request]) -> ImportedRequests:
     first_s = records[0].start_time if records else 0.0
-    return [_request(index, record, record.start_time - first_s) for index, record in enumerate(records)]
+    listed = [_request(index, record, record.start_time - first_s) for index, record in enumerate(records)]
+    return ImportedRequests.of(listed)
 
 
 def model(records: Sequence[Request]) -> str | None:

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import Annotated
 
-from pydantic import Field
+import numpy as np
+from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
-from warehouse.importers.model import ImportedRequest
-from warehouse.importers.typed_json import Anything, Counts, Numbers, Part, Record, all_known
+from warehouse.importers.model import ImportedRequest, ImportedRequests
+from warehouse.importers.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known
+
+
+def _unless_plain(value: object, validate: ValidatorFunctionWrapHandler) -> object:
+    """Validate lists of numbers, but copy none if all are valid: they are nearly all of a file."""
+    return value if isinstance(value, list) and all(map(_is_plain, value)) else validate(value)
+
+
+def _is_plain(values: object) -> bool:
+    if not isinstance(values, list) or set(map(type, values)) != {float}:
+        return False
+    return bool(min(values) >= 0 and max(values) <= LARGEST)
 
 
 class RequestArrays(Record):
     """The arrays that both clients write; each has one value per request."""
 
     ttfts: Numbers | None = None
-    itls: Annotated[list[Numbers | None], Field(fail_fast=True)] | None = None
+    itls: Annotated[list[Numbers | None], Field(fail_fast=True), WrapValidator(_unless_plain)] | None = None
     input_lens: Counts | None = None
     output_lens: Counts | None = None
     errors: Anything | None = None
@@ -29,7 +42,7 @@ class TimedArrays(RequestArrays):
     start_times: Numbers | None = None
 
 
-def read(part: Part, arrays: TimedArrays) -> list[ImportedRequest] | None:
+def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
     """The requests of vLLM's client; None if the file has none. Raises ForeignFileError for arrays of other lengths."""
     if arrays.ttfts is None or arrays.itls is None:
         return None
@@ -39,19 +52,20 @@ def read(part: Part, arrays: TimedArrays) -> list[ImportedRequest] | None:
     latencies, starts = arrays.latencies or [None] * count, all_known(arrays.start_times)
     first_s = min(starts, default=0.0)
     texts = arrays.generated_texts
-    return [
+    requests = (
         request(
             index,
             error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
             sent_s=starts[index] - first_s if len(starts) == count else None,
             ttft_s=arrays.ttfts[index],
-            gaps_s=tuple(all_known(arrays.itls[index])),
+            gaps_s=all_known(arrays.itls[index]),
             latency_s=latencies[index],
             lengths=(inputs[index], outputs[index]),
             text=texts[index] if texts else None,
         )
         for index in range(count)
-    ]
+    )
+    return ImportedRequests.of(list(requests))
 
 
 def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
@@ -69,7 +83,7 @@ def request(
     error: str | None,
     sent_s: float | None,
     ttft_s: float | None,
-    gaps_s: tuple[float, ...],
+    gaps_s: Sequence[float],
     latency_s: float | None,
     lengths: tuple[int | None, int | None],
     text: object,
@@ -85,7 +99,7 @@ def request(
         ttft_ms=ttft_s * 1000,
         tpot_ms=decoding_s * 1000 / (tokens - 1) if tokens is not None and tokens > 1 else None,
         e2e_ms=(ttft_s + decoding_s) * 1000,
-        chunk_gaps_ms=tuple(gap * 1000 for gap in gaps_s),
+        chunk_gaps_ms=array("d", (np.array(gaps_s, dtype=np.float64) * 1000).tobytes()),
         prompt_tokens=prompt_tokens,
         completion_tokens=tokens,
         output_text=text if isinstance(text, str) else None,

@@ -10,7 +10,7 @@ from warehouse.importers.fields import CHUNK_RATE, STD, Figure, latency_columns,
 from warehouse.importers.formats.request_arrays import RequestArrays, refuse_other_lengths, request
 from warehouse.importers.formats.vllm_bench import RequestRate
 from warehouse.importers.json_reader import Document
-from warehouse.importers.model import ImportedRequest, ImportedRun, LeftOut, Scalar
+from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
 from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, all_known, whole
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
@@ -87,7 +87,7 @@ def _run(document: Document) -> ImportedRun:
     if requests is None:
         taken.left_out.append(LeftOut("requests", "the run was saved without --output-details"))
     elif run.backend in _DIVIDES_MAYBE:
-        requests = [_divided(request) for request in requests]
+        requests = list(map(_divided, requests))
     if run.backend in _DIVIDES_MAYBE:
         taken.drop(latency_columns("icl"), "this version may have divided the gaps over the tokens of a chunk")
     return build_run(
@@ -96,7 +96,7 @@ def _run(document: Document) -> ImportedRun:
         part.content,
         taken,
         columns=_columns(run),
-        requests=requests,
+        requests=None if requests is None else ImportedRequests.of(requests),
         place=f"line {document.line}" if document.line > 1 else "",
         labels=part.labels(("tag", "backend")),
     )
@@ -126,7 +126,7 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
                 error=str(errors[index]) if errors[index] else None,
                 sent_s=None,
                 ttft_s=ttfts[index],
-                gaps_s=tuple(all_known(itls[index])),
+                gaps_s=all_known(itls[index]),
                 latency_s=None,
                 lengths=(inputs[index], outputs[index]),
                 text=texts[index] if texts else None,
