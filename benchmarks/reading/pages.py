@@ -218,21 +218,21 @@ def from_page_list(url: str, pages: Mapping[str, str], repeats: int, start: str)
         page.goto(f"{url}/{start}")
         _settle(page)
         for name, path in pages.items():
-            _click(page, url, path, "heading")
+            _click(page, path, "heading")
             shown = _shown_on(page)
-            times[f"{name}, {shown}"] = [_clicked_s(page, url, path, shown, start) for _ in range(repeats)]
+            times[f"{name}, {shown}"] = [_clicked_s(page, path, shown, start) for _ in range(repeats)]
         browser.close()
     return times
 
 
-def _clicked_s(page: Page, url: str, path: str, shown: str, start: str) -> float:
-    _click(page, url, start, "heading")
+def _clicked_s(page: Page, path: str, shown: str, start: str) -> float:
+    _click(page, start, "heading")
     _settle(page)
-    return _click(page, url, path, shown)
+    return _click(page, path, shown)
 
 
-def _click(page: Page, url: str, path: str, shown: str) -> float:
-    link = page.locator(f'[data-testid="stSidebarNav"] a[href="{url}/{path}"]')
+def _click(page: Page, path: str, shown: str) -> float:
+    link = page.locator(f'[data-testid="stSidebar"] a[href^="{path}"]')
     page.evaluate(_LOOKING, _SHOWN[shown])
     link.evaluate(_CLICKING)
     seen_ms, began_ms = page.evaluate("window.seen"), page.evaluate("window.began")

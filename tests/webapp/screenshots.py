@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, expect
 
@@ -25,6 +27,7 @@ _NOTHING_WAITS = """() => !document.querySelector('[data-testid=stSkeleton]')
     && Array.from(document.querySelectorAll('[data-testid=stVegaLiteChart]'))
     .filter(chart => chart.offsetParent !== null)
     .every(chart => chart.querySelector('canvas, svg'))"""
+_LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
 _MODES: Sequence[Literal["light", "dark"]] = ("light", "dark")
 
 
@@ -76,7 +79,7 @@ def _pages(page: Page, url: str) -> list[tuple[str, str]]:
     """(name for a file, address) of what the navigation offers."""
     page.goto(url)
     _settle(page)
-    links = page.locator("[data-testid=stSidebarNavLink]").evaluate_all("all => all.map(a => [a.innerText, a.href])")
+    links = page.locator(_LISTED).evaluate_all("all => all.map(a => [a.innerText, a.href])")
     return [(text.strip().splitlines()[-1].strip().lower().replace(" ", "-"), link) for text, link in links]
 
 
@@ -85,9 +88,9 @@ def _by_address(page: Page, link: str) -> None:
 
 
 def _by_navigation(page: Page, link: str) -> None:
-    chosen = page.locator(f"[data-testid=stSidebarNavLink][href='{link}']")
-    chosen.click()
-    expect(chosen).to_have_attribute("aria-current", "page")
+    path = urlsplit(link).path.strip("/")
+    page.locator(f"{_LISTED}[href^='{path}']").click()
+    page.wait_for_url(re.compile(rf"/{path}(\?|$)"))
 
 
 def _grow(page: Page, width_px: int) -> None:

@@ -34,8 +34,8 @@ _WARM = (
     "webapp.pages.sql.page",
     "webapp.pages.external_results.page",
 )
-#: Former address of a page -> the present one; links that people have saved still work.
-MOVED = {"/others": "external_results"}
+#: An address -> the page it leads to: the root, and a former address, as links that people have saved still work.
+MOVED = {"/": "home", "/others": "external_results"}
 
 
 def index_html() -> str:
@@ -55,7 +55,7 @@ def page_routes() -> list[Route]:
     async def answer(_request: Request) -> HTMLResponse:
         return HTMLResponse(page, headers={"Cache-Control": "no-cache"})
 
-    return [Route("/", answer), *(Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py")))]
+    return [Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py"))]
 
 
 async def _healthz(_request: Request) -> JSONResponse:
@@ -63,9 +63,9 @@ async def _healthz(_request: Request) -> JSONResponse:
 
 
 async def _moved(request: Request) -> RedirectResponse:
-    """Redirect to the page's present address, relative to the former one, with the parameters of the link."""
+    """Redirect to the page's address, relative to the requested one, with the parameters of the link."""
     query = f"?{request.url.query}" if request.url.query else ""
-    return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=308)
+    return RedirectResponse(f"{MOVED[request.url.path]}{query}", status_code=307)
 
 
 def routes() -> list[Route]:

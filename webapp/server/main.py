@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
-from webapp.server import first_paint
+from webapp.server import first_paint, navigation
 from webapp.server.script_lock import page_turn
-from webapp.shared import published_data, url_widgets
+from webapp.shared import published_data, study_bar, url_widgets
 from webapp.shared.url_params import page_file
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -24,22 +25,18 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="home",
                 title="Home",
                 icon=":material/home:",
-                default=True,
-                help="What runs now, what finished last, where speculation pays for each target, and the workers.",
             ),
             st.Page(
                 page_file("submit"),
                 url_path="submit",
                 title="Submit",
                 icon=":material/add_circle:",
-                help="Describe a study, see how long it will take, and put it in the queue.",
             ),
             st.Page(
                 page_file("jobs"),
                 url_path="jobs",
                 title="Jobs",
                 icon=":material/list_alt:",
-                help="The queue and finished studies, with progress, engine logs, cancel and retry.",
             ),
         ],
         "Understand": [
@@ -48,49 +45,42 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="results",
                 title="Results",
                 icon=":material/monitoring:",
-                help="Where speculation pays and where it costs: throughput, speed-up and acceptance of one study.",
             ),
             st.Page(
                 page_file("explore"),
                 url_path="explore",
                 title="Explore",
                 icon=":material/query_stats:",
-                help="Filter all runs and draw them as lines, bars, points, ECDF, Pareto front or percentiles.",
             ),
             st.Page(
                 page_file("compare"),
                 url_path="compare",
                 title="Compare",
                 icon=":material/compare_arrows:",
-                help="A study's arms against a baseline: ratios with intervals, break-even, latencies, outputs.",
             ),
             st.Page(
                 page_file("cost"),
                 url_path="cost",
                 title="Cost",
                 icon=":material/payments:",
-                help="What a million tokens cost with each arm, what it saves, and the price book.",
             ),
             st.Page(
                 page_file("advice"),
                 url_path="advice",
                 title="Advice",
                 icon=":material/lightbulb:",
-                help="Where to enable speculation and with what, the evidence for it, and what to measure next.",
             ),
             st.Page(
                 page_file("tune"),
                 url_path="tune",
                 title="Tune",
                 icon=":material/tune:",
-                help="For a tuning: the draft and number of tokens for each load, and the schedule to deploy.",
             ),
             st.Page(
                 page_file("run"),
                 url_path="run",
                 title="Run",
                 icon=":material/timeline:",
-                help="Everything about one run: its requests, telemetry, checks, and how it was started.",
             ),
         ],
         "Share": [
@@ -99,30 +89,37 @@ def sections() -> dict[str, list[StreamlitPage]]:
                 url_path="sql",
                 title="SQL",
                 icon=":material/database:",
-                help="Query the warehouse in SQL, draw the result, and share its link.",
             ),
             st.Page(
                 page_file("dashboards"),
                 url_path="dashboards",
                 title="Dashboards",
                 icon=":material/dashboard:",
-                help="Pinned figures and queries side by side, each with a link, exported as one file.",
             ),
             st.Page(
                 page_file("external_results"),
                 url_path="external_results",
                 title="External results",
                 icon=":material/groups:",
-                help="Import result files of other tools, and compare published figures with your own.",
             ),
         ],
     }
 
 
+def start() -> StreamlitPage:
+    """The page at the root: what Home shows. Streamlit can link to that address only without parameters, so the server
+    redirects it to Home's own.
+    """
+    return st.Page(page_file("home"), url_path="start", title="Home", default=True, visibility="hidden")
+
+
 with page_turn(), published_data.shared_connection():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
-    page = st.navigation(sections())
-    if first_paint.begin(page.url_path):
-        url_widgets.follow_link(page.url_path)
-    page.run()
+    listed = sections()
+    page = st.navigation([start(), *itertools.chain(*listed.values())], position="hidden")
+    url_widgets.begin(opened=first_paint.begin(page.url_path))
+    bar = study_bar.show(page.url_path)
+    navigation.show(listed, bar)
+    with url_widgets.view_in_url(page.url_path):
+        page.run()

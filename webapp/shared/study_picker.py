@@ -1,4 +1,4 @@
-"""What every page of one study shares: choosing it, its empty state, its caveats, and following it while it runs."""
+"""What every page of one study shares: its empty state, its caveats, and following the study while it runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs import queue
-from jobs.table import ACTIVE, Job
+from jobs.table import ACTIVE, Job, State
 from lab.errors import UserError
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import published_data, study_bar, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import page_file
@@ -16,6 +16,13 @@ from webapp.shared.url_params import page_file
 #: The name of the model that this project ships.
 REFERENCE_TARGET = "reference"
 _LOOK_EVERY = "2s"
+_STATES: dict[State, str] = {
+    "queued": "is queued",
+    "running": "is running, and its first run has not ended yet",
+    "done": "is done, and its runs are not published yet",
+    "failed": "failed",
+    "cancelled": "was cancelled",
+}
 
 
 def show_empty_state() -> None:
@@ -47,11 +54,30 @@ def show_empty_state() -> None:
     st.stop()
 
 
-def choose_study() -> str:
-    """The id of the job that the reader or the link has chosen; the newest one where neither has."""
+def chosen_study() -> str:
+    """The id of the study in the bar. Ends the page with the reason if it has no results (yet)."""
+    chosen: str = st.session_state[url_params.JOB.key]
+    job_id = url_params.job_id_of(chosen)
     studies = published_data.studies_with_results()
-    labels = [url_params.job_label(*pair) for pair in zip(studies["study_name"], studies["job_id"], strict=True)]
-    return url_params.job_id_of(url_widgets.choose(url_params.JOB, labels))
+    if job_id not in set(studies["job_id"]):
+        _show_without_results(job_id, study_bar.default_study(studies))
+    return job_id
+
+
+def _show_without_results(job_id: str, default: str | None) -> None:
+    job = job_state(job_id)
+    error = "" if job is None or not job.error else f" ({literal(job.error.splitlines()[0])})"
+    verb = "is unknown here" if job is None else _STATES[job.state]
+    st.info(f"This study has no results: it {verb}{error}.", icon=":material/hourglass_empty:")
+    with st.container(horizontal=True):
+        query = {url_params.JOB.key: job_id}
+        st.page_link(page_file("jobs"), label="Its job", icon=":material/list_alt:", query_params=query)
+        if default is not None:
+            query = {url_params.JOB.key: default}
+            label = f"The newest study with valid runs: {literal(default)}"
+            st.page_link(page_file("results"), label=label, icon=":material/monitoring:", query_params=query)
+    _watch(published_data.publication())
+    st.stop()
 
 
 def job_state(job_id: str) -> Job | None:

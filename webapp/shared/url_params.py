@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode
 
-#: Bound to other widgets: a toggle, and a number.
+#: Of other widgets: a toggle, and a number.
 ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 #: No widget: the id of a saved query.
 QUERY = "query"
@@ -106,6 +106,15 @@ ALL = (
     *(PER, SLO_SHARE, PRICE, UTILISATION),
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
+#: Parameters whose values depend on the study: they do not follow it to another one.
+OF_STUDY = frozenset(
+    param.key
+    for param in (RUN, CATEGORY, BASELINE, CANDIDATES, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS, *SLICED.values())
+)
+#: Parameters that links of the navigation leave out: they lead to the list of dashboards, and to the newest jobs.
+NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE))
+#: Pages that show one study: the newest with valid runs if none is chosen.
+STUDY_PAGES = frozenset(("results", "explore", "compare", "cost", "advice", "tune", "run"))
 
 
 def job_label(name: str, job_id: str) -> str:

@@ -1,53 +1,140 @@
-"""Widgets and tabs bound to URL parameters (`webapp.shared.url_params`); reports values that no longer exist.
+"""Widgets and tabs whose choice is in the URL (`webapp.shared.url_params`); reports values that no longer exist.
 
-A parameter is bound to the same kind of widget on every page, so a link carries the choice: a selectbox (`choose`), a
+A parameter has the same kind of widget on every page, so a link carries the choice: a selectbox (`choose`), a
 multiselect (`choose_many`, a repeated parameter), a day (`choose_day`), a text (`write`) or tabs (`show_tabs`).
 
-A link within the app is followed to the view that it names, even if its page showed another view before. A page opened
-without parameters is as it was left: Streamlit keeps for a session what its reader chose there.
+The URL holds the whole view. A link, a reload or the browser's way back sets every widget to what the URL says, or to
+its default; a widget that its reader changes is written into the URL at the end of the script (`view_in_url`). Links of
+the navigation carry the view that each page was left with (`left_view`).
+
+Streamlit's own binding is not used: it adds the parameters of the page before to each link, and removes them in an
+entry of the browser's history, so that the way back leads to a view that nobody has seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
 
-from webapp.server.first_paint import PAGE
+from webapp.shared import url_params
 from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
-#: Key in the session's state: by page, the parameters bound there so far.
-_HAD = "link-had"
+#: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
+#: each page was left with; what stood in the browser's address bar when this run began, and what the last run wrote;
+#: whether the study was changed just now.
+_SHOWN, _LEFT, _ADDRESS, _WRITTEN = "link-shown", "link-left", "link-address", "link-written"
+_CHANGED = "link-study-changed"
+_KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
+Parameters = dict[str, list[str]]
+
+
+def begin(*, opened: bool) -> None:
+    """At the beginning of each run, with whether another page was shown before: follow a link to the view it names."""
+    st.session_state[_SHOWN] = {}
+    context = get_script_run_ctx()
+    browser = None if opened or context is None else context.context_info
+    address = _in_url() if browser is None else parse_qs(urlsplit(browser.url).query, keep_blank_values=True)
+    is_link = _in_url() not in (address, st.session_state.get(_WRITTEN))
+    is_link |= context is not None and context.is_history_navigation
+    st.session_state[_ADDRESS] = address
+    if opened or is_link:
+        for key in _KEYS:
+            st.session_state.pop(key, None)
+            st.session_state.pop(missing_key(key), None)
+
+
+@contextmanager
+def view_in_url(page: str) -> Iterator[None]:
+    """Around the script of a page: at its end the URL names what its widgets show.
+
+    A page that ends early has not shown all of its widgets: what the URL says of the others stays.
+    """
+    try:
+        yield
+        _write(page, unseen=_KEYS)
+    except StopException:
+        _write(page, unseen=())
+        raise
+    finally:
+        st.session_state[_WRITTEN] = _in_url()
+
+
+def _write(page: str, unseen: Collection[str]) -> None:
+    """`unseen`: parameters to remove from the URL if no widget of this run has them."""
+    shown: Mapping[str, list[str] | None] = st.session_state[_SHOWN]
+    kept = {key: values for key, values in _in_url().items() if key not in shown and key not in unseen}
+    view = kept | {key: values for key, values in shown.items() if values}
+    if view != st.session_state[_ADDRESS]:
+        st.query_params.from_dict(view)
+    st.session_state.setdefault(_LEFT, {})[page] = view
+    st.session_state.pop(_CHANGED, None)
+
+
+def _in_url() -> Parameters:
+    return {key: st.query_params.get_all(key) for key in st.query_params}
+
+
+def left_view(page: str, study: str | None) -> Parameters:
+    """The parameters of a link to the page as its reader left it, with this study."""
+    left: Parameters = st.session_state.get(_LEFT, {}).get(page, {})
+    dropped = {url_params.JOB.key, *url_params.NOT_IN_NAVIGATION}
+    if left.get(url_params.JOB.key) != ([study] if study else None):
+        dropped |= url_params.OF_STUDY
+    rest = {key: values for key, values in left.items() if key not in dropped}
+    return ({url_params.JOB.key: [study]} if study else {}) | rest
+
+
+def record(key: str, value: str | Sequence[str] | None) -> None:
+    """The value of a widget in the URL; None or empty if it shows its default."""
+    shown: dict[str, list[str] | None] = st.session_state.setdefault(_SHOWN, {})
+    shown[key] = [value] if isinstance(value, str) and value else list(value or ()) or None
+
+
+def seed(key: str, read: Callable[[str], Any], default: Any) -> None:
+    """Before a widget that is not made here: set it to what the URL says. `read` may raise ValueError."""
+    if key not in st.session_state:
+        try:
+            text = st.query_params.get(key)
+            st.session_state[key] = default if text is None else read(text)
+        except ValueError:
+            st.session_state[key] = default
+
+
+def study_changed() -> None:
+    """In a callback: what this run does not find in the new study was not in the link, and is not reported."""
+    st.session_state[_CHANGED] = True
+
+
+def is_study_changed() -> bool:
+    return bool(st.session_state.get(_CHANGED))
 
 
 def choose(param: Param, options: Sequence[str], *, help_text: str | None = None) -> str:
     """The chosen option; the first one if the link has no value, or one that no longer exists."""
-    new = param.key not in st.session_state
     wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
-    option = _option(wanted, options)
+    option = find_option(wanted, options)
     if wanted and option is None:
-        st.session_state[missing_key(param.key)] = wanted
-    if option is None and param.always_in_url:
-        option = options[0]
-    if option is not None:
-        if new and param.always_in_url:
-            _put_into_url(param, option)
-        st.session_state[param.key] = option
-    elif param.key in st.session_state:
-        del st.session_state[param.key]
-    chosen: str | None = st.selectbox(
-        param.label,
-        list(options),
-        index=None if param.always_in_url else 0,
-        **bound(param.key),
-        on_change=forget_missing,
-        args=(param,),
-        help=help_text,
+        _note_missing(param, wanted)
+    st.session_state[param.key] = option or options[0]
+    chosen: str = st.selectbox(
+        param.label, list(options), key=param.key, on_change=forget_missing, args=(param,), help=help_text
     )
-    return chosen or options[0]
+    record_option(param, chosen, options, is_default=chosen == options[0] and not param.always_in_url)
+    return chosen
+
+
+def record_option(param: Param, chosen: str, options: Sequence[str], *, is_default: bool = False) -> None:
+    """A bare id in the link stays as it is."""
+    in_url = st.query_params.get(param.key)
+    same = in_url if find_option(in_url, options) == chosen else chosen
+    record(param.key, None if is_default else same)
 
 
 def choose_many(
@@ -58,36 +145,34 @@ def choose_many(
     help_text: str | None = None,
     placeholder: str | None = None,
     show: bool = True,
+    keeps_missing: bool = False,
     on_change: Any = None,
 ) -> tuple[str, ...]:
     """The chosen options; `first` if the link has no value.
 
-    Without `show` there is no widget and the result is empty, but missing values of the link are still reported.
+    Values that do not exist are reported and left out; with `keeps_missing` they stay chosen if there is no other, so
+    that nothing is shown rather than everything. Without `show` there is no widget, unless for such a value.
     """
     new = param.key not in st.session_state
     wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
-    option_of = {name: _option(name, options) for name in wanted}
-    if lost := [name for name, option in option_of.items() if option is None]:
-        st.session_state[missing_key(param.key)] = ", ".join(lost)
-    if not show:
+    found = list(dict.fromkeys(option for name in wanted if (option := find_option(name, options)) is not None))
+    lost = [name for name in wanted if find_option(name, options) is None]
+    kept = lost if keeps_missing and not found else []
+    if lost and (found or not keeps_missing):
+        _note_missing(param, ", ".join(lost))
+    if not show and not kept:
         return ()
-    chosen = list(dict.fromkeys(option for option in option_of.values() if option is not None)) or (
-        list(first) if new else []
-    )
-    if new and chosen != wanted:
-        st.query_params[param.key] = chosen
-        if wanted:
-            st.rerun()
-    st.session_state[param.key] = chosen
+    st.session_state[param.key] = found or kept or (list(first) if new else [])
     picked: list[str] = st.multiselect(
         param.label,
-        list(options),
-        **bound(param.key),
+        list(dict.fromkeys([*options, *kept, *first])),
+        key=param.key,
         on_change=on_change or forget_missing,
         args=(param,),
         help=help_text,
         placeholder=placeholder or "any",
     )
+    record(param.key, None if picked == list(first) else picked)
     return tuple(picked)
 
 
@@ -97,16 +182,18 @@ def choose_day(param: Param, *, help_text: str | None = None) -> date | None:
         try:
             date.fromisoformat(wanted)
         except ValueError:
-            st.session_state[missing_key(param.key)] = wanted
+            _note_missing(param, wanted)
+    seed(param.key, date.fromisoformat, None)
     picked: date | None = st.date_input(
         param.label,
         None,
-        **bound(param.key),
+        key=param.key,
         on_change=forget_missing,
         args=(param,),
         format="YYYY-MM-DD",
         help=help_text,
     )
+    record(param.key, None if picked is None else picked.isoformat())
     return picked
 
 
@@ -120,18 +207,10 @@ def reset(values: Mapping[Param, Any]) -> None:
 
 def write(param: Param, *, placeholder: str, help_text: str) -> str:
     """The text that the reader entered, or an empty string."""
-    written: str = st.text_input(param.label, **bound(param.key), placeholder=placeholder, help=help_text)
+    seed(param.key, str, "")
+    written: str = st.text_input(param.label, key=param.key, placeholder=placeholder, help=help_text)
+    record(param.key, written)
     return written.strip()
-
-
-def note_missing(param: Param, options: Sequence[str]) -> None:
-    """Before the widget is made: remember a value of the link that is not among the options, for `report_missing`."""
-    if (
-        param.key not in st.session_state
-        and _option(wanted := st.query_params.get(param.key), options) is None
-        and wanted
-    ):
-        st.session_state[missing_key(param.key)] = wanted
 
 
 def report_missing(*params: Param) -> None:
@@ -152,24 +231,16 @@ def _shown(param: Param) -> str:
     return str(value or ("any day" if param in (BEGUN_FROM, BEGUN_TO) else "the first one"))
 
 
-def _option(wanted: str | None, options: Sequence[str]) -> str | None:
+def find_option(wanted: str | None, options: Sequence[str]) -> str | None:
     """The option that a link names, or None; a bare job id is enough for a job."""
     if wanted in options:
         return wanted
     return next((option for option in options if wanted and option.endswith(SEPARATOR + wanted)), None)
 
 
-def _put_into_url(param: Param, value: str) -> None:
-    """Write a value that the page chose itself into the URL, before the widget is bound.
-
-    A bound widget writes only what its reader changes, and removes another value that it finds in the URL when it is
-    created: that is replaced in a run of its own.
-    """
-    wanted = st.query_params.get(param.key)
-    if wanted != value:
-        st.query_params[param.key] = value
-        if wanted:
-            st.rerun()
+def _note_missing(param: Param, wanted: str) -> None:
+    if not is_study_changed():
+        st.session_state[missing_key(param.key)] = wanted
 
 
 def forget_missing(param: Param) -> None:
@@ -178,8 +249,13 @@ def forget_missing(param: Param) -> None:
 
 def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
     """Tabs of which only the open one is drawn. `parts`: the function that draws each tab, by its name."""
-    note_missing(param, list(parts))
-    tabs = st.tabs(list(parts), **bound(param.key))
+    names = list(parts)
+    wanted = st.session_state.get(param.key) or st.query_params.get(param.key)
+    if wanted and wanted not in names:
+        _note_missing(param, wanted)
+    st.session_state[param.key] = wanted if wanted in names else names[0]
+    tabs = st.tabs(names, key=param.key, on_change=lambda: forget_missing(param))
+    record(param.key, None if st.session_state[param.key] == names[0] else st.session_state[param.key])
     report_missing(param)
     for tab, show_part in zip(tabs, parts.values(), strict=True):
         if tab.open:
@@ -187,26 +263,6 @@ def show_tabs(param: Param, parts: Mapping[str, Callable[[], None]]) -> None:
                 show_part()
 
 
-def bound(key: str) -> dict[str, Any]:
-    """Arguments of a widget whose value the URL carries; they make it part of the view of the current page."""
-    st.session_state.setdefault(_HAD, {}).setdefault(st.session_state.get(PAGE), set()).add(key)
-    return {"key": key, "bind": "query-params"}
-
-
 def missing_key(key: str) -> str:
     """Key in the session's state: the missing value of this parameter."""
     return f"missing-{key}"
-
-
-def follow_link(page: str) -> None:
-    """On a page that was just opened by a link: drop what was chosen there before, as a link holds its whole view.
-
-    When a browser goes back, it passes through URLs of a page with another page's parameters: these are not links.
-    Between pages with a parameter in common Streamlit does not show a link: other choices stay.
-    """
-    had: dict[str, set[str]] = st.session_state.get(_HAD, {})
-    here, wanted = had.get(page, set()), set(st.query_params) & set().union(*had.values())
-    if wanted and (not here or wanted & here):
-        for key in here | wanted:
-            st.session_state.pop(key, None)
-            st.session_state.pop(missing_key(key), None)

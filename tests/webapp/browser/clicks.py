@@ -22,7 +22,7 @@ _TRIES = 10
 
 def open_listed(page: Page, title: str) -> None:
     """By the list of pages."""
-    page.get_by_test_id("stSidebarNav").get_by_role("link", name=title).click()
+    page.get_by_test_id("stSidebar").get_by_role("link", name=title, exact=True).click()
     heading(page, title)
 
 

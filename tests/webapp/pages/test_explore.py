@@ -8,6 +8,7 @@ from streamlit.testing.v1 import AppTest
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
+from tests.webapp.homes import failed_job
 from tests.webapp.measured import measure_study
 from tests.webapp.page_text import charts, words
 from tests.webapp.three_arms import three_arms
@@ -69,9 +70,9 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
 
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(open_page: OpenPage, settings: Settings) -> None:
     measure_study(settings, three_arms())
-    app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday", engine="none of ours")
+    app = open_page("explore", categories=["code", "poetry"], mark="Pie", to="yesterday")
     warnings = " ".join(warning.value.replace("\\", "") for warning in app.warning)
-    for lost in ("category poetry", "mark Pie", "last day yesterday", "engine none of ours"):
+    for lost in ("category poetry", "mark Pie", "last day yesterday"):
         assert lost in warnings
     assert app.multiselect(key="categories").value == ["code"]
     assert charts(app) == 1
@@ -83,7 +84,23 @@ def test_where_nothing_matches_the_filters_to_blame_are_named(open_page: OpenPag
     job_id = measure_study(settings, three_arms())
     app = open_page("explore", study=job_id, arms="draft", method="ngram")
     assert "No run matches" in words(app)
-    assert "Without the filter on arm: 4 runs; without the filter on method: 4 runs." in words(app)
+    dropping = [button.label for button in app.button if button.label.startswith("Drop")]
+    assert dropping == ["Drop the filter on arm (4 runs)", "Drop the filter on method (4 runs)"]
+    assert charts(app) == 0
+
+
+def test_a_filter_without_a_match_shows_nothing_rather_than_everything_until_it_is_dropped(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    measure_study(settings, three_arms())
+    failed = failed_job(settings, study(name="failed"), "EngineError: no such model")
+    app = open_page("explore", engine="none of ours")
+    assert "Engine: none of ours" in words(app)
+    assert charts(app) == 0
+    app.button(key="drop-engine").click().run()
+    assert charts(app) == 2
+    app = open_page("explore", job=failed)
+    assert f"Study: failed · {failed}" in words(app)
     assert charts(app) == 0
 
 

@@ -194,7 +194,7 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     done = running_job(settings, study(name="done"), runs_done=4)
     finish(settings, done, "done")
     failed = failed_job(settings, study(name="failed"), error)
-    newest = queue.submit(settings, study(name=HOSTILE, hardware="H200"))
+    queue.submit(settings, study(name=HOSTILE, hardware="H200"))
     app = open_page("jobs", job=done)
     assert app.selectbox(key="job").value == f"done · {done}"
     assert "Retry" not in [button.label for button in app.button]
@@ -206,7 +206,7 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     assert (stored(settings, failed).state, stored(settings, failed).attempt) == ("queued", 1)
     app = open_page("jobs", job="20200101-000000-0000")
     assert "20200101-000000-0000" in words(app)
-    assert app.selectbox(key="job").value == f"{HOSTILE} · {newest}"
+    assert app.selectbox(key="job").value is None
     (head, *_) = [markdown.value for markdown in app.markdown if "script" in markdown.value]
     assert all(escaped in head for escaped in (r"\<script\>", r"\$x\$", r"\:smile\:", r"\[a\]\("))
 

@@ -126,22 +126,24 @@ def test_pages_are_streamlits_own_where_index_html_is_off(monkeypatch: pytest.Mo
     monkeypatch.setenv(VARIABLE, "script_lock")
     workarounds.enabled.cache_clear()
     try:
-        assert {route.path for route in asgi.routes()} == {"/healthz", "/others"}
+        assert {route.path for route in asgi.routes()} == {"/healthz", "/", "/others"}
     finally:
         workarounds.enabled.cache_clear()
 
 
-def test_the_former_address_of_external_results_leads_to_the_page_with_its_parameters() -> None:
+def test_the_root_and_former_addresses_lead_to_their_page_with_the_parameters_of_the_link() -> None:
     client = TestClient(Starlette(routes=asgi.routes()), follow_redirects=False)
     answer = client.get("/others?source=vllm-blog&x=1")
-    assert (answer.status_code, answer.headers["location"]) == (308, "external_results?source=vllm-blog&x=1")
+    assert (answer.status_code, answer.headers["location"]) == (307, "external_results?source=vllm-blog&x=1")
+    root = client.get("/?job=demo")
+    assert (root.status_code, root.headers["location"]) == (307, "home?job=demo")
     followed = TestClient(Starlette(routes=asgi.routes())).get("/others")
     assert (followed.status_code, followed.url.path) == (200, "/external_results")
 
 
 def test_every_page_begins_with_streamlits_own_html_and_where_the_server_is() -> None:
     pages = TestClient(Starlette(routes=asgi.page_routes()))
-    for path in ("/", "/results", "/results", "/compare"):
+    for path in ("/home", "/results", "/compare"):
         answer = pages.get(path)
         assert answer.headers["cache-control"] == "no-cache"
         assert int(answer.headers["content-length"]) == len(answer.content)

@@ -17,7 +17,6 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal, span, times
 from webapp.shared.url_params import View, page_file
-from webapp.shared.url_widgets import bound
 
 _ICONS = {
     "enable": ":green[:material/check_circle:]",
@@ -50,11 +49,11 @@ def show_page() -> None:
 
 def choose() -> dict[str, Sequence[str]]:
     """The study and the draft cost, as parameters of the link. Raises UserError for a link with an invalid cost."""
-    study, cost = st.columns([3.2, 1])
-    with study:
-        job_id = study_picker.choose_study()
+    job_id = study_picker.chosen_study()
     if url_params.DRAFT_COST not in st.session_state:
         figures.draft_cost({url_params.DRAFT_COST: st.query_params.get_all(url_params.DRAFT_COST)})
+        url_widgets.seed(url_params.DRAFT_COST, float, None)
+    cost, _ = st.columns([1, 3.2])
     with cost:
         entered = st.number_input(
             "Draft cost",
@@ -63,11 +62,11 @@ def choose() -> dict[str, Sequence[str]]:
             step=0.01,
             format="%.3f",
             placeholder="as measured",
-            **bound(url_params.DRAFT_COST),
+            key=url_params.DRAFT_COST,
             help="Time of a draft step relative to a target step, used for the predictions. Empty: as measured for "
             "each arm at its lowest concurrency.",
         )
-    url_widgets.report_missing(url_params.JOB)
+    url_widgets.record(url_params.DRAFT_COST, None if entered is None else f"{entered:g}")
     parameters: dict[str, Sequence[str]] = {url_params.JOB.key: (job_id,)}
     return parameters if entered is None else parameters | {url_params.DRAFT_COST: (f"{entered:g}",)}
 

@@ -26,7 +26,6 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
-from webapp.shared.url_widgets import bound
 
 Parameters = Mapping[str, Sequence[str]]
 _READING_HELP = (
@@ -37,9 +36,8 @@ _READING_HELP = (
 
 def choose() -> dict[str, Sequence[str]]:
     """Choose study, baseline, candidates and metric. Raises UserError where nothing can be compared."""
-    study, baseline, metric = st.columns([2.4, 1.4, 1.4])
-    with study:
-        job_id = study_picker.choose_study()
+    job_id = study_picker.chosen_study()
+    candidates, baseline, metric, readings, rows = st.columns([2.2, 1.2, 1.4, 1.2, 1])
     with baseline:
         base = url_widgets.choose(
             url_params.BASELINE, selection.baselines(job_id), help_text="The arm that the others are compared with"
@@ -50,7 +48,6 @@ def choose() -> dict[str, Sequence[str]]:
         st.stop()
     with metric:
         measure = url_widgets.choose(url_params.METRIC, list(selection.BY_LABEL))
-    candidates, readings, rows = st.columns([2.4, 1.4, 1.4])
     with readings:
         reading = url_widgets.choose(url_params.READING, list(selection.READINGS), help_text=_READING_HELP)
     strict = selection.READINGS[reading]
@@ -60,7 +57,7 @@ def choose() -> dict[str, Sequence[str]]:
     with rows:
         heat_rows = url_widgets.choose(url_params.HEAT_ROWS, selection.HEAT_ROWS)
     keys = (url_params.JOB, url_params.BASELINE, url_params.METRIC, url_params.HEAT_ROWS, url_params.READING)
-    url_widgets.report_missing(*keys, url_params.CANDIDATES)
+    url_widgets.report_missing(*keys[1:], url_params.CANDIDATES)
     values = ((job_id,), (base,), (measure,), (heat_rows,), (reading,))
     parameters: dict[str, Sequence[str]] = dict(zip((param.key for param in keys), values, strict=True))
     return parameters | ({url_params.CANDIDATES.key: chosen} if chosen else {})
@@ -182,10 +179,12 @@ def _agreements(choice: Choice) -> list[Agreement] | None:
     if agreements is not None:
         return agreements
     outputs = published_data.output_count(choice.job_id)
+    url_widgets.seed(url_params.ALL_OUTPUTS, lambda text: text == "true", default=False)
     wanted = st.toggle(
         f"Show beside each verdict whether the outputs are the same ({outputs:,} outputs to read)",
-        **bound(url_params.ALL_OUTPUTS),
+        key=url_params.ALL_OUTPUTS,
     )
+    url_widgets.record(url_params.ALL_OUTPUTS, "true" if wanted else None)
     if not wanted:
         return None
     with st.spinner("Reading the outputs"):

@@ -47,14 +47,12 @@ def choose() -> dict[str, Sequence[str]]:
 
     A value that is not a number is reported below its field, and the page ends there.
     """
-    study, per, slo = st.columns([2.4, 2, 1.4])
-    with study:
-        job_id = study_picker.choose_study()
+    job_id = study_picker.chosen_study()
+    per, slo, price_column, utilisation_column = st.columns([2.4, 1.4, 1.4, 1.4])
     with per:
         measure = url_widgets.choose(url_params.PER, list(selection.BY_LABEL))
     with slo:
         share = url_widgets.choose(url_params.SLO_SHARE, list(selection.SLO_SHARES))
-    price_column, utilisation_column, _ = st.columns([1.2, 1.2, 3.4])
     with price_column:
         price = url_widgets.write(
             url_params.PRICE,
@@ -70,7 +68,7 @@ def choose() -> dict[str, Sequence[str]]:
             help_text="The share of paid hours in which the hardware works; idle hours are paid for too",
         )
         is_valid &= _is_valid(lambda: selection.utilisation_of(utilisation))
-    url_widgets.report_missing(url_params.JOB, url_params.PER, url_params.SLO_SHARE)
+    url_widgets.report_missing(url_params.PER, url_params.SLO_SHARE)
     if not is_valid:
         st.stop()
     keys = (url_params.JOB, url_params.PER, url_params.SLO_SHARE, url_params.PRICE, url_params.UTILISATION)

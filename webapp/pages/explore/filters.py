@@ -9,7 +9,7 @@ import streamlit as st
 
 from webapp.charts.explore.axes import natural
 from webapp.pages.explore.selection import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import url_params, url_widgets
 from webapp.shared.text import literal
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
@@ -39,7 +39,7 @@ def choose_drawing() -> Chosen:
 
 
 def choose_runs(options: pd.DataFrame) -> Chosen:
-    """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that no longer exist."""
+    """Choose the filters; `options` as `slices.options` gives it. Reports values of the link that are left out."""
     studies, validity, reset_ = st.columns([3, 1.1, 0.6], vertical_alignment="bottom")
     with studies:
         filters: Chosen = {url_params.SLICED["study"].key: _choose_studies(options)}
@@ -76,9 +76,19 @@ def _any_is_set() -> bool:
 def reset() -> None:
     """Set every widget to its default."""
     values: dict[url_params.Param, object] = {param: [] for param in url_params.SLICED.values()}
-    values |= {url_params.SLICED["study"]: [_newest()], url_params.BEGUN_FROM: None, url_params.BEGUN_TO: None}
+    values |= {url_params.SLICED["study"]: [_first()], url_params.BEGUN_FROM: None, url_params.BEGUN_TO: None}
     values |= {param: choices(param)[0] for param in (url_params.MARK, url_params.VALIDITY, *_drawn_by())}
     url_widgets.reset(values)
+
+
+def drop(name: str) -> None:
+    """In a callback: drop the filter of this name, one of `Filters.active`."""
+    if name == "validity":
+        url_widgets.reset({url_params.VALIDITY: "any"})
+    elif name in ("from", "to"):
+        url_widgets.reset({url_params.BEGUN_FROM if name == "from" else url_params.BEGUN_TO: None})
+    else:
+        url_widgets.reset({url_params.SLICED[name]: [EVERY_STUDY] if name == "study" else []})
 
 
 def _drawn_by() -> list[url_params.Param]:
@@ -93,12 +103,10 @@ def _is_open() -> bool:
     return is_open
 
 
-def _newest() -> str:
-    studies = published_data.studies_with_results()
-    if studies.empty:
-        return next(iter(BESIDE))
-    first = studies.iloc[0]
-    return url_params.job_label(first["study_name"], first["job_id"])
+def _first() -> str:
+    """The study in the bar; published results before there is any study."""
+    chosen: str | None = st.session_state.get(url_params.JOB.key)
+    return chosen or next(iter(BESIDE))
 
 
 def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
@@ -108,9 +116,10 @@ def _choose_studies(options: pd.DataFrame) -> Sequence[str]:
     return url_widgets.choose_many(
         url_params.SLICED["study"],
         [EVERY_STUDY, *beside, *studies["value"]],
-        first=[_newest()],
+        first=[_first()],
         help_text="Choose one or more; “everything published” adds all published results",
         on_change=_studies_changed,
+        keeps_missing=True,
     ) or [EVERY_STUDY]
 
 
@@ -131,4 +140,6 @@ def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) ->
     runs = dict(zip(rows["value"], rows["runs"], strict=True))
     listed = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MAX_LISTED])
     more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
-    return url_widgets.choose_many(param, values, help_text=f"Runs: {listed}{more}", show=len(values) > 1)
+    return url_widgets.choose_many(
+        param, values, help_text=f"Runs: {listed}{more}", show=len(values) > 1, keeps_missing=True
+    )

@@ -88,24 +88,36 @@ def _origins(runs: pd.DataFrame) -> str:
 
 
 def show_nothing(view: Selection) -> None:
-    """An empty state that names the filters which exclude every run."""
+    """An empty state that says which filters exclude every run, each with a button that drops it."""
+    blamed = dict(explore_data.filters_excluding_everything(view.filters))
     with st.container(border=True, horizontal_alignment="center"):
         st.subheader("No run matches", anchor=False, text_alignment="center")
-        blamed = explore_data.filters_excluding_everything(view.filters)
-        if blamed:
-            words = "; ".join(f"without the filter on {_named(name)}: {count(runs, 'run')}" for name, runs in blamed)
-            st.markdown(f"{words[0].upper()}{words[1:]}.", text_alignment="center")
-        else:
-            st.markdown(
-                "No single filter excludes them all: remove two filters, or reset them.", text_alignment="center"
-            )
-        st.button(
-            "Reset the filters",
-            icon=":material/restart_alt:",
-            on_click=filters.reset,
-            type="primary",
-            key="reset-nothing",
-        )
+        for name in blamed or view.filters.active:
+            st.markdown(literal(_filter_words(name, view)), text_alignment="center")
+        if not blamed:
+            st.caption("No single filter excludes all runs: drop two of them.", text_alignment="center")
+        with st.container(horizontal=True, horizontal_alignment="center"):
+            for name in blamed or view.filters.active:
+                runs = f" ({count(blamed[name], 'run')})" if name in blamed else ""
+                st.button(
+                    f"Drop the filter on {_named(name)}{runs}",
+                    icon=":material/filter_alt_off:",
+                    on_click=filters.drop,
+                    args=(name,),
+                    key=f"drop-{name}",
+                )
+            st.button("Reset the filters", icon=":material/restart_alt:", on_click=filters.reset, key="reset-nothing")
+
+
+def _filter_words(name: str, view: Selection) -> str:
+    """`Draft model: one of a, b`."""
+    day = {"from": view.filters.begun_from, "to": view.filters.begun_to}
+    if name in day:
+        return f"Started on or {'after' if name == 'from' else 'before'} {day[name]}"
+    if name == "validity":
+        return f"Validity: {view.filters.validity}"
+    values = dict(view.filters.chosen)[name]
+    return f"{_LABELS[name]}: {'one of ' if len(values) > 1 else ''}{', '.join(values)}"
 
 
 def _named(name: str) -> str:

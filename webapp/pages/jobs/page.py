@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import sqlalchemy as sa
 import streamlit as st
 
 from jobs import queue
-from jobs.table import Job
 from lab.errors import UserError
 from webapp.pages.jobs import detail, sections, set_aside, workers
-from webapp.shared import published_data, url_params, url_widgets
+from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 
@@ -38,23 +35,8 @@ def _show(engine: sa.Engine) -> None:
         return
     sections.show_table(page.jobs)
     sections.show_pages(page, before)
-    label = url_widgets.choose(url_params.JOB, labels(page.jobs))
-    url_widgets.report_missing(url_params.JOB)
-    detail.show(engine, url_params.job_id_of(label))
-
-
-def labels(jobs: Sequence[Job]) -> list[str]:
-    """The labels of these jobs, and of one on another page of the history that the link or the reader has chosen."""
-    names = [url_params.job_label(job.name, job.job_id) for job in jobs]
-    wanted = st.session_state.get(url_params.JOB.key) or st.query_params.get(url_params.JOB.key, "")
-    wanted_id = url_params.job_id_of(wanted)
-    if wanted_id and all(job.job_id != wanted_id for job in jobs):
-        try:
-            other = queue.job(published_data.engine(), wanted_id)
-        except UserError:
-            return names  # the widget says that it does not exist
-        names.append(url_params.job_label(other.name, other.job_id))
-    return names
+    chosen = st.session_state.get(url_params.JOB.key)
+    detail.show(engine, url_params.job_id_of(chosen) if chosen else page.jobs[0].job_id)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 import streamlit as st
@@ -11,27 +11,18 @@ from streamlit.delta_generator import DeltaGenerator
 
 from jobs import queue, worker_registry
 from jobs.queue import Page
-from jobs.table import Job, Progress, State
+from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
+from webapp.shared.job_badge import BADGES, show_badge
 from webapp.shared.text import count, duration, literal, number
 from webapp.shared.url_params import page_file
-
-Colour = Literal["gray", "blue", "green", "red", "orange"]
 
 _REFRESH_EVERY = "2s"
 #: A longer table scrolls.
 _MAX_ROWS = 8
-#: State -> label, colour and icon, in the table and on cards.
-BADGES: dict[State, tuple[str, Colour, str]] = {
-    "queued": ("queued", "gray", ":material/schedule:"),
-    "running": ("running", "blue", ":material/progress_activity:"),
-    "done": ("done", "green", ":material/check_circle:"),
-    "failed": ("failed", "red", ":material/error:"),
-    "cancelled": ("cancelled", "orange", ":material/cancel:"),
-}
 
 
 def show_empty_state() -> None:
@@ -110,12 +101,6 @@ def _show_figure(label: str, value: str, detail: str) -> None:
     with st.container(gap="xxsmall"):
         st.caption(label)
         st.markdown(f"**{literal(value)}** :gray[{literal(detail)}]")
-
-
-def show_badge(job: Job) -> None:
-    label, colour, icon = BADGES[job.state]
-    stopping = job.cancel_requested and job.state == "running"
-    st.badge("stopping" if stopping else label, icon=icon, color="orange" if stopping else colour)
 
 
 def _show_cancel_button(job: Job) -> None:

@@ -27,15 +27,14 @@ def show_page() -> None:
     study_picker.show_empty_state()
 
     with show_user_errors():
-        study_column, category_column, metric_column = st.columns([3, 1.2, 1.5])
-        with study_column:
-            job_id = study_picker.choose_study()
+        job_id = study_picker.chosen_study()
+        category_column, metric_column, _ = st.columns([1.2, 1.5, 3])
         runs = published_data.results(job_id)
         with category_column:
             category = url_widgets.choose(url_params.CATEGORY, categories(runs))
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
-        url_widgets.report_missing(url_params.JOB, url_params.CATEGORY, url_params.METRIC)
+        url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         cells = figures.of_category(published_data.cells(job_id, measure.name), category)
         compared = published_data.comparison(job_id, measure.name)
         state = study_picker.job_state(job_id)

@@ -47,12 +47,9 @@ def show_page() -> None:
     study_picker.show_empty_state()
 
     with show_user_errors():
-        study_column, run_column = st.columns([1, 1.4])
-        with study_column:
-            job_id = study_picker.choose_study()
-        with run_column:
-            run_id = url_params.job_id_of(url_widgets.choose(url_params.RUN, labels(published_data.results(job_id))))
-        url_widgets.report_missing(url_params.JOB, url_params.RUN)
+        job_id = study_picker.chosen_study()
+        run_id = url_params.job_id_of(url_widgets.choose(url_params.RUN, labels(published_data.results(job_id))))
+        url_widgets.report_missing(url_params.RUN)
         run = published_data.run(run_id).iloc[0]
 
     show_head(run)

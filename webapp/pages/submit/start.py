@@ -2,9 +2,7 @@
 
 A link may name it: `?preset=friday-night`, with `&reference=true` for the small version; `?from_job=` with a job's id,
 with `&decide=` and a metric for a study that decides its open verdicts by it; or `?study=` with the beginning of a
-study's digest.
-`?job=`, which the other pages use, would not do: it is bound to their selectbox, and Streamlit removes it from the URL
-together with that.
+study's digest. `?job=` is the study in the bar, as on every page.
 
 Loading another study over unsaved edits can be undone.
 """
@@ -29,6 +27,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
 
 _YES = ("true", "1", "yes")
+_IN_URL = ("preset", "reference", FROM_JOB, DECIDE, "study")
 _MAX_JOBS = 50
 #: Of a study's name in the message about replaced edits.
 _MAX_LETTERS = 80
@@ -127,7 +126,12 @@ def _restore(edits: UnsavedEdits, start: Start) -> None:
 
 def _set_start(start: Start) -> None:
     st.session_state[_START] = start
-    st.query_params.from_dict({} if start == Start("preset", form_options.DEMO) else start.query)
+    view: dict[str, str | list[str]] = {
+        key: st.query_params.get_all(key) for key in st.query_params if key not in _IN_URL
+    }
+    if start != Start("preset", form_options.DEMO):
+        view.update(start.query)
+    st.query_params.from_dict(view)
 
 
 def _study(start: Start) -> Study:

@@ -7,7 +7,7 @@ import streamlit as st
 from jobs.table import Job
 from lab.tuning.report import Measured, Report
 from webapp.pages.tune import data, figures
-from webapp.shared import published_data, study_picker, url_params, url_widgets
+from webapp.shared import published_data, study_picker, url_params
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
@@ -20,8 +20,7 @@ def show_page() -> None:
     st.title("Tune")
     study_picker.show_empty_state()
     with show_user_errors():
-        job_id = study_picker.choose_study()
-        url_widgets.report_missing(url_params.JOB)
+        job_id = study_picker.chosen_study()
         job = study_picker.job_state(job_id)
         report = report_or_stop(job_id, job)
         view = View("tune", {url_params.JOB.key: (job_id,)})
@@ -44,7 +43,8 @@ def report_or_stop(job_id: str, job: Job | None) -> Report:
             f"`drafthouse tune {job_id}` finds the best ones for its target, drafts and loads.",
             icon=":material/tune:",
         )
-        st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:")
+        query = {url_params.JOB.key: job_id}
+        st.page_link(page_file("results"), label="Its results", icon=":material/monitoring:", query_params=query)
         st.stop()
     report = data.tuned(job_id)
     if report is None:

@@ -1,0 +1,33 @@
+"""The bar above every page: which study is chosen, and which newer one failed."""
+
+from __future__ import annotations
+
+from tests.lab.studies import study
+from tests.webapp.conftest import OpenPage
+from tests.webapp.homes import failed_job
+from tests.webapp.measured import measure_study
+from tests.webapp.page_text import words
+from warehouse.settings import Settings
+
+
+def test_the_newest_study_with_valid_runs_is_shown_and_a_newer_one_that_failed_is_named_with_its_reason(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    good = measure_study(settings, study(name="demo"))
+    invalid = measure_study(settings, study(name="demo", repeats=2), failing="no draft")
+    everything_failed = measure_study(settings, study(name="all failed", arms=[{"name": "x"}]), failing="x")
+    app = open_page("cost")
+    assert app.selectbox(key="job").value == f"demo · {invalid}"
+    assert "A newer study, all failed, failed: 2 of 2 runs failed" in _links(app)
+    failed = failed_job(settings, study(name="*demo*"), "EngineError: no such model\nTraceback")
+    assert r"A newer study, \*demo\*, failed: EngineError\: no such model" in _links(open_page("home"))
+    assert "A newer study" not in _links(open_page("cost", job=good))
+    app = open_page("compare", job=failed)
+    assert "This study has no results: it failed (EngineError: no such model)" in words(app)
+    assert open_page("compare", job="demo").selectbox(key="job").value == f"demo · {invalid}"
+    assert open_page("home").selectbox(key="job").value is None
+    assert everything_failed in " ".join(open_page("home").selectbox(key="job").options)
+
+
+def _links(app: object) -> str:
+    return " ".join(link.proto.label for link in app.get("page_link"))  # type: ignore[attr-defined]

@@ -1,0 +1,29 @@
+"""The list of pages in the sidebar. Its links carry the chosen study and the view that each page was left with.
+
+Streamlit's own list has links without parameters: a middle click or a copied link would lose the study.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import streamlit as st
+from streamlit.navigation.page import StreamlitPage
+
+from webapp.shared import url_params, url_widgets
+from webapp.shared.study_bar import Bar
+
+_STYLE = Path(__file__).parents[1] / "static" / "pages.css"
+
+
+def show(sections: Mapping[str, Sequence[StreamlitPage]], bar: Bar) -> None:
+    with st.sidebar, st.container(key="pages", gap=None):
+        st.html(_STYLE)
+        for title, pages in sections.items():
+            st.caption(title)
+            for page in pages:
+                study = bar.chosen or (bar.default if page.url_path in url_params.STUDY_PAGES else None)
+                view = url_widgets.left_view(page.url_path, study)
+                query = [(key, value) for key, values in view.items() for value in values]
+                st.page_link(page, query_params=query)
