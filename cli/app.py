@@ -92,6 +92,10 @@ PANELS: dict[str, dict[str, Verb]] = {
         "migrate": Verb(
             "operate.databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."
         ),
+        "archive": Verb(
+            "operate.archive:archive",
+            "Move the requests of old runs out of the warehouse's file into Parquet files; SQL reads them as before.",
+        ),
         "rebuild": Verb("operate.databases:rebuild", "Rebuild the warehouse from the bundles alone."),
         "worker": Verb("operate.up:worker", "Run one worker in the foreground, as on a GPU host."),
         "ingester": Verb("operate.up:ingester", "Run the ingester in the foreground; a warehouse has exactly one."),
@@ -99,7 +103,7 @@ PANELS: dict[str, dict[str, Verb]] = {
     },
 }
 #: These compute: while a run is measured on this machine they step back, and the run records them.
-_HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild"} - {"sql"}
+_HEAVY = {*PANELS["Analyse"], *PANELS["Exchange results"], "rebuild", "archive"} - {"sql"}
 VERBS = {name: verb for verbs in PANELS.values() for name, verb in verbs.items()}
 
 

@@ -23,6 +23,8 @@ SETTINGS_FILE = "drafthouse.toml"
 #: Variables with this prefix are not settings: each holds one secret for the worker and is read when it is used.
 SECRET_PREFIX = ENVIRONMENT_PREFIX + "SECRET_"
 SECRETS_FILE = "secrets.toml"
+#: Beside the warehouse's file: where the requests of old runs are.
+ARCHIVE_FOLDER = "archive"
 
 
 class Settings(BaseSettings):
@@ -101,6 +103,11 @@ class Settings(BaseSettings):
     def warehouse_file(self) -> Path:
         """The published database, replaced atomically at each publish; open it read-only."""
         return self.home / "warehouse.duckdb"
+
+    @property
+    def archive_dir(self) -> Path:
+        """The Parquet files that `drafthouse archive` wrote."""
+        return self.home / ARCHIVE_FOLDER
 
     @property
     def app_database_url(self) -> str:

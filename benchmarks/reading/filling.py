@@ -72,7 +72,7 @@ def fill(settings: Settings, size: Size) -> None:
             for sql in (_REQUESTS, _LISTS, _METRICS, _HISTOGRAMS, _TELEMETRY, _VERDICTS, _FINDINGS):
                 connection.execute(sql.format(job=job, requests=size.requests_per_run, seed=size.seed, wide=wide))
             connection.execute("CHECKPOINT")
-    settings.master_file.unlink()  # the ingester copies what is published
+    settings.master_file.unlink(missing_ok=True)  # the ingester copies what is published
 
 
 def made_run(run_id: str) -> RunRecord:
@@ -190,7 +190,7 @@ _JUDGED = """
 """
 #: Latencies that grow with concurrency, shrink with speculation, and differ by prompt and by chance.
 _REQUESTS = f"""
-    INSERT INTO request_records BY NAME
+    INSERT INTO recent_requests BY NAME
     WITH drawn AS (
         SELECT p.*, n, 0.5 + hash(n, 1, {{seed}}) % 1000003 / 1000003 AS prompt_share,
             0.8 + 0.4 * (hash(p.place, n, 2, {{seed}}) % 1000003 / 1000003) AS chance,

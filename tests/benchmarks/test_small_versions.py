@@ -6,12 +6,13 @@ the tests of the browser, and presets is what the tests of the whole way measure
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, progress, publish, rate, sweep
+from benchmarks import beside, idle, progress, publish, rate, sweep
 from benchmarks.client import STUDY, Sides
 from benchmarks.processes import own_home, vllm_environment
 from benchmarks.reading.filling import Size, fill
@@ -108,3 +109,14 @@ def test_part_publish_counts_the_seconds_and_bytes_of_one_more_run(
         f"seconds until a run is visible{when}" for when in ("", ", first after a file was opened", ", second")
     ]
     assert float(lines[-1].split(": ")[1].split(",")[0]) > 1  # each run is written at least once
+
+
+def test_part_idle_counts_what_the_ingester_costs_at_rest_and_for_a_changed_job(
+    home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(publish, "RESTS_FOR_S", 1.5)
+    idle.run(home.settings, 1, bundles=100, for_s=1.0)
+    printed = capsys.readouterr().out
+    assert "The ingester at rest: 100 bundles in 1 jobs" in printed
+    assert "ms of processor a second" in printed
+    assert re.search(r"a job's change of state: seen after \d+\.\d\d s, for \d+\.\d\d s of processor", printed)

@@ -157,7 +157,7 @@ def _measured_tables(root: Path, folder: Path) -> Tables:
     requests = request_rows(bundle.requests)
     latencies, prompts = prompt_latencies(requests)
     of_run = {
-        "request_records": requests,
+        "recent_requests": requests,
         "prompt_latencies": latencies,
         "telemetry": rows(TELEMETRY_COLUMNS, bundle.telemetry),
         "run_metrics": rows(METRIC_COLUMNS, [measured]),
@@ -177,7 +177,7 @@ def imported_tables(bundle: ImportedBundle) -> Tables:
     """Return the rows of an imported run by table. Raises one of UNSTORABLE for figures that no column can hold."""
     run = bundle.run
     of_run = {
-        "request_records": imported_rows.request_rows(run),
+        "recent_requests": imported_rows.request_rows(run),
         "run_metrics": rows(METRIC_COLUMNS, [run.metrics]),
         "histograms": _histogram_rows({} if run.requests is None else imported_rows.histograms(run.requests)),
         "imported_figures": imported_rows.figure_rows(run),

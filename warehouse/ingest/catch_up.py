@@ -41,9 +41,9 @@ def catch_up(earlier: Path, newer: Path) -> None:
         for name, key in _HISTORY.items():
             _refuse_another_history(connection, name, key)
         with transaction(connection):
-            describe(connection)
             for name in WAREHOUSE.tables:
                 (_append if name in GROWING else _replace)(connection, name)
+            describe(connection)
         connection.execute("CHECKPOINT")
 
 

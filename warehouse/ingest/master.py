@@ -32,7 +32,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "max_vacuum_tasks": 0,
 }
 #: Of new files; DuckDB's own 256 KiB would be written for a kilobyte.
-_BLOCK_BYTES = 65_536
+BLOCK_BYTES = 65_536
 
 
 @contextlib.contextmanager
@@ -98,7 +98,7 @@ def attaching(path: Path, name: str, option: str) -> str:
 
 def create_master(path: Path) -> None:
     """Create the database at `path`, or upgrade it to the newest revision, with its views and comments."""
-    config = {"default_block_size": str(_BLOCK_BYTES)}
+    config = {"default_block_size": str(BLOCK_BYTES)}
     engine = sa.create_engine(sa.URL.create("duckdb", database=str(path)), connect_args={"config": config})
     try:
         with engine.begin() as connection:

@@ -29,7 +29,7 @@ def rebuild(settings: Settings) -> None:
     fresh = settings.home / ".master.duckdb.rebuilding"
     try:
         with only_ingester(settings.home):
-            _remove(fresh)
+            remove_database(fresh)
             create_master(fresh)
             with connect_master(fresh) as connection:
                 runs = 0
@@ -44,15 +44,15 @@ def rebuild(settings: Settings) -> None:
                 for job_id, failed in judge_jobs(connection, settings.bundles).items():
                     if failed is not None:
                         record_rejection(connection, job_id, rejection(failed))
-            _replace(settings.master_file, fresh)
+            replace_master(settings.master_file, fresh)
             with contextlib.closing(Master(settings.master_file, settings.warehouse_file)) as master:
                 master.publish(only_grown=False)
     finally:
         app.dispose()
-        _remove(fresh)
+        remove_database(fresh)
 
 
-def _replace(master: Path, fresh: Path) -> None:
+def replace_master(master: Path, fresh: Path) -> None:
     """Replace the master by `fresh`, which is closed and so has no log.
 
     The old master's log is removed first, or it would be replayed on the new one. If the process is killed between the
@@ -64,7 +64,7 @@ def _replace(master: Path, fresh: Path) -> None:
     fsync(master.parent)
 
 
-def _remove(database: Path) -> None:
+def remove_database(database: Path) -> None:
     for path in (database, _log_of(database)):
         path.unlink(missing_ok=True)
 

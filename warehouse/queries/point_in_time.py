@@ -19,6 +19,7 @@ _SEEN: ContextVar[datetime | None] = ContextVar("warehouse_as_of", default=None)
 _FILE = "published_file"
 #: These tables have a column run_id too, but their runs are not in `runs`.
 _AT_ALL_TIMES = "published_"
+_OF_RUNS = "WHERE run_id IN (SELECT run_id FROM runs)"
 
 
 @contextmanager
@@ -61,7 +62,7 @@ def attaching(file: str) -> list[str]:
 def _views(moment: datetime) -> list[str]:
     """Views on all tables; the one on `runs` first, because the others read it."""
     from warehouse.schema.tables import WAREHOUSE  # noqa: PLC0415 - SQLAlchemy, which the warehouse of now does without
-    from warehouse.schema.views import VIEWS  # noqa: PLC0415 - likewise
+    from warehouse.schema.views import REQUEST_RECORDS, VIEWS  # noqa: PLC0415 - likewise
 
     def is_of_runs(table: str) -> bool:
         return "run_id" in WAREHOUSE.tables[table].columns and not table.startswith(_AT_ALL_TIMES)
@@ -71,8 +72,8 @@ def _views(moment: datetime) -> list[str]:
     return [
         _view("runs", f"WHERE {ended}"),
         _view("alembic_version", ""),
-        *(_view(name, "WHERE run_id IN (SELECT run_id FROM runs)" if is_of_runs(name) else "") for name in tables),
-        *(view.sql for view in VIEWS),
+        *(_view(name, _OF_RUNS if is_of_runs(name) else "") for name in tables),
+        *(_view(view.name, _OF_RUNS) if view is REQUEST_RECORDS else view.sql for view in VIEWS),
     ]
 
 

@@ -46,13 +46,13 @@ _GRACE_S = 2
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
-def answer(attaching: list[str], sql: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
+def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
     """The first rows, as many as fit; the schema's metadata says whether `rows` or `bytes` cut it. Raises duckdb.Error.
 
-    The statements `attaching` are ours and attach the warehouse.
+    The statements `attaching` are ours and attach the warehouse; `archive` is the folder of its archive.
     """
     connection = _opened(attaching, memory_mib)
-    _shut(connection, memory_mib)
+    _shut(connection, memory_mib, _archived(connection, archive))
     _refuse_others(connection, sql)
     reader = connection.execute(sql).to_arrow_reader(1024)
     if len(reader.schema) > _MOST_COLUMNS:
@@ -73,13 +73,27 @@ def _opened(attaching: list[str], memory_mib: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int) -> None:
-    """Forbid opening, setting and writing anything, by DuckDB's settings and by the operating system's limits."""
+def _archived(connection: duckdb.DuckDBPyConnection, folder: str) -> list[str]:
+    """The files that the view request_records reads."""
+    place = "SELECT database_name FROM duckdb_tables() WHERE table_name = 'archived_runs'"
+    (database,) = connection.execute(place).fetchone() or (None,)
+    if database is None:  # it is of an older revision
+        return []
+    found = connection.execute(f"SELECT DISTINCT file FROM {database}.main.archived_runs").fetchall()  # noqa: S608 - a name of ours
+    return [f"{folder}/{file}" for (file,) in found]
+
+
+def _shut(connection: duckdb.DuckDBPyConnection, memory_mib: int, readable: list[str]) -> None:
+    """Forbid opening, setting and writing anything, by DuckDB's settings and by the operating system's limits.
+
+    Only the files that are `readable` can be opened. The system's limit is then one on the number of files.
+    """
+    connection.execute(f"SET allowed_paths = {readable}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
     connection.execute("BEGIN TRANSACTION READ ONLY")
     limit_memory(memory_mib)
-    forbid_opening()
+    forbid_opening(but=2 * len(readable))
 
 
 def _refuse_others(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
@@ -215,9 +229,14 @@ def limit_memory(memory_mib: int) -> None:
     _limit(resource.RLIMIT_AS, taken_pages * resource.getpagesize() + (memory_mib + _ROOM_MIB) * 2**20)
 
 
-def forbid_opening() -> None:
-    """Forbid new files, sockets and processes, writing to files, and core dumps. Open files and pipes keep working."""
-    for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
+def forbid_opening(but: int = 0) -> None:
+    """Forbid new files, except for `but` so many, sockets and processes, writing to files, and core dumps.
+
+    Open files and pipes keep working.
+    """
+    last = max(int(entry.name) for entry in Path("/dev/fd").iterdir()) if but else -1
+    _limit(resource.RLIMIT_NOFILE, last + 1 + but)
+    for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC, resource.RLIMIT_CORE):
         _limit(kind, 0)
 
 

@@ -87,6 +87,7 @@ def run_sql(
     request = {
         "parent": os.getpid(),
         "attaching": attaching(str(settings.warehouse_file.absolute())),
+        "archive": str(settings.archive_dir.absolute()),
         "sql": sql,
         "max_rows": max_rows,
         "max_bytes": MAX_BYTES,

@@ -27,7 +27,7 @@ from warehouse.schema.request_columns import REQUEST_COLUMNS, TELEMETRY_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
 
 WAREHOUSE = sa.MetaData()
-_RUN_ID = column("run_id", "text", "the run")
+RUN_ID = column("run_id", "text", "the run")
 
 
 def _metric_column(metric: Metric) -> Column:
@@ -112,7 +112,7 @@ CAPACITY_COLUMNS: tuple[Column, ...] = (
     column("goodput_tok_per_s", "double?", "output tokens a second of the requests within the SLO, at the capacity"),
 )
 _HISTOGRAM_COLUMNS = (
-    _RUN_ID,
+    RUN_ID,
     column("metric", "text", "ttft, tpot, itl, icl or e2e, in ms"),
     column("bucket", "int", f"number of the bucket; its values in ms are about {histogram.VALUE_FORMULA}"),
     column("count", "bigint", "number of values in the bucket"),
@@ -121,6 +121,11 @@ IMPORTED_FIGURE_COLUMNS: tuple[Column, ...] = (
     column("field", "text", "the tool's own name of the figure; docs/importing.md lists the column each became"),
     column("value", "double?", "the figure in the tool's own unit; null if it is not a number"),
     column("left_out", "text?", "why it became no column; null if it did"),
+)
+_ARCHIVED_COLUMNS = (
+    RUN_ID,
+    column("file", "text", "the file's name in the folder archive of the home"),
+    column("archived_at", "moment", "when `drafthouse archive` moved them there"),
 )
 _REJECTED_COLUMNS = (
     column("path", "text", "the bundle's folder, relative to the folder of bundles; of a job without a run: the job"),
@@ -153,19 +158,25 @@ run_metrics = table(
     WAREHOUSE,
     "run_metrics",
     "The metrics of each run, computed once from its bundle; null means unknown, never zero",
-    (_RUN_ID, *METRIC_COLUMNS),
+    (RUN_ID, *METRIC_COLUMNS),
 )
-request_records = table(
+recent_requests = table(
     WAREHOUSE,
-    "request_records",
-    "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
-    (_RUN_ID, *REQUEST_COLUMNS),
+    "recent_requests",
+    "The rows of request_records that are not in the archive",
+    (RUN_ID, *REQUEST_COLUMNS),
+)
+archived_runs = table(
+    WAREHOUSE,
+    "archived_runs",
+    "The runs whose rows of request_records lie in files of the archive",
+    _ARCHIVED_COLUMNS,
 )
 prompt_latency_lists = table(
     WAREHOUSE,
     "prompt_latencies",
     "One row per run: the latencies of its prompts as lists, for comparisons that pair runs by prompt",
-    (_RUN_ID, *request_columns.PROMPT_LATENCY_COLUMNS),
+    (RUN_ID, *request_columns.PROMPT_LATENCY_COLUMNS),
 )
 prompt_lists = table(
     WAREHOUSE,
@@ -177,13 +188,13 @@ verdicts = table(
     WAREHOUSE,
     "verdicts",
     "Whether each run is valid. Runs ingested before there were checks have no row",
-    (_RUN_ID, *VERDICT_COLUMNS),
+    (RUN_ID, *VERDICT_COLUMNS),
 )
 findings = table(
     WAREHOUSE,
     "findings",
     "What the checks found in each run: one row per check that fired",
-    (_RUN_ID, *FINDING_COLUMNS),
+    (RUN_ID, *FINDING_COLUMNS),
 )
 study_verdicts = table(
     WAREHOUSE,
@@ -208,7 +219,7 @@ telemetry = table(
     "telemetry",
     "One row per second of a run's measured window: the measuring client, the engine, the host and the GPUs that the "
     "engine uses; null if there is nothing to read. The view results has the means",
-    (_RUN_ID, *TELEMETRY_COLUMNS),
+    (RUN_ID, *TELEMETRY_COLUMNS),
 )
 histograms = table(
     WAREHOUSE,
@@ -221,7 +232,7 @@ imported_figures = table(
     WAREHOUSE,
     "imported_figures",
     "The figures of imported runs in their tool's own names and units, including those that became no column",
-    (_RUN_ID, *IMPORTED_FIGURE_COLUMNS),
+    (RUN_ID, *IMPORTED_FIGURE_COLUMNS),
 )
 published_sources = table(
     WAREHOUSE, "published_sources", "The publications whose figures ship with Drafthouse", SOURCE_COLUMNS

@@ -7,14 +7,16 @@ Views and comments follow from the declared columns. They are created anew whene
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import duckdb
 
 from warehouse.schema.column import Column, column
 from warehouse.schema.request_columns import REQUEST_COLUMNS
 from warehouse.schema.run_columns import RUN_COLUMNS
-from warehouse.schema.tables import METRIC_COLUMNS, VERDICT_COLUMNS, WAREHOUSE
+from warehouse.schema.tables import METRIC_COLUMNS, RUN_ID, VERDICT_COLUMNS, WAREHOUSE
+from warehouse.settings import ARCHIVE_FOLDER
 
 _RUN = {column.name: column for column in RUN_COLUMNS}
 #: Columns of `runs` that the wide view leaves out, because they are long or rarely needed.
@@ -92,6 +94,12 @@ _IN_REQUESTS = (
     *("run_id", "job_id", "study_name", "target", "arm", "is_baseline", "method", "draft_model"),
     *("num_speculative_tokens", "dataset", "pattern", "concurrency", "repeat"),
 )
+REQUEST_RECORDS = View(
+    "request_records",
+    "One row per request, as measured, with its own latencies. The view requests adds columns of its run",
+    _of("q", (RUN_ID, *REQUEST_COLUMNS)),
+    "FROM recent_requests AS q",
+)
 REQUESTS = View(
     "requests",
     "One row per request: when it was sent and answered, its latencies, and the run it belongs to",
@@ -99,7 +107,7 @@ REQUESTS = View(
     "FROM request_records AS q JOIN runs AS r USING (run_id)",
 )
 #: In an order in which each may read the ones before it.
-VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUESTS)
+VIEWS = (RESULTS, VALID_LATEST_RUNS, REQUEST_RECORDS, REQUESTS)
 
 
 #: How DuckDB writes down the SQL of each view that this process created, by our SQL of it.
@@ -112,7 +120,7 @@ def describe(connection: duckdb.DuckDBPyConnection) -> None:
     What is as it should be already is left alone: all of it anew takes half of the time that a few runs take to ingest.
     """
     stored = _stored_views(connection)
-    for view in VIEWS:
+    for view in _views(connection):
         if view.name not in stored or stored[view.name] != _AS_STORED.get(view.sql):
             connection.execute(view.sql)
             _AS_STORED[view.sql] = _stored_views(connection)[view.name]
@@ -121,6 +129,21 @@ def describe(connection: duckdb.DuckDBPyConnection) -> None:
         if comments.get(name) != comment:
             target = ".".join(f'"{part}"' for part in name)
             connection.execute(f"COMMENT ON {kind} {target} IS '" + comment.replace("'", "''") + "'")
+
+
+def _views(connection: duckdb.DuckDBPyConnection) -> Iterator[View]:
+    """The views of this database: `request_records` reads the files of its archive, too."""
+    found = connection.execute("SELECT DISTINCT file FROM archived_runs ORDER BY file").fetchall()
+    for view in VIEWS:
+        yield replace(view, source=_with_files(connection, found)) if found and view is REQUEST_RECORDS else view
+
+
+def _with_files(connection: duckdb.DuckDBPyConnection, files: Iterable[tuple[str]]) -> str:
+    query = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    (database,) = connection.execute(query).fetchone() or ("",)
+    folder = Path(database).absolute().parent / ARCHIVE_FOLDER
+    paths = ", ".join("'" + str(folder / file).replace("'", "''") + "'" for (file,) in files)
+    return f"{REQUEST_RECORDS.source}\nUNION ALL BY NAME FROM read_parquet([{paths}], union_by_name = true)"
 
 
 def _described() -> Iterator[tuple[tuple[str, tuple[str, ...]], str]]:

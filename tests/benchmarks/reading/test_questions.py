@@ -35,7 +35,7 @@ def test_the_same_seed_makes_the_same_warehouse_and_another_one_another(made: Se
     fill(again, TINY)
     fill(other, Size(TINY.jobs, TINY.requests_per_run, seed=1))
     assert contents(again) == contents(made)
-    assert contents(other)["request_records"] != contents(made)["request_records"]
+    assert contents(other)["recent_requests"] != contents(made)["recent_requests"]
 
 
 def test_every_question_is_asked_and_timed(made: Settings) -> None:

@@ -251,7 +251,7 @@ def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_
     [
         "UPDATE runs SET run_id = 'x'",
         "UPDATE telemetry SET t_s = 9",
-        "DELETE FROM request_records WHERE index = 0",
+        "DELETE FROM recent_requests WHERE index = 0",
         "DELETE FROM alembic_version",
     ],
 )

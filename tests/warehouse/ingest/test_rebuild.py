@@ -24,7 +24,7 @@ def test_a_warehouse_rebuilt_from_bundles_alone_is_equal(settings: Settings) -> 
         file.unlink()
     rebuild(settings)
     assert contents(settings) == before
-    assert len(before["request_records"]) == 8
+    assert len(before["recent_requests"]) == 8
     assert not list(settings.home.glob(".*rebuilding*"))
 
 
