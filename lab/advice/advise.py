@@ -151,7 +151,8 @@ def _speed(cell: Measured) -> float:
 def _evidence(cell: Measured) -> Reason:
     text = f"{cell.arm} (k = {cell.gamma}) is {_words(cell)}"
     if cell.outcome == "not enough data":
-        needed = f"about {cell.more_repeats} more repeats would decide" if cell.more_repeats else "add repeats"
+        more = cell.more_repeats
+        needed = f"about {more} more repeat{'s' * (more != 1)} would decide" if more else "add repeats"
         text += f"; {needed}"
     return Reason(text, "measured", cell.run_ids)
 
@@ -184,26 +185,25 @@ def _prediction(cell: Measured) -> Iterator[Reason]:
 
 
 def checklist(cell: Measured) -> Iterator[Reason]:
+    """What published practice says of the cell, and where it is silent only what was measured.
+
+    Its rules are about models that need a GPU, so of runs without one they say nothing.
+    """
     yield from _interactive(cell)
-    yield from _concurrency(cell)
-    yield from _output_length(cell)
-    yield from _acceptance(cell)
-    yield _memory(cell)
+    if cell.own.gpu_memory_bytes is not None:
+        yield from _concurrency(cell)
+        yield from _output_length(cell)
+        yield from _acceptance(cell)
+    yield from _memory(cell)
     yield _runs(cell)
 
 
 def _interactive(cell: Measured) -> Iterator[Reason]:
     """Interactive use, where speculation is meant to reduce the time per token."""
-    if cell.concurrency > _INTERACTIVE:
-        yield _thumb(
-            f"concurrency {cell.concurrency} is not interactive use (up to {_INTERACTIVE}): nobody waits for single "
-            "tokens, so throughput and cost decide"
-        )
-        return
     ours, theirs = cell.own.tpot_ms, cell.baseline.tpot_ms
-    times = "the time per token was not measured"
-    if ours is not None and theirs:
-        times = f"a token takes {cell.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
+    if cell.concurrency > _INTERACTIVE or ours is None or not theirs:
+        return
+    times = f"a token takes {cell.arm} {ours:.3g} ms and the baseline {theirs:.3g} ms (medians)"
     yield Reason(
         f"concurrency {cell.concurrency} is interactive use (up to {_INTERACTIVE}), where the time per token is "
         f"noticed: {times}",
@@ -234,13 +234,14 @@ def _acceptance(cell: Measured) -> Iterator[Reason]:
         yield _thumb(f"acceptance of {alpha:.2f} a token, over {_HIGH_ALPHA}: meaningful gains")
 
 
-def _memory(cell: Measured) -> Reason:
+def _memory(cell: Measured) -> Iterator[Reason]:
     """GPU memory taken by the draft, if both arms have telemetry of it."""
     if METHODS.get(cell.method) is False:
-        return Reason(f"{cell.arm} drafts without a model, so it needs no memory for one", "expected", cell.run_ids)
+        yield Reason(f"{cell.arm} drafts without a model, so it needs no memory for one", "expected", cell.run_ids)
+        return
     ours, theirs = cell.own.gpu_memory_bytes, cell.baseline.gpu_memory_bytes
     if ours is None or theirs is None:
-        return _thumb(f"the draft's memory was not measured, because no GPU reported it: expect {_DRAFT_GIB}")
+        return
     more_gib = (ours - theirs) / _GIB
     if abs(more_gib) >= _SAME_GIB:
         more = "more" if more_gib > 0 else "less"
@@ -250,7 +251,7 @@ def _memory(cell: Measured) -> Reason:
             f"{cell.arm} had as much GPU memory in use as the baseline: an engine that reserves all of it at start-up "
             "takes the draft's part from the KV cache"
         )
-    return Reason(f"{used}{_cache(cell)}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
+    yield Reason(f"{used}{_cache(cell)}; {_DRAFT_GIB} are usual for a draft", "measured", cell.run_ids)
 
 
 def _cache(cell: Measured) -> str:

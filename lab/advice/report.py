@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import interval, label, sentences
-from lab.comparison.verdict import Word
+from lab.comparison.verdict import Word, alone_sentence
 
 _MARKS: dict[Word, str] = {"faster": "▲", "slower": "▼", "no difference": "=", "not enough data": "?"}
 #: What Markdown may take for markup within a line or a table's cell.
@@ -79,7 +79,8 @@ def _row(pair: JudgedPair) -> list[str]:
     needed = f" (about {more} more repeat{'s' * (more != 1)})" if more else ""
     verdict = f"{_MARKS[pair.verdict.word]} {pair.verdict.word}{needed}"
     place = (pair.workload, pair.load, pair.arm, interval(pair.ratio))
-    return [*map(_plain, place), verdict, pair.comparison.basis]
+    alone = alone_sentence(pair.comparison, pair.verdict)
+    return [*map(_plain, place), f"{verdict}; {_plain(alone)}" if alone else verdict, pair.comparison.basis]
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -6,15 +6,16 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import duckdb
 
 from lab import cost
-from lab.comparison.effect import Interval
+from lab.comparison.verdict import Word
 from lab.cost import Price, Window
 from lab.study import Slo
 from warehouse.queries.comparing.capacities import searched
-from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.comparisons import Pair, compare_study
 from warehouse.queries.comparing.paired_runs import CellKey, Row, dicts, jobs_of
 from warehouse.queries.prices import prices
 
@@ -40,6 +41,17 @@ _RUNS = """
 """
 
 
+Verdict = Literal["cheaper", "dearer", "no difference", "not enough data", "control"]
+#: Of arms that pay the same price for an hour.
+_OF_THROUGHPUT: dict[Word, Verdict] = {
+    "faster": "cheaper",
+    "slower": "dearer",
+    "no difference": "no difference",
+    "not enough data": "not enough data",
+    "control": "control",
+}
+
+
 @dataclass(frozen=True)
 class ArmCost:
     """One arm in one cell, means over its repeats; amounts are in `currency`, None if unknown."""
@@ -61,6 +73,7 @@ class ArmCost:
     saving: float | None = None  # share of the baseline's cost
     saving_low: float | None = None
     saving_high: float | None = None
+    verdict: Verdict | None = None  # on the saving; None of the baseline, and without a saving
     within_slo: float | None = None  # share of the requests that met the study's SLO; failed ones did not
 
 
@@ -83,9 +96,9 @@ def study_costs(
         return []
     compared = compare_study(con, study)
     base = {arm_cost.cell: arm_cost for arm_cost in costs if arm_cost.arm == compared.baseline}
-    ratios = {(pair.cell, pair.candidate.arm): pair.ratio for pair in compared.pairs}
+    pairs = {(pair.cell, pair.candidate.arm): pair for pair in compared.pairs}
     return [
-        _with_saving(arm_cost, base.get(arm_cost.cell), ratios.get((arm_cost.cell, arm_cost.arm))) for arm_cost in costs
+        _with_saving(arm_cost, base.get(arm_cost.cell), pairs.get((arm_cost.cell, arm_cost.arm))) for arm_cost in costs
     ]
 
 
@@ -119,13 +132,23 @@ def _with_peaks(costs: list[ArmCost]) -> list[ArmCost]:
     return [replace(arm_cost, at_peak=any(arm_cost is peak for peak in peaks.values())) for arm_cost in costs]
 
 
-def _with_saving(arm_cost: ArmCost, base: ArmCost | None, ratio: Interval | None) -> ArmCost:
+def _with_saving(arm_cost: ArmCost, base: ArmCost | None, pair: Pair | None) -> ArmCost:
     """Add the saving against the baseline, unless the two prices are in different currencies."""
-    if base is None or ratio is None or base.currency != arm_cost.currency:
+    ratio = None if pair is None else pair.ratio
+    if base is None or pair is None or ratio is None or base.currency != arm_cost.currency:
         return arm_cost
     prices = arm_cost.price_per_hour / base.price_per_hour
     low, high = (None if bound is None else cost.saving(bound, prices) for bound in (ratio.low, ratio.high))
-    return replace(arm_cost, saving=cost.saving(ratio.value, prices), saving_low=low, saving_high=high)
+    verdict = _OF_THROUGHPUT[pair.verdict.word] if prices == 1 else _verdict(low, high)
+    saving = cost.saving(ratio.value, prices)
+    return replace(arm_cost, saving=saving, saving_low=low, saving_high=high, verdict=verdict)
+
+
+def _verdict(low: float | None, high: float | None) -> Verdict:
+    """What the interval of the saving says, where the arms pay different prices for an hour."""
+    if low is not None and low > 0:
+        return "cheaper"
+    return "dearer" if high is not None and high < 0 else "not enough data"
 
 
 #: An arm meets the SLO if at least this share of its requests did.

@@ -10,6 +10,7 @@ import streamlit as st
 
 from lab.comparison.agreement import Agreement
 from lab.comparison.effect import Interval
+from lab.comparison.verdict import alone_sentence
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison
 from webapp.shared.tables import columns
 from webapp.shared.text import count
@@ -36,7 +37,8 @@ def verdicts(comparison: StudyComparison, agreed: Sequence[Agreement] | None, ca
         for pair, wrote in zip(comparison.pairs, outputs, strict=True)
         if category is None or pair.candidate.category == category
     ]
-    return pd.DataFrame(rows)
+    table = pd.DataFrame(rows)
+    return table if rows and any(table["alone"]) else table.drop(columns="alone", errors="ignore")
 
 
 def _outputs(agreed: Agreement) -> dict[str, object]:
@@ -70,6 +72,7 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
         "high": ratio.high,
         **wrote,
         "decides": f"about {count(more, 'more repeat')}" if more else "",
+        "alone": alone_sentence(pair.comparison, pair.verdict),
         "basis": pair.comparison.basis,
     }
 
@@ -80,6 +83,7 @@ def verdict_config(*, strict: bool) -> dict[str, Any]:
     return columns("arm", "workload", "pattern", "concurrency", "ratio", "low", "high") | {
         "verdict": text("Verdict", help=_HELP[strict]),
         "decides": text("Would decide", help="Repeats to add for a verdict if the spread stays the same"),
+        "alone": text("Without the correction", width="medium", help="Where the interval alone excludes 1"),
         "basis": text("Interval from", width="large"),
         "same": number(
             "Same output", format="%.0f %%", help="Share of prompts with the baseline's output; greedy only"

@@ -20,7 +20,7 @@ from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
 from lab.comparison.gate import gate
 from lab.comparison.tables import Cell, RatioTable
-from lab.comparison.verdict import READING_WORDS
+from lab.comparison.verdict import READING_WORDS, alone_sentence
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
 from warehouse.queries import results
@@ -137,6 +137,9 @@ def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Se
     columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
     print_table(columns, [_row(pair, agreement) for pair, agreement in zip(comparison.pairs, agreed, strict=True)])
     _show_reading(comparison)
+    for pair in comparison.pairs:
+        if alone := alone_sentence(pair.comparison, pair.verdict):
+            print(f"{pair.candidate.arm} on {pair.cell.workload}, {pair.cell.pattern}: {alone}")
     for (arm, workload), even in break_evens(comparison).items():
         print(f"{arm} on {workload}: {breakeven.sentence(even)}")
     for finding in findings:
@@ -153,7 +156,7 @@ def _show_reading(comparison: StudyComparison) -> None:
 def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     ratio = pair.ratio
     more = pair.verdict.more_repeats
-    word = pair.verdict.word + (f" ({more} more repeats)" if more else "")
+    word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
     shown = "" if ratio is None else f"{ratio.value:.3f}"
     place = pair.cell
     figures = (shown, _bounds(ratio), word, _same(agreed), _degenerate(agreed), pair.comparison.basis)

@@ -41,7 +41,16 @@ def cost(
 
 
 def _print_costs(costs: Sequence[ArmCost]) -> None:
-    figures = ("per 10^6 output tokens", "", "with start-up", "per 10^6 tokens", "per request", "electricity", "saving")
+    figures = (
+        "per 10^6 output tokens",
+        "",
+        "with start-up",
+        "per 10^6 tokens",
+        "per request",
+        "electricity",
+        "saving",
+        "verdict",
+    )
     print_table(
         ("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(arm_cost) for arm_cost in costs]
     )
@@ -74,7 +83,7 @@ def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
 def _row(arm_cost: ArmCost) -> tuple[object, ...]:
     saving = "" if arm_cost.saving is None else f"{arm_cost.saving:.1%}"
     if arm_cost.saving_low is not None and arm_cost.saving_high is not None:
-        saving += f" ({arm_cost.saving_low:.1%} to {arm_cost.saving_high:.1%})"
+        saving += f" [{arm_cost.saving_low:.1%}, {arm_cost.saving_high:.1%}]"
     peak = "peak" if arm_cost.at_peak else ""
     others = (
         arm_cost.with_start_up,
@@ -82,7 +91,7 @@ def _row(arm_cost: ArmCost) -> tuple[object, ...]:
         arm_cost.per_request,
         arm_cost.electricity_per_million_output_tokens,
     )
-    figures = (arm_cost.per_million_output_tokens, peak, *others, saving)
+    figures = (arm_cost.per_million_output_tokens, peak, *others, saving, arm_cost.verdict)
     return (
         arm_cost.cell.workload,
         arm_cost.cell.pattern,

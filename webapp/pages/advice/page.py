@@ -112,8 +112,19 @@ def show_verdicts(advice: StudyAdvice, job_id: str) -> None:
                 st.markdown(f"**{literal(workload)}**")
                 for verdict in cells:
                     with st.expander(verdict_title(verdict), expanded=verdict is advice.advice[0]):
-                        for reason in verdict.reasons:
-                            st.markdown(reason_line(reason, job_id))
+                        show_reasons(verdict.reasons, job_id)
+
+
+def show_reasons(reasons: Sequence[Reason], job_id: str) -> None:
+    """What was measured and what theory says; rules of thumb fold away."""
+    rules = [reason for reason in reasons if reason.basis == "rule of thumb"]
+    for reason in reasons:
+        if reason not in rules:
+            st.markdown(reason_line(reason, job_id))
+    if rules:
+        with st.popover(count(len(rules), "rule of thumb", "rules of thumb"), type="tertiary"):
+            for rule in rules:
+                st.markdown(reason_line(rule, job_id))
 
 
 def verdict_title(verdict: Advice) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +17,15 @@ from webapp.shared.cards import Card
 from webapp.shared.tables import columns
 from webapp.shared.text import count, number
 
-_WHERE = ["arm", "workload", "concurrency"]
+_WHERE = ["arm", "verdict", "workload", "concurrency"]
+#: Each verdict on a saving with its mark.
+_SIGNS = {
+    "cheaper": "▲ cheaper",
+    "dearer": "▼ dearer",
+    "no difference": "= no difference",
+    "not enough data": "? not enough data",
+    "control": "≡ control",
+}
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
 _SAVING = ["saving", "saving_low", "saving_high"]
 _ENERGY = ["kwh_per_million_output_tokens", "electricity_per_million_output_tokens"]
@@ -48,7 +57,8 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
     names = [*_WHERE, _FIRST, *_SAVING, *slo, *_OTHERS, *energy, "pattern", "at_peak"]
     names += ["currency", "price_per_hour", "price_source"]
     shown = frame[names]
-    return shown.assign(**{name: 100 * shown[name].astype(float) for name in percent})
+    words = shown["verdict"].map(_SIGNS).mask(frame["is_baseline"], "baseline")
+    return shown.assign(verdict=words, **{name: 100 * shown[name].astype(float) for name in percent})
 
 
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
@@ -85,7 +95,7 @@ def table_config(currency: str) -> dict[str, Any]:
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
     return {
-        **columns("arm", "workload", "pattern", "concurrency", "currency"),
+        **columns("arm", "verdict", "workload", "pattern", "concurrency", "currency"),
         **{name: number(title, format="%,.4g", help=explanation) for name, (title, explanation) in money.items()},
         "per_request": number(f"Per request ({currency})", format="%.3g"),
         "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
@@ -122,20 +132,22 @@ def lowest_cost_card(costs: Sequence[ArmCost]) -> Card:
     if len({arm_cost.currency for arm_cost in costs}) > 1:
         return Card(label, "–", "Prices in different currencies cannot be compared: enter one price above")
     amount, lowest = min(priced, key=lambda pair: pair[0])
-    return Card(label, f"{number(amount)} {lowest.currency}", where(lowest))
+    verdict = "" if lowest.verdict is None else f"; {_SIGNS[lowest.verdict]} against the baseline there"
+    return Card(label, f"{number(amount)} {lowest.currency}", f"{where(lowest)}{verdict}")
 
 
 def saving_card(costs: Sequence[ArmCost]) -> Card:
-    label = "Largest saving"
-    savings = [(arm_cost.saving, arm_cost) for arm_cost in costs if arm_cost.saving is not None]
+    """The saving with the greatest lower bound: the largest of many is also the luckiest."""
+    label = "Surest saving"
+    savings = [arm_cost for arm_cost in costs if arm_cost.saving is not None and arm_cost.verdict != "control"]
     if not savings:
         return Card(label, "–", "Needs the baseline and another arm under the same load, with prices in one currency")
-    amount, most = max(savings, key=lambda pair: pair[0])
-    if most.saving_low is None or most.saving_high is None:
-        interval = "one repeat: no interval"
-    else:
-        interval = f"95 % interval {most.saving_low:.1%} to {most.saving_high:.1%}"
-    return Card(label, f"{amount:.1%}", f"{where(most)}; {interval}")
+    most = max(savings, key=lambda arm_cost: -math.inf if arm_cost.saving_low is None else arm_cost.saving_low)
+    if most.saving is None or most.saving_low is None or most.saving_high is None:
+        return Card(label, "–", "No cell has an interval yet: one repeat does not show how much runs vary")
+    verdict = _SIGNS[most.verdict or "not enough data"]
+    interval = f"[{most.saving_low:.1%}, {most.saving_high:.1%}]"
+    return Card(label, f"{most.saving:.1%}", f"{verdict} {interval}: {where(most)}")
 
 
 def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float) -> Card:

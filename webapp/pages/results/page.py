@@ -20,6 +20,10 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
+from webapp.shared.url_widgets import bound
+
+#: The parameter with a claimed ratio.
+_CLAIM = "claim"
 
 
 def show_page() -> None:
@@ -28,12 +32,23 @@ def show_page() -> None:
 
     with show_user_errors():
         job_id = study_picker.chosen_study()
-        category_column, metric_column, _ = st.columns([1.2, 1.5, 3])
+        category_column, metric_column, claim_column, _ = st.columns([1.2, 1.5, 1, 2])
         runs = published_data.results(job_id)
         with category_column:
             category = url_widgets.choose(url_params.CATEGORY, categories(runs))
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
+        with claim_column:
+            claimed = st.number_input(
+                "Claimed (×)",
+                min_value=0.01,
+                value=None,
+                step=0.1,
+                format="%g",
+                placeholder="none",
+                **bound(_CLAIM),
+                help="A ratio to the baseline that somebody named, such as 2 for twice as fast",
+            )
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         cells = figures.of_category(published_data.cells(job_id, measure.name), category)
         compared = published_data.comparison(job_id, measure.name)
@@ -41,15 +56,20 @@ def show_page() -> None:
 
     view = View("results", {"job": (job_id,), "category": (category,), "metric": (measure.label,)})
     answers.show(job_id, measure.name)
+    if claimed is not None and compared is not None:
+        st.info(literal(tables.claim_sentence(claimed, _of_category(compared, category))), icon=":material/gavel:")
     study_picker.show_caveats(runs, state)
     if compared is not None and compared.pairs:
-        wanted = None if category == figures.ALL_CATEGORIES else category
-        show_comparison(arm_cards.of_category(compared, wanted), cells, measure)
+        show_comparison(_of_category(compared, category), cells, measure)
     show_cards([tables.runs_card(runs, None if state is None else _planned(state)), tables.hardware_card(runs)])
     show_charts(cells, measure, view)
     shown = figures.of_category(runs, category)
     show_tables(cells, shown, measure=measure, view=view)
     study_picker.follow(state)
+
+
+def _of_category(compared: StudyComparison, category: str) -> StudyComparison:
+    return arm_cards.of_category(compared, None if category == figures.ALL_CATEGORIES else category)
 
 
 def categories(runs: pd.DataFrame) -> list[str]:

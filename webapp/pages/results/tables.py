@@ -8,14 +8,16 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from lab.comparison import breakeven
+from lab.advice.answer_text import interval
+from lab.comparison import breakeven, claim
+from lab.comparison.verdict import alone_sentence
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.tables import columns, metric_column
-from webapp.shared.text import count, span, times
+from webapp.shared.text import count, number, span, times
 from webapp.shared.verdict_tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
@@ -99,7 +101,28 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
     interval = f" ({span(best.ratio.low, best.ratio.high)})" if best.ratio.low and best.ratio.high else ""
     where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     luck = "; the best of many is also the luckiest" if cells > 1 else ""
+    alone = alone_sentence(best.comparison, best.verdict)
+    luck += f"; {alone}" if alone else ""
     return Card(label, times(best.ratio.value), f"{SIGNS[best.verdict.word]}{interval}: {where}{luck}")
+
+
+def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
+    """`2× was claimed; measured 1.48x [1.36, 1.60] (draft, code, concurrency 1): the claim is refuted.`
+
+    Of several cells it is the one that is kindest to the claim, and the others are counted.
+    """
+    pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
+    found = [claim.judge(claimed, pair.comparison, pair.verdict) for pair in pairs]
+    if not pairs:
+        return f"{number(claimed)}× was claimed; nothing is measured to set it against."
+    kindest = max(found, key=claim.ORDER.index)
+    gains = [(0.0 if pair.gain is None else pair.gain.value, pair) for pair in pairs]
+    of_kindest = [gain for gain, finding in zip(gains, found, strict=True) if finding == kindest]
+    best = max(of_kindest, key=lambda gain: gain[0])[1]
+    where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
+    counts = ", ".join(f"{found.count(word)} {word}" for word in claim.ORDER if word in found)
+    among = f" Of {count(len(pairs), 'cell')}: {counts}." if len(pairs) > 1 else ""
+    return f"{number(claimed)}× was claimed; measured {interval(best.ratio)} ({where}): the claim is {kindest}.{among}"
 
 
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
