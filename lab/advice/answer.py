@@ -84,6 +84,16 @@ class Choice:
 
 
 @dataclass(frozen=True)
+class OverAll:
+    """An arm over all of its cells: the geometric mean of their ratios, with its verdict among those of the arms."""
+
+    arm: str
+    cells: int
+    ratio: Interval
+    word: Literal["faster", "slower"]
+
+
+@dataclass(frozen=True)
 class OpenCells:
     """What is not decided yet, and what would decide it.
 
@@ -116,6 +126,7 @@ class Answer:
     headline: JudgedPair | None
     open: OpenCells | None  # None if every cell is decided
     controls: tuple[Control, ...] = ()
+    over_all: tuple[OverAll, ...] = ()  # only arms with several cells and a verdict
 
     @property
     def cells(self) -> int:
@@ -143,6 +154,7 @@ def answer(
     of_speculation: bool = True,
     repeat_s: float | None = None,
     controls: Sequence[Control] = (),
+    over_all: Sequence[OverAll] = (),
 ) -> Answer:
     """Make a study's answer. `repeat_s` is the forecast of one more repeat of the whole study.
 
@@ -156,7 +168,8 @@ def answer(
         for place in ordered
     )
     open_ = _open_cells(pairs, repeat_s)
-    return Answer(metric, baseline, strict, of_speculation, choices, _headline(pairs), open_, tuple(controls))
+    headline, noise, means = _headline(pairs), tuple(controls), tuple(over_all)
+    return Answer(metric, baseline, strict, of_speculation, choices, headline, open_, noise, means)
 
 
 def _choice(workload: str, load: str, concurrency: int, pairs: Sequence[JudgedPair]) -> Choice:

@@ -28,10 +28,12 @@ class Sentences:
     reading: str
     open: str
     controls: tuple[str, ...] = ()
+    over_all: str = ""
 
     @property
     def lines(self) -> list[str]:
-        return [line for line in (self.headline, *self.workloads, self.reading, self.open, *self.controls) if line]
+        said = (self.headline, *self.workloads, self.over_all, self.reading, self.open, *self.controls)
+        return [line for line in said if line]
 
 
 def sentences(answer: Answer) -> Sentences:
@@ -47,6 +49,7 @@ def sentences(answer: Answer) -> Sentences:
         _reading(answer),
         "" if answer.open is None else _open(answer.open, answer.cells),
         controls,
+        _over_all(answer),
     )
 
 
@@ -68,7 +71,16 @@ def _headline(answer: Answer) -> str:
         return f"No arm beats {answer.baseline} by {label(answer.metric)} anywhere measured: {_off(answer)}."
     if "enable" in actions:
         return "No single claim stands on the strict reading yet; the calls below do on theirs."
-    return f"No arm beats {answer.baseline} by {label(answer.metric)} for sure yet."
+    where = " in any single cell" if answer.over_all else ""
+    return f"No arm beats {answer.baseline} by {label(answer.metric)} for sure{where} yet."
+
+
+def _over_all(answer: Answer) -> str:
+    """`D over all 5 cells is faster: 1.18x [1.14, 1.22]; ...`; empty where no arm has such a verdict."""
+    parts = [
+        f"{mean.arm} over all {mean.cells} cells is {mean.word}: {interval(mean.ratio)}" for mean in answer.over_all
+    ]
+    return f"{'; '.join(parts)}." if parts else ""
 
 
 def label(metric: str) -> str:

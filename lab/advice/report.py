@@ -53,7 +53,7 @@ def markdown(report: Report) -> str:
     parts = [
         f"## {title}: {_plain(label(answer.metric))} against {_plain(answer.baseline)}",
         f"**{_plain(text.headline)}**",
-        "\n".join(f"- {_plain(line)}" for line in text.workloads),
+        "\n".join(f"- {_plain(line)}" for line in (*text.workloads, text.over_all) if line),
         "\n\n".join(_plain(line) for line in (text.reading, text.open, *text.controls) if line),
         "" if report.picture is None else f"![Ratio to {_plain(answer.baseline)}]({report.picture})",
         _table(answer),

@@ -75,7 +75,7 @@ def speedup_panel(
     frame: pd.DataFrame, measure: Metric, setting: Setting, domain: tuple[float, float]
 ) -> alt.LayerChart:
     """One panel; `frame` has the candidates' rows of `published_data.cells` for one category; open ones are hollow."""
-    rows = with_label_sides(with_load(frame))
+    rows = with_label_sides(with_load(frame), domain)
     base = alt.Chart(rows).encode(
         x=setting.axis.encoding(padding=0.35), color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None)
     )
@@ -127,10 +127,11 @@ def ratio_ticks(domain: tuple[float, float]) -> list[float]:
     return sorted(chosen)
 
 
-def with_label_sides(frame: pd.DataFrame) -> pd.DataFrame:
+def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.DataFrame:
     """Adds `side`: the highest point of a load is labelled above, the lowest below, those between not at all; `top` and
-    `bottom`, where its label stands; `figure`, the ratio with its verdict's mark; and is_open.
+    `bottom`, where its label stands within the domain; `figure`, the ratio with its verdict's mark; and is_open.
     """
+    least, most = (bound * (domain[1] / domain[0]) ** share for bound, share in zip(domain, (0.07, -0.07), strict=True))
     grouped = frame.groupby("pattern")["ratio"]
     highest, lowest = frame["ratio"] == grouped.transform("max"), frame["ratio"] == grouped.transform("min")
     side = pd.Series("none", index=frame.index).mask(lowest, "below").mask(highest, "above")
@@ -138,8 +139,8 @@ def with_label_sides(frame: pd.DataFrame) -> pd.DataFrame:
     figures = [f"{ratio:.2f} {mark}".rstrip() for ratio, mark in zip(frame["ratio"], marks, strict=True)]
     return frame.assign(
         side=side,
-        top=frame["high"].fillna(frame["ratio"]),
-        bottom=frame["low"].fillna(frame["ratio"]),
+        top=frame["high"].fillna(frame["ratio"]).clip(upper=most),
+        bottom=frame["low"].fillna(frame["ratio"]).clip(lower=least),
         figure=figures,
         is_open=frame["verdict"] == "not enough data",
     )

@@ -69,7 +69,7 @@ def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
     text = sentences(asked.answer)
     st.markdown(f"{heading} {_icon(asked.answer)} {literal(text.headline)}")
     if text.workloads:
-        st.markdown("\n".join(f"- {literal(line)}" for line in text.workloads))
+        st.markdown("\n".join(f"- {literal(line)}" for line in (*text.workloads, text.over_all) if line))
     for control, sentence in zip(asked.answer.controls, text.controls, strict=True):
         if control.is_alarming:
             st.warning(literal(sentence), icon=":material/warning:")
@@ -82,12 +82,20 @@ def _show(job_id: str, asked: _Asked, heading: str = "####") -> None:
 
 
 def _link_next_study(job_id: str, asked: _Asked) -> None:
-    """A link to the Submit page with the deciding study; none for a study that was not submitted here."""
+    """A link to the Submit page with the deciding study; none for a study that was not submitted here.
+
+    A tuning searches for the best setting and has its own report.
+    """
     try:
-        proposed = next_study(queue.job(published_data.engine(), job_id).study, asked.answer)
+        study = queue.job(published_data.engine(), job_id).study
     except UserError:
         return
-    if proposed is None:
+    if study.tune is not None:
+        st.page_link(
+            page_file("tune"), label="What the tuning found", icon=":material/tune:", query_params={"job": job_id}
+        )
+        return
+    if (proposed := next_study(study, asked.answer)) is None:
         return
     takes = published_data.forecast(proposed)
     st.page_link(

@@ -30,12 +30,14 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
     "expected": partial(_number, "Expected", format=_RATIO, help="Speed-up over no speculation, as far as known"),
     "fate": partial(_text, "What became of it", width="large"),
     "hardware": partial(_text, "Hardware"),
-    "high": partial(_number, "95 % to", format=_RATIO, help="Upper end of the 95 % confidence interval"),
+    "high": partial(_number, "95 % to", format=_RATIO, width=75, help="Upper end of the 95 % confidence interval"),
     "is_valid": partial(st.column_config.CheckboxColumn, "Valid", help="Whether all checks passed; empty: not checked"),
     "k": partial(_number, "Draft tokens k", format="%d", width=105, help="Tokens drafted in a round"),
-    "low": partial(_number, "95 % from", format=_RATIO, help="Lower end of the 95 % confidence interval"),
+    "low": partial(_number, "95 % from", format=_RATIO, width=80, help="Lower end of the 95 % confidence interval"),
     "pattern": partial(_text, "Load", help="c: requests in flight, n: number of prompts"),
-    "ratio": partial(_number, "To baseline", format=_RATIO, help="Arm over baseline, mean of the repeats' ratios"),
+    "ratio": partial(
+        _number, "To baseline", format=_RATIO, width=85, help="Arm over baseline, geometric mean of the repeats' ratios"
+    ),
     "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 0"),
     "repeats": partial(_number, "Repeats", format="%d", width="small"),
     "requested_output_tokens": partial(_number, "Output tokens", format="%d", width="small", help="As requested"),

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.advice.answer import Answer, JudgedPair, OpenCells, answer
+from lab.advice.answer import Answer, JudgedPair, OpenCells, OverAll, answer
 from lab.advice.answer_text import interval, sentences
+from lab.comparison.controls import Control
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import UNKNOWN, Word
 from lab.metrics.catalogue import BY_NAME
@@ -285,4 +286,18 @@ def test_the_time_of_more_repeats_is_told_in_minutes_or_hours(seconds: float, mi
     open_ = judged("E", 1, "not enough data", more=1)
     assert lines_of(open_, repeat_s=seconds)[-1] == (
         f"1 of 1 cell is open; 1 more repeat would decide it, about {minutes} by the forecast."
+    )
+
+
+def test_an_arm_over_all_cells_stands_beside_what_single_cells_decide() -> None:
+    mean = OverAll("E", 2, Interval(1.18, 1.14, 1.22), "faster")
+    lines = lines_of(judged("E", 1, "not enough data"), judged("E", 4, "not enough data"), over_all=[mean])
+    assert lines[0] == "No arm beats no draft by output throughput for sure in any single cell yet."
+    assert "E over all 2 cells is faster: 1.18x [1.14, 1.22]." in lines
+
+
+def test_a_control_says_how_far_runs_differ_and_whether_that_is_alarming() -> None:
+    noisy = Control("again", "identical to the baseline, and yet differs by 4.0 %", is_alarming=True)
+    assert lines_of(judged("E", 1, "faster", FAST), controls=[noisy])[-1] == (
+        "again is a control, identical to the baseline, and yet differs by 4.0 %."
     )

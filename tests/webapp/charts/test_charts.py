@@ -120,7 +120,9 @@ def test_ratios_of_a_few_percent_have_labels_to_read_them_by() -> None:
 
 def test_a_load_is_labelled_at_its_highest_and_lowest_point_only() -> None:
     third = frames.ArmRatios("third", "ngram", (1.3, 1.3, 1.3))
-    rows = results.with_label_sides(frames.speedup((frames.DRAFT, frames.NGRAM, third), categories=("code",)))
+    rows = results.with_label_sides(
+        frames.speedup((frames.DRAFT, frames.NGRAM, third), categories=("code",)), (0.1, 10.0)
+    )
     first = rows[rows["concurrency"] == 1].set_index("arm")["side"]
     assert dict(first) == {"draft k=3": "above", "n-gram": "below", "third": "none"}
 

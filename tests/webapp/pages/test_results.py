@@ -91,6 +91,13 @@ def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page:
     assert "Best ratio of 8 cells" in shown
 
 
+def test_a_claim_in_the_link_is_set_against_what_was_measured(measured: Settings, open_page: OpenPage) -> None:
+    """One repeat has no interval, so it decides nothing about a claim."""
+    shown = words(open_page("results", claim="3"))
+    assert re.search(r"3× was claimed; measured 1\.\d\dx \(draft, .+\): the claim is not decided. Of 8 cells: 8", shown)
+    assert "was claimed" not in words(open_page("results"))
+
+
 def test_a_link_to_what_is_gone_says_so_for_each_of_its_values(measured: Settings, open_page: OpenPage) -> None:
     app = open_page("results", category="poetry", metric="Charm")
     warnings = [warning.value.replace("\\", "") for warning in app.warning]

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import duckdb
 
-from lab.advice.answer import Answer, JudgedPair, answer
+from lab.advice.answer import Answer, JudgedPair, OverAll, answer
 from lab.advice.report import Provenance
 from lab.comparison.verdict import verdicts
 from warehouse.queries.comparing.comparisons import StudyComparison, controls
 from warehouse.queries.comparing.paired_runs import dicts
+from warehouse.queries.comparing.ratio_tables import arm_means
 
 _PROVENANCE = """
     SELECT any_value(study_name) AS study, any_value(target) AS target,
@@ -49,7 +52,17 @@ def study_answer(comparison: StudyComparison, repeat_s: float | None = None) -> 
         of_speculation=all(candidate and not baseline for baseline, candidate in drafted),
         repeat_s=repeat_s,
         controls=tuple(controls(comparison).values()),
+        over_all=_over_all(comparison),
     )
+
+
+def _over_all(comparison: StudyComparison) -> list[OverAll]:
+    cells = Counter(pair.candidate.arm for pair in comparison.pairs)
+    return [
+        OverAll(arm, cells[arm], mean.ratio, mean.verdict.word)
+        for arm, mean in arm_means(comparison).items()
+        if cells[arm] > 1 and mean.ratio is not None and mean.verdict.word in ("faster", "slower")
+    ]
 
 
 def provenance(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> Provenance:

@@ -81,7 +81,7 @@ def headline_config() -> dict[str, Any]:
             "Speed-up over all cells", width=150, help="Geometric mean of output throughput over the baseline's"
         ),
         "cost": text(
-            "Cost per 10⁶ output tokens",
+            "Per 10⁶ output tokens",
             width=120,
             help="In its surest cell, at the study's price or the price book's",
         ),

@@ -17,7 +17,7 @@ from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break
 from webapp.shared.cards import Card
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.tables import columns, metric_column
-from webapp.shared.text import count, number, span, times
+from webapp.shared.text import count, span, times
 from webapp.shared.verdict_tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
@@ -114,7 +114,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     pairs = [pair for pair in comparison.pairs if not pair.comparison.control]
     found = [claim.judge(claimed, pair.comparison, pair.verdict) for pair in pairs]
     if not pairs:
-        return f"{number(claimed)}× was claimed; nothing is measured to set it against."
+        return f"{claimed:g}× was claimed; nothing is measured to set it against."
     kindest = max(found, key=claim.ORDER.index)
     gains = [(0.0 if pair.gain is None else pair.gain.value, pair) for pair in pairs]
     of_kindest = [gain for gain, finding in zip(gains, found, strict=True) if finding == kindest]
@@ -122,7 +122,7 @@ def claim_sentence(claimed: float, comparison: StudyComparison) -> str:
     where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     counts = ", ".join(f"{found.count(word)} {word}" for word in claim.ORDER if word in found)
     among = f" Of {count(len(pairs), 'cell')}: {counts}." if len(pairs) > 1 else ""
-    return f"{number(claimed)}× was claimed; measured {interval(best.ratio)} ({where}): the claim is {kindest}.{among}"
+    return f"{claimed:g}× was claimed; measured {interval(best.ratio)} ({where}): the claim is {kindest}.{among}"
 
 
 _NO_INTERVAL = "No cell has an interval yet: one repeat does not show how much runs vary."
