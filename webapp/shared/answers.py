@@ -17,7 +17,7 @@ from lab.study import Study
 from warehouse.queries.comparing.answers import study_answer
 from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
-from webapp.shared.url_params import page_file
+from webapp.shared.url_params import JOB, page_file
 
 #: Parameters of a link to the Submit page: a job, and the metric whose open verdicts a study like the job's decides.
 FROM_JOB, DECIDE = "from_job", "decide"
@@ -92,7 +92,7 @@ def _link_next_study(job_id: str, asked: _Asked) -> None:
         return
     if study.tune is not None:
         st.page_link(
-            page_file("tune"), label="What the tuning found", icon=":material/tune:", query_params={"job": job_id}
+            page_file("tune"), label="What the tuning found", icon=":material/tune:", query_params={JOB.key: job_id}
         )
         return
     if (proposed := next_study(study, asked.answer)) is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 import streamlit as st
 
@@ -20,10 +22,9 @@ from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
-from webapp.shared.url_widgets import bound
 
 #: The parameter with a claimed ratio.
-_CLAIM = "claim"
+_CLAIM, _LEAST_CLAIM = "claim", 0.01
 
 
 def show_page() -> None:
@@ -39,16 +40,7 @@ def show_page() -> None:
         with metric_column:
             measure = BY_LABEL[url_widgets.choose(url_params.METRIC, list(BY_LABEL))]
         with claim_column:
-            claimed = st.number_input(
-                "Claimed (×)",
-                min_value=0.01,
-                value=None,
-                step=0.1,
-                format="%g",
-                placeholder="none",
-                **bound(_CLAIM),
-                help="A ratio to the baseline that somebody named, such as 2 for twice as fast",
-            )
+            claimed = _choose_claim()
         url_widgets.report_missing(url_params.CATEGORY, url_params.METRIC)
         cells = figures.of_category(published_data.cells(job_id, measure.name), category)
         compared = published_data.comparison(job_id, measure.name)
@@ -66,6 +58,31 @@ def show_page() -> None:
     shown = figures.of_category(runs, category)
     show_tables(cells, shown, measure=measure, view=view)
     study_picker.follow(state)
+
+
+def _choose_claim() -> float | None:
+    """A ratio that the reader or the link names."""
+    url_widgets.seed(_CLAIM, _claim, None)
+    claimed: float | None = st.number_input(
+        "Claimed (×)",
+        min_value=_LEAST_CLAIM,
+        value=None,
+        step=0.1,
+        format="%g",
+        placeholder="none",
+        key=_CLAIM,
+        help="A ratio to the baseline that somebody named, such as 2 for twice as fast",
+    )
+    url_widgets.record(_CLAIM, None if claimed is None else f"{claimed:g}")
+    return claimed
+
+
+def _claim(text: str) -> float:
+    """Raises ValueError for what is no ratio."""
+    claimed = float(text)
+    if not (math.isfinite(claimed) and claimed >= _LEAST_CLAIM):
+        raise ValueError(f"{text!r} is no ratio")
+    return claimed
 
 
 def _of_category(compared: StudyComparison, category: str) -> StudyComparison:
