@@ -13,7 +13,7 @@ from benchmarks import beside, client, idle, presets, progress, publish, rate, s
 from benchmarks.deciding import capacity, power, repeats, tuner, until_decided
 from benchmarks.reading import pages, questions
 from benchmarks.reading.filling import Size
-from benchmarks.storing import bundles, ingest
+from benchmarks.storing import bundles, imports, ingest
 from lab.errors import DrafthouseError
 from warehouse.settings import Settings, load_settings
 
@@ -28,6 +28,7 @@ _PARTS: dict[str, Callable[[Settings, int], None]] = {
     "pages": pages.run,
     "bundles": bundles.run,
     "ingest": ingest.run,
+    "import": imports.run,
     "publish": publish.run,
     "idle": idle.run,
     "power": power.run,

@@ -44,7 +44,11 @@ def _column(values: list[Any], type_: Any) -> pa.Array[Any]:
         return pa.Array.from_buffers(type_, len(values), buffers)
     lists = [() if value is None else value for value in values]
     code = _CODES[type_.value_type]
-    inner = pa.py_buffer(b"".join([array(code, row_values) for row_values in lists]))
+    parts = [
+        row_values if isinstance(row_values, array) and row_values.typecode == code else array(code, row_values)
+        for row_values in lists
+    ]
+    inner = pa.py_buffer(b"".join(parts))
     child = pa.Array.from_buffers(type_.value_type, sum(map(len, lists)), [None, inner])
     return pa.Array.from_buffers(type_, len(values), [_validity(values), _offsets(lists)], children=[child])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,10 @@ from warehouse.ingest.bundle_rows import UNSTORABLE, imported_tables
 from warehouse.settings import Settings
 
 AUTO = "auto"
+#: Gets what an import does next, and the share of its work that is done, 0 to 1.
+Progress = Callable[[str, float], None]
+#: After reading the files, and after computing figures from them.
+_READ, _COMPUTED = 0.5, 0.9
 _SUPPORTED = "; ".join(f"{format_.title} ({format_.seen_versions})" for format_ in FORMATS.values())
 _MOST_KEYS = 6
 
@@ -36,8 +40,16 @@ class Import:
     taken_in: tuple[str, ...] = ()
 
 
+def _silent(_next: str, _share: float) -> None:
+    return
+
+
 def import_paths(
-    settings: Settings, paths: Sequence[Path], tool: str = AUTO, labels: Mapping[str, str] | None = None
+    settings: Settings,
+    paths: Sequence[Path],
+    tool: str = AUTO,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress = _silent,
 ) -> Import:
     """Import all files and folders, or raise ForeignFileError and import nothing.
 
@@ -46,7 +58,7 @@ def import_paths(
     """
     exported = [path for path in paths if is_export(path)]
     if not exported:
-        return import_read(settings, read_paths(paths), tool, labels)
+        return import_read(settings, read_paths(paths), tool, labels, progress)
     if len(paths) > 1 or labels or tool != AUTO:
         name = printable(exported[0].as_posix())
         raise ForeignFileError(f"{name} was exported by Drafthouse: import it alone, without a tool and labels")
@@ -58,14 +70,19 @@ def import_paths(
 
 
 def import_read(
-    settings: Settings, files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None
+    settings: Settings,
+    files: Sequence[ForeignFile],
+    tool: str = AUTO,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress = _silent,
 ) -> Import:
     """Import files that were read or uploaded. Runs that are stored already stay as they are."""
     if sum(len(file.content) for file in files) > LARGEST_IMPORT_BYTES:
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
         )
-    read = read_runs(files, tool, labels)
+    read = read_runs(files, tool, labels, progress)
+    progress("storing", _COMPUTED)
     for run in read.runs:
         _refuse_unstorable(run)
     try:
@@ -98,7 +115,12 @@ class ReadRuns:
     skipped: tuple[str, ...]
 
 
-def read_runs(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[str, str] | None = None) -> ReadRuns:
+def read_runs(
+    files: Sequence[ForeignFile],
+    tool: str = AUTO,
+    labels: Mapping[str, str] | None = None,
+    progress: Progress = _silent,
+) -> ReadRuns:
     """Every run in the files. Raises ForeignFileError, and imports nothing then.
 
     `tool` is a key of FORMATS, or AUTO. `labels` are the user's own, for every run; they override those of a file.
@@ -109,7 +131,10 @@ def read_runs(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[st
         raise ForeignFileError(f"no such format: {printable(tool)}. Choose {AUTO} or one of {', '.join(FORMATS)}")
     groups: dict[tuple[str, str], list[Document]] = {}
     skipped: list[str] = []
+    read_bytes, all_bytes = 0, sum(len(file.content) for file in files)
     for file in files:
+        progress(f"reading {printable(file.name)}", _READ * read_bytes / max(all_bytes, 1))
+        read_bytes += len(file.content)
         try:
             detected = _detected(file, tool)
         except _NotAResultError as error:
@@ -119,7 +144,10 @@ def read_runs(files: Sequence[ForeignFile], tool: str = AUTO, labels: Mapping[st
             continue
         for name, document in detected:
             groups.setdefault((name, file.folder), []).append(document)
-    runs = {run.run_id: run for (name, _), group in groups.items() for run in FORMATS[name].read(group)}
+    runs: dict[str, ImportedRun] = {}
+    for number, ((name, _), group) in enumerate(groups.items()):
+        progress("computing figures", _READ + (_COMPUTED - _READ) * number / len(groups))
+        runs |= {run.run_id: run for run in FORMATS[name].read(group)}
     if not runs:
         raise ForeignFileError(_nothing(files, skipped))
     labelled = (replace(run, labels={**run.labels, **(labels or {})}) for run in runs.values())

@@ -164,10 +164,9 @@ def parts(document: Document, values: object, *at: Step) -> list[Part]:
     return [Part(document, content, (*at, place)) for place, content in enumerate(objects)]
 
 
-def all_known(values: Sequence[float | None] | None) -> list[float]:
+def all_known(values: Sequence[float | None] | None) -> Sequence[float]:
     """The values, or an empty list if one of them is unknown."""
-    recorded = [value for value in values or () if value is not None]
-    return recorded if len(recorded) == len(values or ()) else []
+    return [] if values is None or None in values else cast("Sequence[float]", values)
 
 
 def _is_short(value: object) -> bool:

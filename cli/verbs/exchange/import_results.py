@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from lab.errors import UserError
 from warehouse.importers.store import Import, import_paths
+from warehouse.importers.store import Progress as ImportProgress
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 
@@ -33,14 +38,27 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     Runs that were imported before stay as they are.
     """
     settings = ready_settings()
-    imported = import_paths(settings, paths, tool, dict(map(_label, label or [])))
-    ingested = _ingest(settings) if imported.new_run_ids else True
+    labels = dict(map(_label, label or []))
+    with _bar() as progress:
+        imported = import_paths(settings, paths, tool, labels, progress)
+        progress("adding to the warehouse", 1.0)
+        ingested = _ingest(settings) if imported.new_run_ids else True
     if as_json:
         print_json(_as_dict(imported))
         return
     _show(imported)
     if not ingested:
         print("The running ingester adds them to the warehouse within seconds.")
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[ImportProgress]:
+    """Show how far the import is, on a terminal; nothing stays of it."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("reading files", total=1.0)
+        yield lambda doing, share: bar.update(task, description=doing, completed=share)
 
 
 def _label(text: str) -> tuple[str, str]:

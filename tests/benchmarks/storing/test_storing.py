@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.storing import bundles, ingest
+from benchmarks.storing import bundles, imports, ingest
+from warehouse.importers.files import ForeignFile
+from warehouse.importers.store import read_runs
 from warehouse.settings import Settings
 
 
@@ -24,3 +26,13 @@ def test_part_ingest_ingests_every_bundle_that_it_wrote(tmp_path: Path, capsys: 
     printed = capsys.readouterr().out
     assert "requests/s, ingested together" in printed
     assert "requests/s, with checkpoints" in printed
+
+
+def test_part_import_imports_its_file_into_a_new_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = imports.made_result(tmp_path / "result.json", 20)
+    imports.measure(Settings(home=tmp_path), file, 1)
+    printed = capsys.readouterr().out
+    assert "Import: a detailed result of 0.1 MiB" in printed
+    assert "peak memory MiB" in printed
+    (run,) = read_runs([ForeignFile("result.json", file.read_bytes())]).runs
+    assert (run.tool, run.metrics["requests_completed"], run.doubts) == ("vllm-bench-serve", 20, ())

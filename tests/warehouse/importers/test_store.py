@@ -77,6 +77,15 @@ def test_every_sample_is_ingested_and_none_is_rejected(settings: Settings) -> No
     assert ask(settings, "select count(distinct job_id) from study_verdicts") == [(len(stored.jobs),)]
 
 
+def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) -> None:
+    steps: list[tuple[str, float]] = []
+    import_paths(settings, [DETAILED, APPENDED], progress=lambda doing, share: steps.append((doing, share)))
+    doing, shares = zip(*steps, strict=True)
+    assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", "computing figures", "storing")
+    assert list(shares) == sorted(set(shares))
+    assert (shares[0], shares[-1] < 1) == (0.0, True)
+
+
 def test_the_figures_in_the_warehouse_are_those_of_the_file(settings: Settings) -> None:
     (run,) = imported(settings, DETAILED).runs
     [(speed, ttft, length)] = ask(

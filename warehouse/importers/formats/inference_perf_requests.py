@@ -47,7 +47,7 @@ class Request(Record):
     request: Text | None = None
 
     @property
-    def chunks_s(self) -> list[float]:
+    def chunks_s(self) -> Sequence[float]:
         """When each chunk came; empty if that was not saved."""
         return all_known(self.info.response_metrics.chunk_times)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from itertools import accumulate, chain
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field, ValidatorFunctionWrapHandler, WrapValidator
 
+from lab.metrics.record_table import Floats
 from warehouse.importers.model import ImportedRequest, ImportedRequests
 from warehouse.importers.typed_json import LARGEST, Anything, Counts, Numbers, Part, Record, all_known
 
@@ -51,14 +53,14 @@ def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
     inputs, outputs = arrays.input_lens or [None] * count, arrays.output_lens or [None] * count
     latencies, starts = arrays.latencies or [None] * count, all_known(arrays.start_times)
     first_s = min(starts, default=0.0)
-    texts = arrays.generated_texts
+    texts, gaps = arrays.generated_texts, gaps_s(arrays.itls)
     requests = (
         request(
             index,
             error=_error(arrays.errors, index, arrays.ttfts[index], outputs[index]),
             sent_s=starts[index] - first_s if len(starts) == count else None,
             ttft_s=arrays.ttfts[index],
-            gaps_s=all_known(arrays.itls[index]),
+            gaps_s=gaps[index],
             latency_s=latencies[index],
             lengths=(inputs[index], outputs[index]),
             text=texts[index] if texts else None,
@@ -66,6 +68,14 @@ def read(part: Part, arrays: TimedArrays) -> ImportedRequests | None:
         for index in range(count)
     )
     return ImportedRequests.of(list(requests))
+
+
+def gaps_s(itls: Sequence[Sequence[float | None] | None]) -> list[Floats]:
+    """Return the gaps of each request, none for one of which some are unknown."""
+    lists = list(map(all_known, itls))
+    ends = list(accumulate(map(len, lists)))
+    every = np.fromiter(chain.from_iterable(lists), dtype=np.float64)
+    return [every[end - len(gaps) : end] for gaps, end in zip(lists, ends, strict=True)]
 
 
 def refuse_other_lengths(part: Part, arrays: RequestArrays, kind: type[RequestArrays]) -> None:
@@ -83,7 +93,7 @@ def request(
     error: str | None,
     sent_s: float | None,
     ttft_s: float | None,
-    gaps_s: Sequence[float],
+    gaps_s: Floats,
     latency_s: float | None,
     lengths: tuple[int | None, int | None],
     text: object,
@@ -92,14 +102,14 @@ def request(
     prompt_tokens, tokens = lengths
     if error is not None or ttft_s is None:
         return ImportedRequest(index, error or "no first token", sent_s, prompt_tokens=prompt_tokens)
-    decoding_s = sum(gaps_s) if latency_s is None else max(latency_s - ttft_s, 0.0)
+    decoding_s = sum(gaps_s.tolist()) if latency_s is None else max(latency_s - ttft_s, 0.0)
     return ImportedRequest(
         index,
         sent_s=sent_s,
         ttft_ms=ttft_s * 1000,
         tpot_ms=decoding_s * 1000 / (tokens - 1) if tokens is not None and tokens > 1 else None,
         e2e_ms=(ttft_s + decoding_s) * 1000,
-        chunk_gaps_ms=array("d", (np.array(gaps_s, dtype=np.float64) * 1000).tobytes()),
+        chunk_gaps_ms=array("d", (gaps_s * 1000).tobytes()),
         prompt_tokens=prompt_tokens,
         completion_tokens=tokens,
         output_text=text if isinstance(text, str) else None,

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from warehouse.importers.build import build_run
 from warehouse.importers.fields import CHUNK_RATE, STD, Figure, latency_columns, statistics_of, take
-from warehouse.importers.formats.request_arrays import RequestArrays, refuse_other_lengths, request
+from warehouse.importers.formats.request_arrays import RequestArrays, gaps_s, refuse_other_lengths, request
 from warehouse.importers.formats.vllm_bench import RequestRate
 from warehouse.importers.json_reader import Document
 from warehouse.importers.model import ImportedRequest, ImportedRequests, ImportedRun, LeftOut, Scalar
-from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, all_known, whole
+from warehouse.importers.typed_json import Count, Name, Number, OneLine, Part, whole
 
 _STATISTICS = ("mean", "p90", "p95", "p99")
 _GAP = "gaps between chunks; left out for SGLang's own endpoint, whose versions differ in dividing them over tokens"
@@ -118,7 +118,7 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
     if ttfts is None or itls is None or errors is None or inputs is None or outputs is None:
         return None
     refuse_other_lengths(part, run, RequestArrays)
-    texts = run.generated_texts
+    texts, gaps = run.generated_texts, gaps_s(itls)
     return [
         _without_end(
             request(
@@ -126,7 +126,7 @@ def _requests(part: Part, run: _Run) -> list[ImportedRequest] | None:
                 error=str(errors[index]) if errors[index] else None,
                 sent_s=None,
                 ttft_s=ttfts[index],
-                gaps_s=all_known(itls[index]),
+                gaps_s=gaps[index],
                 latency_s=None,
                 lengths=(inputs[index], outputs[index]),
                 text=texts[index] if texts else None,
