@@ -115,6 +115,12 @@ class Study(Frozen):
         return self
 
     @property
+    def runs_are_planned(self) -> bool:
+        """Whether the number of its runs is known before; else what was measured so far decides what is measured next."""
+        searches = any(load.find is not None for load in self.loads)
+        return not (self.until_decided or self.tune is not None or searches)
+
+    @property
     def until_decided(self) -> bool:
         """Whether it stops measuring what is decided, before `repeats` are through."""
         return self.budget_s is not None

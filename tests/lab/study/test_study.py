@@ -38,6 +38,14 @@ def test_a_marked_arm_is_the_baseline_even_if_it_speculates() -> None:
     assert study(arms=arms).baseline.name == "draft"
 
 
+def test_how_many_runs_there_will_be_is_known_unless_the_study_decides_on_its_way() -> None:
+    assert study().runs_are_planned
+    searching = {"find": "rate", "max_concurrency": 6, "num_prompts": 40}
+    assert not study(repeats="until decided", budget="45 min").runs_are_planned
+    assert not study(tune={"drafted_tokens": [1, 3]}).runs_are_planned
+    assert not study(loads=[searching], slo={"ttft_ms": 500}).runs_are_planned
+
+
 @pytest.mark.parametrize("rate", ["inf", math.inf, None])
 def test_an_infinite_rate_is_a_closed_loop(rate: object) -> None:
     load = Load.model_validate({"max_concurrency": 1, "num_prompts": 2, "request_rate_rps": rate})

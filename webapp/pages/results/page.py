@@ -107,8 +107,8 @@ def show_comparison(compared: StudyComparison, cells: pd.DataFrame, measure: Met
 
 
 def _planned(job: Job) -> int | None:
-    """The number of the job's runs; None while a study that measures until decided may still have any number."""
-    if not job.study.until_decided:
+    """The number of the job's runs; None while what was measured so far decides how many there will be."""
+    if job.study.runs_are_planned:
         return sum(len(launch.runs) for launch in plan(job.study))
     return job.progress.runs_total if job.progress and job.progress.end_reason else None
 
