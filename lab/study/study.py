@@ -116,7 +116,7 @@ class Study(Frozen):
 
     @property
     def runs_are_planned(self) -> bool:
-        """Whether the number of its runs is known before; else what was measured so far decides what is measured next."""
+        """Whether the number of its runs is known before; else what was measured decides what is measured next."""
         searches = any(load.find is not None for load in self.loads)
         return not (self.until_decided or self.tune is not None or searches)
 
