@@ -245,6 +245,15 @@ def test_a_file_is_open_nowhere_once_the_last_who_had_it_open_has_closed_it(tmp_
     assert is_open_nowhere(file)
 
 
+def test_on_a_file_system_of_several_machines_a_file_may_always_be_open_somewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    monkeypatch.setattr(publication, "_file_system", lambda _file: "nfs4")
+    assert not is_open_nowhere(file)
+
+
 @pytest.mark.usefixtures("in_turns")
 @pytest.mark.parametrize(
     "change",
