@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from lab.advice.answer import Answer, Choice, JudgedPair, OpenCells
 from lab.comparison.effect import Interval
 from lab.comparison.verdict import READING_WORDS, shown_ratio
+from lab.metrics import number_format
 from lab.metrics.catalogue import BY_NAME
 
 #: Fewer repeats than this cannot show how much runs vary.
@@ -54,11 +55,10 @@ def sentences(answer: Answer) -> Sentences:
 
 
 def interval(ratio: Interval | None) -> str:
-    """`1.42x [1.31, 1.54]`; without bounds the ratio alone."""
+    """`1.42× [1.31, 1.54]`; without bounds the ratio alone."""
     if ratio is None:
         return "no ratio"
-    bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
-    return f"{ratio.value:.2f}x{bounds}"
+    return number_format.ratio(ratio.value, ratio.low, ratio.high)
 
 
 def _headline(answer: Answer) -> str:
@@ -76,7 +76,7 @@ def _headline(answer: Answer) -> str:
 
 
 def _over_all(answer: Answer) -> str:
-    """`D over all 5 cells is faster: 1.18x [1.14, 1.22]; ...`; empty where no arm has such a verdict."""
+    """`D over all 5 cells is faster: 1.18× [1.14, 1.22]; ...`; empty where no arm has such a verdict."""
     parts = [
         f"{mean.arm} over all {mean.cells} cells is {mean.word}: {interval(mean.ratio)}" for mean in answer.over_all
     ]

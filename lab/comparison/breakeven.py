@@ -63,7 +63,7 @@ def sentence(even: BreakEven) -> str:
     places = ", ".join(f"{crossing.concurrency:.1f}" for crossing in even.crossings)
     (first, *more) = even.crossings
     if more or first.low is None or first.high is None:
-        return f"open: crosses 1x near concurrency {places}"
+        return f"open: crosses 1× near concurrency {places}"
     direction = "up to" if first.loses_above else "from"
     return f"pays {direction} concurrency {places} [{first.low:.1f}, {first.high:.1f}]"
 

@@ -14,6 +14,7 @@ from lab.comparison.compare import CONFIDENCE, Comparison, exponential
 from lab.comparison.effect import Effect, Interval
 from lab.comparison.samples import Array
 from lab.comparison.spread import Spread
+from lab.metrics import number_format
 
 Word = Literal["faster", "slower", "no difference", "not enough data", "control"]
 
@@ -114,7 +115,7 @@ def shown_gain(comparison: Comparison, verdict: Verdict) -> Interval | None:
 def alone_sentence(comparison: Comparison, verdict: Verdict) -> str:
     """Say so where a cell's own interval excludes 1 and only the correction leaves it open; else empty.
 
-    For example `alone 1.42x [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
+    For example `alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open`.
     """
     ratio, gain = comparison.ratio, comparison.gain
     if verdict.word != "not enough data" or ratio is None or gain is None or gain.low is None or gain.high is None:
@@ -125,7 +126,7 @@ def alone_sentence(comparison: Comparison, verdict: Verdict) -> str:
     table = f"corrected for {verdict.claims} comparisons" if verdict.claims > 1 else ""
     looks = "paid for its looks after every repeat" if comparison.until_decided else ""
     why = " and ".join(part for part in (table, looks) if part)
-    return f"alone {ratio.value:.2f}x [{ratio.low:.2f}, {ratio.high:.2f}] would be {word}; {why} it is open"
+    return f"alone {number_format.ratio(ratio.value, ratio.low, ratio.high)} would be {word}; {why} it is open"
 
 
 @dataclass(frozen=True)

@@ -187,5 +187,5 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
         return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
         return f"within {MARGIN:.0%} of the {named} one"
-    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}x of the {named} one"
+    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}× of the {named} one"
     return worse if runs else f"not run, {worse} judged by its neighbours"

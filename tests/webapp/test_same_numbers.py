@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lab.metrics import number_format
 from lab.study.plan import plan
 from tests.cli.homes import Home, new_home
 from tests.lab.studies import study
@@ -93,9 +94,8 @@ def test_counts_ratios_and_costs_are_the_same_everywhere(job_id: str, settings: 
         assert row[["ratio", "low", "high"]].tolist() == [pair["ratio"][name] for name in ("value", "low", "high")]
     assert cells.loc[("draft", 1), "ratio"] == pytest.approx(ask(settings, BY_HAND)[0][0])
     whole = printed(home, "compare", job_id, "--table", "--strict")["tables"][0]["sweep"]["ratio"]
-    interval = f"[{whole['low']:.2f}, {whole['high']:.2f}]"
-    assert headline["mean"] == f"{whole['value']:.2f}× {interval}"
-    assert f"{whole['value']:.2f}×" in words(results)
+    assert headline["mean"] == number_format.ratio(**whole)
+    assert number_format.times(**whole) in words(results)
 
     # Costs: of a million output tokens in USD, the mean of the repeats' costs.
     for place, row in cost.items():

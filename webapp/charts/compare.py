@@ -11,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from lab.comparison.verdict import MARKS
+from lab.metrics.number_format import bounds, times
 from webapp.charts import results
 from webapp.charts.axes import PANEL_HEIGHT, SHORT
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
@@ -81,10 +82,8 @@ def heat_panel(
     with_ratio = frame[frame["ratio"].notna()]
     shown = with_ratio.assign(
         log2=with_ratio["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
-        figure=[
-            _figure(ratio, verdict) for ratio, verdict in zip(with_ratio["ratio"], with_ratio["verdict"], strict=True)
-        ],
-        interval=[_interval(low, high) for low, high in zip(with_ratio["low"], with_ratio["high"], strict=True)],
+        figure=list(map(_figure, *(with_ratio[name] for name in ("ratio", "low", "high", "verdict")))),
+        interval=list(map(bounds, with_ratio["ratio"], with_ratio["low"], with_ratio["high"])),
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
@@ -131,13 +130,9 @@ def _longest(side: Side) -> int:
     return min(_MOST_WIDTH, 8 + round(_LETTER_WIDTH * max(map(len, side.order), default=0)))
 
 
-def _figure(ratio: float, verdict: Any) -> str:
+def _figure(ratio: float, low: float, high: float, verdict: Any) -> str:
     mark = MARKS.get(verdict, "")  # a mean has no verdict
-    return f"{ratio:.2f}× {mark}".rstrip()
-
-
-def _interval(low: float, high: float) -> str:
-    return "" if pd.isna(low) or pd.isna(high) else f"{low:.2f} – {high:.2f}"
+    return f"{times(ratio, low, high)} {mark}".rstrip()
 
 
 def _axis(orient: Literal["top", "left"], limit: int) -> alt.Axis:

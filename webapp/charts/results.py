@@ -16,6 +16,7 @@ import pandas as pd
 from lab.comparison.verdict import MARKS
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
+from lab.metrics.number_format import times
 from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
@@ -136,7 +137,8 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
     highest, lowest = frame["ratio"] == grouped.transform("max"), frame["ratio"] == grouped.transform("min")
     side = pd.Series("none", index=frame.index).mask(lowest, "below").mask(highest, "above")
     marks = frame["verdict"].map(MARKS).fillna("")
-    figures = [f"{ratio:.2f} {mark}".rstrip() for ratio, mark in zip(frame["ratio"], marks, strict=True)]
+    shown = map(times, frame["ratio"], frame["low"], frame["high"])
+    figures = [f"{ratio} {mark}".rstrip() for ratio, mark in zip(shown, marks, strict=True)]
     return frame.assign(
         side=side,
         top=frame["high"].fillna(frame["ratio"]).clip(upper=most),

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from lab.comparison.tables import Cell
 from lab.comparison.verdict import MARKS
+from lab.metrics.number_format import bounds, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, controls
 from warehouse.queries.comparing.ratio_tables import arm_means
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.published_data import cached_by_publication
-from webapp.shared.text import count, span, times
+from webapp.shared.text import count
 
 _MOST_CARDS = 6
 
@@ -26,14 +27,14 @@ def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
 
 
 def card(comparison: StudyComparison, arm: str, mean: Cell) -> Card:
-    """`1.42×`, and below it `▲ faster over all cells (1.31–1.54×). 3 cells: ▲ 2, ? 1`."""
+    """`1.42×`, and below it `▲ faster over all cells [1.31, 1.54]. 3 cells: ▲ 2, ? 1`."""
     ratio = mean.ratio
-    value = times(None if ratio is None else ratio.value)
+    value = "–" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     if (control := controls(comparison).get(arm)) is not None:
         return Card(arm, value, f"{MARKS['control']} control, {control.sentence}")
-    bounds = "" if ratio is None or ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
+    within = "" if ratio is None else f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     pairs = [pair for pair in comparison.pairs if pair.candidate.arm == arm]
-    where = f" over all cells{bounds}. {_tally(pairs)}" if len(pairs) > 1 else f"{bounds} in its only cell"
+    where = f" over all cells{within}. {_tally(pairs)}" if len(pairs) > 1 else f"{within} in its only cell"
     return Card(arm, value, f"{MARKS[mean.verdict.word]} {mean.verdict.word}{where}")
 
 

@@ -11,12 +11,13 @@ import streamlit as st
 
 from lab.capacity.result import UNITS
 from lab.comparison.verdict import READING_WORDS
+from lab.metrics.number_format import bounds, number, times
 from warehouse.queries.comparing import carried_loads as queries
 from warehouse.queries.comparing.carried_loads import CarriedLoad
 from webapp.shared import published_data
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.tables import columns, show_table
-from webapp.shared.text import literal, number, span, times
+from webapp.shared.text import literal
 from webapp.shared.url_params import View
 from webapp.shared.verdict_tables import SIGNS
 
@@ -59,9 +60,9 @@ def _card(carried: CarriedLoad) -> Card:
             _capacity(carried),
             f"{carried.arm.unit}, {_interval(carried)}, {carried.arm.cell.workload}",
         )
-    bounds = "" if ratio.low is None or ratio.high is None else f" ({span(ratio.low, ratio.high)})"
-    detail = f"the load: {SIGNS[carried.pair.verdict.word]}{bounds}, {_capacity(carried)} {carried.arm.unit}"
-    return Card(carried.arm.arm, times(ratio.value), f"{detail}, {carried.arm.cell.workload}")
+    within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
+    detail = f"the load: {SIGNS[carried.pair.verdict.word]}{within}, {_capacity(carried)} {carried.arm.unit}"
+    return Card(carried.arm.arm, times(ratio.value, ratio.low, ratio.high), f"{detail}, {carried.arm.cell.workload}")
 
 
 def _capacity(carried: CarriedLoad) -> str:

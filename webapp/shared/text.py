@@ -31,27 +31,6 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
 
 
-def number(value: float | None, digits: int = 3) -> str:
-    """`value` with about `digits` significant digits and thousands apart; a dash for None and NaN."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    if value == 0:
-        return "0"
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
-
-
-def times(ratio: float | None) -> str:
-    """A ratio as `1.48×`."""
-    return "–" if ratio is None or not math.isfinite(ratio) else f"{ratio:.2f}×"
-
-
-def span(lowest: float, highest: float) -> str:
-    """`1.45–1.52×`, or one figure where both would read the same."""
-    low, high = f"{lowest:.2f}", f"{highest:.2f}"
-    return f"{low}×" if low == high else f"{low}–{high}×"
-
-
 def moment(when: datetime | None) -> str:
     """A date in UTC to the minute; a dash for None."""
     if when is None:

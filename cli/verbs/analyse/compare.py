@@ -23,6 +23,7 @@ from lab.comparison.tables import Cell, RatioTable
 from lab.comparison.verdict import READING_WORDS, alone_sentence
 from lab.errors import UserError
 from lab.metrics.catalogue import SHORT_NAMES
+from lab.metrics.number_format import bounds, times
 from warehouse.queries import results
 from warehouse.queries.comparing.comparisons import (
     Pair,
@@ -157,7 +158,7 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     ratio = pair.ratio
     more = pair.verdict.more_repeats
     word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
-    shown = "" if ratio is None else f"{ratio.value:.3f}"
+    shown = "" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     place = pair.cell
     figures = (shown, _bounds(ratio), word, _same(agreed), _degenerate(agreed), pair.comparison.basis)
     return (place.workload, place.pattern, pair.candidate.arm, *figures)
@@ -179,7 +180,7 @@ def _degenerate(agreed: Agreement) -> str:
 
 
 def _bounds(ratio: Interval | None) -> str:
-    return "" if ratio is None or ratio.low is None or ratio.high is None else f"{ratio.low:.3f} to {ratio.high:.3f}"
+    return "" if ratio is None else bounds(ratio.value, ratio.low, ratio.high)
 
 
 def _as_dict(comparison: StudyComparison, agreed: Sequence[Agreement]) -> dict[str, object]:
@@ -251,29 +252,33 @@ def _print_tables_json(comparison: StudyComparison, tables: Sequence[ArmTable], 
 def _line(row: str, table: RatioTable, sweep: Comparison) -> list[str]:
     cells = [table.cells.get((row, column)) for column in table.columns]
     mean = table.gmeans_by_row[row]
-    return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{mean:.3f}{_in_brackets(sweep.ratio)}"]
+    return [row, *(_cell(cell) for cell in cells), "" if mean is None else f"{times(mean)}{_in_brackets(sweep.ratio)}"]
 
 
 def _last_line(table: RatioTable) -> list[str]:
     means = [*(table.gmeans_by_column[column] for column in table.columns), table.gmean]
-    return ["geometric mean", *("" if mean is None else f"{mean:.3f}" for mean in means)]
+    return ["geometric mean", *("" if mean is None else times(mean) for mean in means)]
 
 
 def _cell(cell: Cell | None) -> str:
     if cell is None or cell.ratio is None:
         return ""
-    return f"{cell.ratio.value:.3f} {_MARKS[cell.verdict.word]}{_in_brackets(cell.ratio)}"
+    return f"{_times(cell.ratio)} {_MARKS[cell.verdict.word]}{_in_brackets(cell.ratio)}"
+
+
+def _times(ratio: Interval) -> str:
+    return times(ratio.value, ratio.low, ratio.high)
 
 
 def _in_brackets(ratio: Interval | None) -> str:
-    return "" if ratio is None or ratio.low is None or ratio.high is None else f" ({ratio.low:.3f} to {ratio.high:.3f})"
+    return "" if ratio is None else f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
 
 
 def _sweep_sentence(arm_table: ArmTable) -> str:
     sweep = arm_table.sweep
     if sweep.ratio is None:
         return "whole sweep: no repeat has every cell of both arms"
-    ratio = f"{sweep.ratio.value:.3f}{_in_brackets(sweep.ratio)}"
+    ratio = f"{_times(sweep.ratio)}{_in_brackets(sweep.ratio)}"
     return f"whole sweep: {ratio}, {sweep.verdict.word}, from {sweep.comparison.basis}"
 
 

@@ -20,6 +20,7 @@ from jobs.engines.command_line import speculation_words
 from jobs.presets import preset_names
 from jobs.table import Job
 from lab.errors import UserError
+from lab.metrics import number_format
 from lab.study import Arm, Study, Tune
 from lab.study.parsing import study_from_dict
 from lab.study.tune import drafts
@@ -157,8 +158,4 @@ def _speculation(report: Report) -> dict[str, Any]:
 def ratio(measured: Measured) -> str:
     if measured.ratio is None:
         return "unknown"
-    return (
-        f"{measured.ratio:.2f}x"
-        if measured.low is None
-        else f"{measured.ratio:.2f}x [{measured.low:.2f}, {measured.high:.2f}]"
-    )
+    return number_format.ratio(measured.ratio, measured.low, measured.high)

@@ -111,7 +111,7 @@ def test_a_table_has_ratios_marks_intervals_and_geometric_means(studied: Home) -
     start = lines.index("drafted well: workload by load")
     assert lines[start + 1].split() == ["workload", "c2", "c4", "geometric", "mean"]
     assert lines[start + 2].startswith("mixed.jsonl/all/64")
-    assert lines[start + 2].count(" + (") == 2
+    assert lines[start + 2].count("× + [") == 2
     assert lines[start + 4].startswith("geometric mean")
     assert lines[start + 5].startswith("whole sweep: ")
     assert lines[start + 5].endswith("faster, from 3 repeats")

@@ -42,30 +42,30 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
                 judged("E", 4, "faster", (1.2, 1.1, 1.3)),
                 judged("E", 16, "slower", SLOW),
             ],
-            "On code: enable E up to concurrency 4: 1.42x [1.31, 1.54] at 1, 1.20x [1.10, 1.30] at 4; from concurrency "
+            "On code: enable E up to concurrency 4: 1.42× [1.31, 1.54] at 1, 1.20× [1.10, 1.30] at 4; from concurrency "
             "16 on leave speculation off.",
             id="pays up to a concurrency",
         ),
         pytest.param(
             [judged("E", 4, "slower", SLOW), judged("E", 8, "faster", FAST), judged("E", 16, "faster", FAST)],
-            "On code: at concurrency 4 leave speculation off; enable E at concurrency 8 to 16: 1.42x [1.31, 1.54] at "
-            "8, 1.42x [1.31, 1.54] at 16.",
+            "On code: at concurrency 4 leave speculation off; enable E at concurrency 8 to 16: 1.42× [1.31, 1.54] at "
+            "8, 1.42× [1.31, 1.54] at 16.",
             id="pays from a concurrency",
         ),
         pytest.param(
             [judged("E", 1, "faster", FAST), judged("D", 1, "faster", (1.5, 1.4, 1.6))],
-            "On code: enable E or D, no difference decided between them, at concurrency 1: 1.42x [1.31, 1.54] and "
-            "1.50x [1.40, 1.60].",
+            "On code: enable E or D, no difference decided between them, at concurrency 1: 1.42× [1.31, 1.54] and "
+            "1.50× [1.40, 1.60].",
             id="intervals that overlap decide nothing between two arms",
         ),
         pytest.param(
             [judged("E", 1, "faster", (1.2, 1.1, 1.3)), judged("D", 1, "faster", (1.5, 1.4, 1.6))],
-            "On code: enable D at concurrency 1: 1.50x [1.40, 1.60].",
+            "On code: enable D at concurrency 1: 1.50× [1.40, 1.60].",
             id="an arm that is decidedly behind is not named",
         ),
         pytest.param(
             [judged("E", 1, "faster", FAST), judged("D", 1, "not enough data", (2.5, 0.9, 7.0))],
-            "On code: enable E at concurrency 1: 1.42x [1.31, 1.54] (D is still open there).",
+            "On code: enable E at concurrency 1: 1.42× [1.31, 1.54] (D is still open there).",
             id="a greater ratio that is open is no claim",
         ),
         pytest.param(
@@ -80,7 +80,7 @@ FAST, SLOW = (1.42, 1.31, 1.54), (0.9, 0.85, 0.95)
         ),
         pytest.param(
             [judged("E", 4, "faster", FAST, load="steady"), judged("E", 4, "slower", SLOW, load="burst")],
-            "On code: enable E under steady: 1.42x [1.31, 1.54]; under burst leave speculation off.",
+            "On code: enable E under steady: 1.42× [1.31, 1.54]; under burst leave speculation off.",
             id="loads of one concurrency are told apart by name",
         ),
     ],
@@ -97,7 +97,7 @@ def test_the_headline_is_the_claim_with_the_greatest_lower_bound_of_the_strict_r
     assert answer.headline.arm == "E"
     assert (
         sentences(answer).headline
-        == "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput."
+        == "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput."
     )
     burst = judged("E", 4, "faster", FAST, load="burst")
     assert lines_of(burst, judged("E", 4, "slower", SLOW, load="steady"))[0].startswith(
@@ -125,7 +125,7 @@ def test_latencies_and_costs_are_better_where_they_are_lower() -> None:
     answer = of(quick, slower, metric="ttft_p50_ms")
     assert answer.choices[0].arms == ("E",)
     assert answer.headline == quick
-    assert "0.70x [0.65, 0.75] its time to first token p50" in sentences(answer).headline
+    assert "0.70× [0.65, 0.75] its time to first token p50" in sentences(answer).headline
     cheaper = judged("E", 1, "faster", (0.7, 0.65, 0.75), metric="cost_per_million_output_tokens")
     assert "its cost per million output tokens" in lines_of(cheaper, metric="cost_per_million_output_tokens")[0]
 
@@ -260,15 +260,15 @@ def test_the_sentences_name_only_arms_that_are_enabled_or_open(pairs: list[Judge
 
 
 def test_an_interval_is_written_as_far_as_it_is_known() -> None:
-    assert interval(Interval(1.42, 1.31, 1.54)) == "1.42x [1.31, 1.54]"
-    assert interval(Interval(1.42, None, None)) == "1.42x"
+    assert interval(Interval(1.42, 1.31, 1.54)) == "1.42× [1.31, 1.54]"
+    assert interval(Interval(1.42, None, None)) == "1.42×"
     assert interval(None) == "no ratio"
 
 
 def test_the_lines_of_an_answer_are_only_those_that_say_something() -> None:
     assert lines_of(judged("E", 1, "faster", FAST)) == [
-        "E beats no draft on code at concurrency 1: 1.42x [1.31, 1.54] its output throughput.",
-        "On code: enable E at concurrency 1: 1.42x [1.31, 1.54].",
+        "E beats no draft on code at concurrency 1: 1.42× [1.31, 1.54] its output throughput.",
+        "On code: enable E at concurrency 1: 1.42× [1.31, 1.54].",
         (
             "How sure: of the calls in a table at most 5 % are false on average (Benjamini-Hochberg); the first line "
             "stands on the strict reading: with 95 % confidence no call in the table is false (Holm)."
@@ -293,7 +293,7 @@ def test_an_arm_over_all_cells_stands_beside_what_single_cells_decide() -> None:
     mean = OverAll("E", 2, Interval(1.18, 1.14, 1.22), "faster")
     lines = lines_of(judged("E", 1, "not enough data"), judged("E", 4, "not enough data"), over_all=[mean])
     assert lines[0] == "No arm beats no draft by output throughput for sure in any single cell yet."
-    assert "E over all 2 cells is faster: 1.18x [1.14, 1.22]." in lines
+    assert "E over all 2 cells is faster: 1.18× [1.14, 1.22]." in lines
 
 
 def test_a_control_says_how_far_runs_differ_and_whether_that_is_alarming() -> None:

@@ -46,7 +46,7 @@ def test_the_last_line_says_where_the_numbers_come_from(provenance: Provenance, 
 def test_names_write_no_markup_and_intervals_stay_readable() -> None:
     text = report_text(replace(FROM, study="a *b* [c](d)\n# e"), arm="x|y <b>")
     assert text.startswith(r"## a \*b\* \[c\](d) \# e: output throughput against no draft")
-    assert r"| code | c1 | x\|y \<b\> | 1.40x [1.30, 1.50] | ▲ faster | 3 repeats |" in text.splitlines()
+    assert r"| code | c1 | x\|y \<b\> | 1.40× [1.30, 1.50] | ▲ faster | 3 repeats |" in text.splitlines()
 
 
 def test_a_picture_is_referred_to_only_where_there_is_one() -> None:
@@ -77,9 +77,9 @@ def test_a_report_is_whole() -> None:
         == """\
 ## a, b: output throughput against no draft
 
-**draft beats no draft on code at concurrency 1: 1.40x [1.30, 1.50] its output throughput.**
+**draft beats no draft on code at concurrency 1: 1.40× [1.30, 1.50] its output throughput.**
 
-- On code: enable draft at concurrency 1: 1.40x [1.30, 1.50] (head is still open there).
+- On code: enable draft at concurrency 1: 1.40× [1.30, 1.50] (head is still open there).
 - On prose: undecided at concurrency 4.
 
 How sure: with 95 % confidence no call in the table is false (Holm).
@@ -90,11 +90,11 @@ How sure: with 95 % confidence no call in the table is false (Holm).
 
 | workload | load | arm | ratio [95 %] | verdict | from |
 | --- | --- | --- | --- | --- | --- |
-| code | c1 | draft | 1.40x [1.30, 1.50] | ▲ faster | 3 repeats |
-| code | c1 | look-up | 0.80x [0.70, 0.90] | ▼ slower | 3 repeats |
-| code | c1 | head | 1.10x [0.90, 1.30] | ? not enough data (about 1 more repeat) | 3 repeats |
-| prose | c4 | head | 1.00x [0.99, 1.01] | = no difference | 3 repeats |
-| prose | c4 | draft | 1.05x [0.90, 1.20] | ? not enough data (about 4 more repeats) | 3 repeats |
+| code | c1 | draft | 1.40× [1.30, 1.50] | ▲ faster | 3 repeats |
+| code | c1 | look-up | 0.80× [0.70, 0.90] | ▼ slower | 3 repeats |
+| code | c1 | head | 1.10× [0.90, 1.30] | ? not enough data (about 1 more repeat) | 3 repeats |
+| prose | c4 | head | 1.00× [0.99, 1.01] | = no difference | 3 repeats |
+| prose | c4 | draft | 1.05× [0.90, 1.20] | ? not enough data (about 4 more repeats) | 3 repeats |
 
 [Open this comparison](http://host/c)
 

@@ -147,8 +147,8 @@ def test_numbers_without_a_logarithm_are_refused() -> None:
     [
         ((1.5, 1.2, 1 / 1.2, 0.7), "pays up to concurrency 8.0 [6.6, 9.7]"),
         ((0.7, 1 / 1.2, 1.2, 1.5), "pays from concurrency 8.0 [6.6, 9.7]"),
-        ((1.02, 0.98), "open: crosses 1x near concurrency 2.0"),
-        ((0.8, 1.25, 0.8, 1.25), "open: crosses 1x near concurrency 2.0, 8.0, 32.0"),
+        ((1.02, 0.98), "open: crosses 1× near concurrency 2.0"),
+        ((0.8, 1.25, 0.8, 1.25), "open: crosses 1× near concurrency 2.0, 8.0, 32.0"),
         ((1.5, 1.3, 1.2), "pays everywhere measured (1 to 16)"),
         ((0.7,), "pays nowhere measured (1)"),
         ((1.5, 1.01), "open: better than the baseline everywhere measured (1 to 4), but not decided at each"),

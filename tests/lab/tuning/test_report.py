@@ -54,18 +54,18 @@ def test_in_the_race_every_setting_has_what_is_known_of_it_and_what_may_become_o
         ("look-up k=1", 4, 1, 1.4, None, None, "not enough data", ONCE),
     )
     assert tried(*tuned.tried) == near(
-        ("no draft", 1, 0, 1, 1.0, "slower: 0.50x of the chosen one"),
-        ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75x of the chosen one"),
-        ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90x of the chosen one judged by its neighbours"),
+        ("no draft", 1, 0, 1, 1.0, "slower: 0.50× of the chosen one"),
+        ("look-up k=1", 1, 1, 1, 1.5013017758, "slower: 0.75× of the chosen one"),
+        ("look-up k=2", 1, 2, 0, 1.7939448223, "not run, slower: 0.90× of the chosen one judged by its neighbours"),
         ("look-up k=3", 1, 3, 0, 1.9399085786, "still open: it may be faster by up to 4%"),
         ("look-up k=4", 1, 4, 0, 1.9970161550, "still open: it may be faster by up to 5%"),
         ("look-up k=5", 1, 5, 1, 1.9997577141, "chosen"),
-        ("no draft", 4, 0, 1, 1.0, "slower: 0.73x of the chosen one"),
+        ("no draft", 4, 0, 1, 1.0, "slower: 0.73× of the chosen one"),
         ("look-up k=1", 4, 1, 1, 1.3740403148, "chosen"),
-        ("look-up k=2", 4, 2, 0, 1.0613095883, "not run, slower: 0.77x of the chosen one judged by its neighbours"),
-        ("look-up k=3", 4, 3, 0, 0.9086957723, "not run, slower: 0.66x of the chosen one judged by its neighbours"),
-        ("look-up k=4", 4, 4, 0, 0.8007283903, "not run, slower: 0.58x of the chosen one judged by its neighbours"),
-        ("look-up k=5", 4, 5, 1, 0.7151763766, "slower: 0.52x of the chosen one"),
+        ("look-up k=2", 4, 2, 0, 1.0613095883, "not run, slower: 0.77× of the chosen one judged by its neighbours"),
+        ("look-up k=3", 4, 3, 0, 0.9086957723, "not run, slower: 0.66× of the chosen one judged by its neighbours"),
+        ("look-up k=4", 4, 4, 0, 0.8007283903, "not run, slower: 0.58× of the chosen one judged by its neighbours"),
+        ("look-up k=5", 4, 5, 1, 0.7151763766, "slower: 0.52× of the chosen one"),
     )
 
 
@@ -86,12 +86,12 @@ def test_at_the_end_what_was_found_stands_beside_no_speculation_with_all_its_rep
         ("look-up scheduled", 4, 1, 1.3981392250, 1.3923863838, 1.4039158348, "faster", f"3 repeats, {six}"),
     )
     assert tried(*tuned.tried[:6]) == near(
-        ("no draft", 1, 0, 3, 1.0, "slower: 0.45x of the chosen one"),
-        ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75x of the chosen one"),
+        ("no draft", 1, 0, 3, 1.0, "slower: 0.45× of the chosen one"),
+        ("look-up k=1", 1, 1, 1, 1.6464811063, "slower: 0.75× of the chosen one"),
         ("look-up k=2", 1, 2, 0, 1.9721167209, "still open: it may be faster by up to 11%"),
         ("look-up k=3", 1, 3, 2, 2.2016565093, "chosen"),
-        ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95x of the chosen one"),
-        ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91x of the chosen one"),
+        ("look-up k=4", 1, 4, 2, 2.1020278546, "slower: 0.95× of the chosen one"),
+        ("look-up k=5", 1, 5, 2, 2.0032166933, "slower: 0.91× of the chosen one"),
     )
     for setting in tuned.tried:
         assert setting.is_chosen == (setting.fate == "chosen")
@@ -108,7 +108,7 @@ def test_a_setting_that_never_ran_at_the_load_is_chosen_unmeasured_and_a_failed_
 
     tuned = reported(tuning(drafted_tokens=[1, 3]), dying, 6)
     assert [setting.fate for setting in tuned.tried if setting.load == 4] == [
-        "slower: 0.71x of the chosen one",
+        "slower: 0.71× of the chosen one",
         "chosen",
         "no run of it counts",
     ]

@@ -69,12 +69,12 @@ def test_whiskers_of_a_ratio_are_its_interval_and_open_verdicts_are_hollow() -> 
     assert fill["condition"] == {"test": "datum.is_open", "value": 0}
     rows = next(rows for rows in panel.to_dict()["datasets"].values() if "is_open" in rows[0])
     assert {(row["arm"], row["concurrency"]): (row["figure"], row["is_open"]) for row in rows} == {
-        ("draft k=3", 1): ("1.48 ▲", False),
-        ("draft k=3", 4): ("0.96 ▼", False),
-        ("draft k=3", 16): ("0.90 ▼", False),
-        ("n-gram", 1): ("1.20 ▲", False),
-        ("n-gram", 4): ("1.05 ▲", False),
-        ("n-gram", 16): ("1.02 ?", True),
+        ("draft k=3", 1): ("1.48× ▲", False),
+        ("draft k=3", 4): ("0.96× ▼", False),
+        ("draft k=3", 16): ("0.90× ▼", False),
+        ("n-gram", 1): ("1.20× ▲", False),
+        ("n-gram", 4): ("1.05× ▲", False),
+        ("n-gram", 16): ("1.02× ?", True),
     }
     assert several.note == "bars: 95 % intervals; hollow: open; logarithmic"
 

@@ -63,7 +63,7 @@ def test_a_heat_map_is_coloured_by_the_logarithm_with_1_in_the_middle_and_says_e
     assert scale["domain"] == [-1.0, 0, 1.0]
     figures = [row["figure"] for row in drawn[1]["rows"]]
     assert figures == ["2.00× ▲", "0.50× ▼", "1.00× =", "1.50× ?"]
-    assert [row["interval"] for row in drawn[1]["rows"]] == ["0.90 – 1.10", "", "0.90 – 1.10", "0.90 – 1.10"]
+    assert [row["interval"] for row in drawn[1]["rows"]] == ["[0.90, 1.10]", "", "[0.90, 1.10]", "[0.90, 1.10]"]
 
 
 def test_every_verdict_has_a_mark_of_its_own() -> None:

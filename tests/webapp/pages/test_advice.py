@@ -9,12 +9,12 @@ import pytest
 
 from lab.advice import advise
 from lab.errors import UserError
+from lab.metrics.number_format import times
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import words
 from warehouse.settings import Settings
 from webapp.pages.advice import figures, page, tables
 from webapp.pages.advice.data import StudyAdvice, study_advice
-from webapp.shared.text import times
 
 
 @pytest.fixture
@@ -45,8 +45,11 @@ def test_the_cards_count_the_verdicts_and_name_the_best_speed_up(advice: StudyAd
     cards = page.cards(advice)
     assert sum(int(card.value) for card in cards[:3]) == len(advice.advice)
     assert {card.detail for card in cards[:3]} == {"of 2 workloads and loads"}
-    best = tables.verdicts(advice.advice, advice.measured)["speedup"].iloc[0]
-    assert (cards[3].label, cards[3].value) == ("Best established speed-up", times(best))
+    best = tables.verdicts(advice.advice, advice.measured).iloc[0]
+    assert (cards[3].label, cards[3].value) == (
+        "Best established speed-up",
+        times(best["speedup"], best["low"], best["high"]),
+    )
     assert page.cards(StudyAdvice((), tuple(advise((), ())), ()))[0].value == "0"
 
 

@@ -94,7 +94,7 @@ def test_a_latency_is_compared_with_its_own_words(measured: Settings, open_page:
 def test_a_claim_in_the_link_is_set_against_what_was_measured(measured: Settings, open_page: OpenPage) -> None:
     """One repeat has no interval, so it decides nothing about a claim."""
     shown = words(open_page("results", claim="3"))
-    assert re.search(r"3× was claimed; measured 1\.\d\dx \(draft, .+\): the claim is not decided. Of 8 cells: 8", shown)
+    assert re.search(r"3× was claimed; measured 1\.\d\d× \(draft, .+\): the claim is not decided. Of 8 cells: 8", shown)
     assert "was claimed" not in words(open_page("results"))
 
 
@@ -229,7 +229,7 @@ def test_the_best_cell_is_the_one_that_is_surest_and_named_as_the_best_of_many()
     card = tables.best_card(compared, "speed-up")
     assert (card.label, card.value) == ("Best speed-up of 6 cells", "1.48×")
     assert re.fullmatch(
-        r"▲ faster \(1\.4\d–1\.5\d×\): draft, code, concurrency 1; the best of many is also the luckiest", card.detail
+        r"▲ faster \[1\.4\d, 1\.5\d\]: draft, code, concurrency 1; the best of many is also the luckiest", card.detail
     )
     lucky = comparison({"draft": (1.3,), "lucky": (1.5,)}, noise=0.0)
     assert tables.best_pair(lucky) is lucky.pairs[1]
@@ -266,7 +266,7 @@ def test_a_control_is_never_the_best_cell() -> None:
             "open",
             "draft, code: better than the baseline everywhere measured \\(1 to 16\\), but not decided at each",
         ),
-        ((1.001, 0.999), "open", r"draft, code: crosses 1x near concurrency 2\.0"),
+        ((1.001, 0.999), "open", r"draft, code: crosses 1× near concurrency 2\.0"),
         ((0.9, 0.8, 0.7), "pays nowhere measured", "draft, code"),
     ],
 )
@@ -283,11 +283,11 @@ def test_each_arm_is_summed_up_by_the_geometric_mean_over_its_cells_with_its_ver
     means = arm_means(compared)
     card = arm_cards.card(compared, "draft", means["draft"])
     assert card.value == f"{(1.5 * 1.2 * 1.1) ** (1 / 3):.2f}×"
-    assert re.fullmatch(r"▲ faster over all cells \(1\.2\d–1\.2\d×\)\. 3 cells: ▲ 3", card.detail)
+    assert re.fullmatch(r"▲ faster over all cells \[1\.2\d, 1\.2\d\]\. 3 cells: ▲ 3", card.detail)
     control = arm_cards.card(compared, "again", means["again"])
     assert control.detail.startswith("≡ control, identical to the baseline: differs by ")
     alone = comparison({"draft": (1.5,)})
-    assert arm_cards.card(alone, "draft", arm_means(alone)["draft"]).detail.endswith("×) in its only cell")
+    assert arm_cards.card(alone, "draft", arm_means(alone)["draft"]).detail.endswith("] in its only cell")
 
 
 def test_a_category_narrows_the_cells_and_leaves_their_verdicts_as_they_are() -> None:

@@ -47,7 +47,7 @@ def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: Open
 
 def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str) -> None:
     shown = words(open_page("tune", job=tuned))
-    assert f"At 16 requests at once the schedule drafts nothing and is {READY_TO_DRAFT:.2f}×" in shown
+    assert f"At 16 requests at once the schedule drafts nothing and is {READY_TO_DRAFT:.2f}" in shown
     assert "slower" in shown
 
 

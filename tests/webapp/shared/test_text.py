@@ -41,32 +41,6 @@ def test_a_duration_reads_in_the_unit_that_fits_it(seconds: float | None, words:
     assert text.duration(seconds) == words
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        (None, "–"),
-        (float("nan"), "–"),
-        (0, "0"),
-        (0.01234, "0.0123"),
-        (38.912, "38.9"),
-        (112.345, "112"),
-        (12345, "12,345"),
-    ],
-)
-def test_a_number_has_three_digits_that_mean_something(value: float | None, words: str) -> None:
-    assert text.number(value) == words
-
-
-def test_a_range_that_would_read_as_one_figure_is_one_figure() -> None:
-    assert text.span(1.4512, 1.4541) == "1.45×"
-    assert text.span(1.45, 1.52) == "1.45–1.52×"
-
-
-def test_an_unknown_ratio_is_a_dash_and_never_zero() -> None:
-    assert text.times(None) == "–"
-    assert text.times(1.478) == "1.48×"
-
-
 def test_a_moment_is_given_in_utc() -> None:
     assert text.moment(datetime(2026, 11, 21, 4, 12, 33, tzinfo=UTC)) == "2026-11-21 04:12 UTC"
     assert text.moment(None) == "–"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import duckdb
 
 from lab.errors import QueryError
+from lab.metrics import number_format
 from warehouse.queries.comparing.capacities import ArmCapacity, study_capacities
 from warehouse.queries.comparing.comparisons import Pair, compare_study
 
@@ -19,12 +20,12 @@ class CarriedLoad:
     pair: Pair | None
 
     def sentence(self, baseline: str) -> str:
-        """`eagle3 carries 1.40x [1.20, 1.60] the load of plain`; empty if nothing is known of the ratio."""
+        """`eagle3 carries 1.40× [1.20, 1.60] the load of plain`; empty if nothing is known of the ratio."""
         ratio = None if self.pair is None else self.pair.ratio
         if ratio is None:
             return ""
-        bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
-        return f"{self.arm.arm} carries {ratio.value:.2f}x{bounds} the load of {baseline}"
+        times = number_format.ratio(ratio.value, ratio.low, ratio.high)
+        return f"{self.arm.arm} carries {times} the load of {baseline}"
 
 
 def carried_loads(

@@ -8,6 +8,7 @@ from itertools import groupby
 import streamlit as st
 
 from lab.advice import FIRST_GAMMA, Advice, Reason
+from lab.metrics.number_format import bounds, times
 from webapp.pages.advice import figures, tables
 from webapp.pages.advice.data import StudyAdvice, study_advice
 from webapp.shared import answers, study_picker, url_params, url_widgets
@@ -15,7 +16,7 @@ from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import count, literal, span, times
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 
 _ICONS = {
@@ -94,9 +95,9 @@ def cards(advice: StudyAdvice) -> list[Card]:
     summary = [Card(action.capitalize(), f"{counts.get(action, 0)}", total) for action in tables.SIGNS]
     best = rows[rows["action"] == "enable"].nlargest(1, "speedup")
     for row in best.to_dict("records"):
-        interval = f" ({span(row['low'], row['high'])})" if row["low"] == row["low"] else ""
+        interval = f" {bounds(row['speedup'], row['low'], row['high'])}".rstrip()
         where = f"{row['arm']} with k = {row['k']:.0f} on {row['workload']}, {row['pattern']}{interval}"
-        summary.append(Card("Best established speed-up", times(row["speedup"]), where))
+        summary.append(Card("Best established speed-up", times(row["speedup"], row["low"], row["high"]), where))
     return summary
 
 

@@ -12,10 +12,11 @@ import streamlit as st
 
 from lab.cost import Price
 from lab.errors import UserError
+from lab.metrics.number_format import number
 from warehouse.app_db.price_book import Entry, price_from
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
-from webapp.shared.text import literal, number
+from webapp.shared.text import literal
 
 _IN_FORCE, _WITHDRAWN = "in force", "withdrawn"
 #: Whose last change `webapp.shared.undo_banner` shows above the form.

@@ -10,12 +10,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from lab.metrics.number_format import number
 from lab.study import Slo
 from warehouse.queries.costs import ArmCost, meets_slo
 from webapp.pages.cost.selection import MEASURES
 from webapp.shared.cards import Card
 from webapp.shared.tables import columns
-from webapp.shared.text import count, number
+from webapp.shared.text import count
 
 _WHERE = ["arm", "verdict", "workload", "concurrency"]
 #: Each verdict on a saving with its mark.

@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
+from lab.metrics.number_format import number
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
@@ -19,7 +20,7 @@ from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import columns, metric_column, show_table
-from webapp.shared.text import count, literal, number
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
 
 _CHOSEN = "explore-chosen"

@@ -11,11 +11,13 @@ import streamlit as st
 
 from jobs.table import Job
 from lab.comparison.effect import Interval
+from lab.metrics import number_format
+from lab.metrics.number_format import number
 from warehouse.queries.comparing import headlines as queries
 from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
 from webapp.shared.run_counts import RunCounts
-from webapp.shared.text import duration, literal, moment, number, times
+from webapp.shared.text import duration, literal, moment
 from webapp.shared.verdict_tables import SIGNS
 
 #: Studies in the table of finished ones.
@@ -65,8 +67,7 @@ def _arm(arm: ArmHeadline | None) -> dict[str, object]:
 def _ratio_words(ratio: Interval | None) -> str:
     if ratio is None:
         return "–"
-    bounds = "" if ratio.low is None or ratio.high is None else f" [{ratio.low:.2f}, {ratio.high:.2f}]"
-    return f"{times(ratio.value)}{bounds}"
+    return number_format.ratio(ratio.value, ratio.low, ratio.high)
 
 
 def headline_config() -> dict[str, Any]:

@@ -13,11 +13,12 @@ from jobs import queue, worker_registry
 from jobs.queue import Page
 from jobs.table import Job, Progress
 from lab.metrics.catalogue import BY_NAME
+from lab.metrics.number_format import number
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import BADGES, show_badge
-from webapp.shared.text import count, duration, literal, number
+from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import page_file
 
 _REFRESH_EVERY = "2s"

@@ -13,11 +13,12 @@ from lab.comparison import breakeven, claim
 from lab.comparison.verdict import alone_sentence
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
+from lab.metrics.number_format import bounds, times
 from warehouse.queries.comparing.comparisons import Pair, StudyComparison, break_evens
 from webapp.shared.cards import Card
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.tables import columns, metric_column
-from webapp.shared.text import count, span, times
+from webapp.shared.text import count
 from webapp.shared.verdict_tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
@@ -98,12 +99,13 @@ def best_card(comparison: StudyComparison, noun: str) -> Card:
     if best is None or best.ratio is None:
         why = "Needs the baseline and another arm at the same load." if not cells else _NO_INTERVAL
         return Card(label, "–", why)
-    interval = f" ({span(best.ratio.low, best.ratio.high)})" if best.ratio.low and best.ratio.high else ""
+    ratio = best.ratio
+    within = f" {bounds(ratio.value, ratio.low, ratio.high)}".rstrip()
     where = f"{best.candidate.arm}, {best.cell.workload}, concurrency {best.cell.concurrency}"
     luck = "; the best of many is also the luckiest" if cells > 1 else ""
     alone = alone_sentence(best.comparison, best.verdict)
     luck += f"; {alone}" if alone else ""
-    return Card(label, times(best.ratio.value), f"{SIGNS[best.verdict.word]}{interval}: {where}{luck}")
+    return Card(label, times(ratio.value, ratio.low, ratio.high), f"{SIGNS[best.verdict.word]}{within}: {where}{luck}")
 
 
 def claim_sentence(claimed: float, comparison: StudyComparison) -> str:

@@ -13,6 +13,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME, METRICS
+from lab.metrics.number_format import number
 from warehouse.bundles.engine_log import read_tail
 from warehouse.bundles.run_bundle import LOG_FILE, bundle_folder
 from webapp.pages.run import figures
@@ -21,7 +22,7 @@ from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import count, literal, moment, number
+from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View
 
 _MOST_LOG_BYTES = 200_000

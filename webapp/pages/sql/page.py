@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from lab.errors import QueryError, UserError
+from lab.metrics.number_format import number
 from warehouse.app_db import saved_views
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
@@ -19,7 +20,7 @@ from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import count, literal, number
+from webapp.shared.text import count, literal
 from webapp.shared.url_params import QUERY, View
 
 _EXAMPLE, _NAMED, _NAME, _REFUSAL = "sql-example", "sql-named", "sql-name", "sql-refusal"

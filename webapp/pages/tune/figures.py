@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from lab.metrics.number_format import times
 from lab.tuning.report import Measured, Report
 from webapp.charts import tuned
 from webapp.charts.panels import Figure
@@ -11,7 +12,6 @@ from webapp.charts.theme import Mode, arm_styles
 from webapp.pages.tune import data
 from webapp.shared import url_params
 from webapp.shared.published_data import cached_figures
-from webapp.shared.text import times
 
 
 @cached_figures

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from jobs.table import Job
+from lab.metrics.number_format import bounds, times
 from lab.tuning.report import Measured, Report
 from webapp.pages.tune import data, figures
 from webapp.shared import published_data, study_picker, url_params
@@ -12,7 +13,7 @@ from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
-from webapp.shared.text import count, literal, moment, span, times
+from webapp.shared.text import count, literal, moment
 from webapp.shared.url_params import View, page_file
 
 
@@ -117,8 +118,8 @@ def nothing_sentence(cell: Measured) -> str:
     if cell.low is None or cell.high is None:
         return f"At {cell.load} requests at once the schedule drafts nothing; what that costs is unknown."
     return (
-        f"At {cell.load} requests at once the schedule drafts nothing and is {times(cell.ratio)} "
-        f"({span(cell.low, cell.high)}) as fast as an engine without speculation: {literal(cell.verdict)}."
+        f"At {cell.load} requests at once the schedule drafts nothing and is {times(cell.ratio, cell.low, cell.high)} "
+        f"{bounds(cell.ratio, cell.low, cell.high)} as fast as an engine without speculation: {literal(cell.verdict)}."
     )
 
 

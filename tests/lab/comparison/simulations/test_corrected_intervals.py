@@ -114,11 +114,11 @@ def test_what_only_the_correction_leaves_open_is_said_in_these_words() -> None:
     compared = Comparison("higher", 3, None, Interval(1.42, 1.01, 1.99), None, None, "3 repeats")
     wider = Verdict("not enough data", 0.2, 1.0, 1, Interval(1.42, 0.8, 2.5), claims=12)
     assert alone_sentence(compared, wider) == (
-        "alone 1.42x [1.01, 1.99] would be faster; corrected for 12 comparisons it is open"
+        "alone 1.42× [1.01, 1.99] would be faster; corrected for 12 comparisons it is open"
     )
     looked = replace(compared, better="lower", until_decided=True)
     assert alone_sentence(looked, replace(wider, claims=1)) == (
-        "alone 1.42x [1.01, 1.99] would be slower; paid for its looks after every repeat it is open"
+        "alone 1.42× [1.01, 1.99] would be slower; paid for its looks after every repeat it is open"
     )
     assert alone_sentence(compared, replace(wider, word="faster")) == ""
     assert alone_sentence(replace(compared, ratio=Interval(1.42, 0.9, 1.99)), wider) == ""
