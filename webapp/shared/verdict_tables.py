@@ -63,15 +63,15 @@ def _row(pair: Pair, wrote: Mapping[str, object]) -> dict[str, object]:
     more = pair.verdict.more_repeats
     return {
         "arm": pair.candidate.arm,
-        "workload": pair.cell.workload,
-        "pattern": pair.cell.pattern,
-        "concurrency": pair.cell.concurrency,
         "verdict": SIGNS[pair.verdict.word],
         "ratio": ratio.value,
         "low": ratio.low,
         "high": ratio.high,
-        **wrote,
+        "workload": pair.cell.workload,
+        "pattern": pair.cell.pattern,
+        "concurrency": pair.cell.concurrency,
         "decides": f"about {count(more, 'more repeat')}" if more else "",
+        **wrote,
         "alone": alone_sentence(pair.comparison, pair.verdict),
         "basis": pair.comparison.basis,
     }

@@ -22,7 +22,7 @@ from webapp.shared.text import count
 from webapp.shared.verdict_tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
-_CELLS = ["arm", "verdict", "ratio", "low", "high", *_WHERE[1:], "value", "repeats"]
+_CELLS = ["arm", "verdict", "ratio", "low", "high", "value", "repeats", *_WHERE[1:]]
 _RUNS = [
     *("arm", "dataset", "category", "requested_output_tokens", "pattern", "repeat", "status", "is_valid"),
     *("output_tok_per_s", "request_per_s"),
