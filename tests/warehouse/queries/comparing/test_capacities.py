@@ -43,7 +43,7 @@ def test_the_ratio_of_capacities_has_an_interval_and_a_verdict(searched: Setting
     assert pair.comparison.blocks == 3
     assert draft.pair is not None
     assert draft.pair.verdict == pair.verdict
-    assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}x [{ratio.low:.2f}, ")
+    assert draft.sentence("no draft").startswith(f"{draft.arm.arm} carries {ratio.value:.2f}× [{ratio.low:.2f}, ")
 
 
 def test_the_cost_at_the_capacity_is_that_of_the_tokens_within_the_slo(searched: Settings) -> None:
