@@ -27,7 +27,6 @@ class Param:
     key: str
     label: str
     noun: str
-    always_in_url: bool = False  # else the first option is left out of the URL
 
 
 @dataclass(frozen=True)
@@ -44,9 +43,9 @@ class View:
         return f"{self.page}?{query}" if query else self.page
 
 
-JOB = Param("job", "Study", "study", always_in_url=True)
+JOB = Param("job", "Study", "study")
 CATEGORY = Param("category", "Category", "category")
-RUN = Param("run", "Run", "run", always_in_url=True)
+RUN = Param("run", "Run", "run")
 METRIC = Param("metric", "Metric", "metric")
 SOURCE = Param("source", "Source", "source")
 BASELINE = Param("baseline", "Baseline", "arm")
@@ -74,7 +73,7 @@ LATENCY = Param("latency", "Latency", "latency")
 FRONTIER = Param("frontier", "Two goals", "pair of goals")
 #: Its filters, by the name of a dimension of `warehouse.queries.slices`; each may have several values.
 SLICED: dict[str, Param] = {
-    "study": Param("study", "Study", "study", always_in_url=True),
+    "study": Param("study", "Studies", "study"),
     "arm": Param("arms", "Arm", "arm"),
     "dataset": Param("dataset", "Dataset", "dataset"),
     "category": Param("categories", "Category", "category"),

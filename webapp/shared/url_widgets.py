@@ -56,6 +56,7 @@ def view_in_url(page: str) -> Iterator[None]:
 
     A page that ends early has not shown all of its widgets: what the URL says of the others stays.
     """
+    st.session_state.setdefault(_LEFT, {})[page] = _in_url()  # of a page that is left before its script has ended
     try:
         yield
         _write(page, unseen=_KEYS)
@@ -73,7 +74,7 @@ def _write(page: str, unseen: Collection[str]) -> None:
     view = kept | {key: values for key, values in shown.items() if values}
     if view != st.session_state[_ADDRESS]:
         st.query_params.from_dict(view)
-    st.session_state.setdefault(_LEFT, {})[page] = view
+    st.session_state[_LEFT][page] = view
     st.session_state.pop(_CHANGED, None)
 
 
@@ -126,7 +127,7 @@ def choose(param: Param, options: Sequence[str], *, help_text: str | None = None
     chosen: str = st.selectbox(
         param.label, list(options), key=param.key, on_change=forget_missing, args=(param,), help=help_text
     )
-    record_option(param, chosen, options, is_default=chosen == options[0] and not param.always_in_url)
+    record_option(param, chosen, options, is_default=chosen == options[0])
     return chosen
 
 

@@ -76,6 +76,7 @@ def test_where_a_pin_is_from_is_the_view_that_was_pinned_whatever_its_page_showe
     settled(page)
     open_listed(page, "Dashboards")
     page.get_by_role("link", name="from a view").click()
+    expect(page).to_have_url(re.compile("dashboard=[0-9a-f]{12}"))
     page.get_by_role("link", name="Source page").click()
     heading(page, "Results")
     expect(metric).to_have_value(pinned)

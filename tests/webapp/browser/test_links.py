@@ -8,11 +8,11 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from jobs import leases, queue
 from tests.lab.studies import study
-from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, parameters, settled
+from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, open_listed, parameters, settled
 from tests.webapp.browser.conftest import Server
 from tests.webapp.homes import failed_job, running_job
 from tests.webapp.measured import measure_study
@@ -21,28 +21,69 @@ from warehouse.app_db.engine import app_engine
 pytestmark = pytest.mark.browser
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
+BOTH = [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}]
+LISTED = "[data-testid=stSidebar] [data-testid=stPageLink-NavLink]"
+#: Of pages whose heading is not their name in the list.
+HEADINGS = {"Submit": "Submit a study"}
 
 
-def test_a_link_to_results_carries_study_category_and_metric(server: Server, page: Page) -> None:
-    both = [{"category": "code", "output_tokens": 8}, {"category": "repeat", "output_tokens": 8}]
-    first = measure_study(server.settings, study(name="linked", workloads=both))
-    measure_study(server.settings, study(name="newer", workloads=both))
+def test_the_chosen_study_and_each_pages_view_stay_from_every_page_to_every_other(server: Server, page: Page) -> None:
+    chosen = measure_study(server.settings, study(name="chosen", workloads=BOTH))
+    newest = measure_study(server.settings, study(name="newest"))
+    label = f"chosen · {chosen}"
     page.goto(f"{server.url}/results")
     heading(page, "Results")
-    choose(page, "Study", f"linked · {first}")
+    expect(bar(page)).to_have_value(f"newest · {newest}")
+    page.goto(f"{server.url}/explore?job={chosen}&mark=Bar")  # a bare id is enough
+    heading(page, "Explore")
+    expect(bar(page)).to_have_value(label)
+    open_listed(page, "Results")
     choose(page, "Category", "repeat")
     choose(page, "Metric", "Time per output token p50")
-    wanted = {"job": f"linked · {first}", "category": "repeat", "metric": "Time per output token p50"}
     expect(page).to_have_url(re.compile("metric="))
-    expect(page.get_by_text(re.compile("^Best ratio of"))).to_be_visible()
-    assert parameters(page) == wanted
-    other = page.context.new_page()
-    other.goto(page.url)
-    heading(other, "Results")
-    expect(other.get_by_text(re.compile("^Best ratio of"))).to_be_visible()
-    expect(other.get_by_role("combobox", name=re.compile("Study"))).to_have_value(f"linked · {first}")
-    expect(other.get_by_role("combobox", name=re.compile("Category"))).to_have_value("repeat")
-    assert parameters(other) == wanted
+    open_listed(page, "Home")
+    names = page.locator(LISTED).evaluate_all("all => all.map(link => link.innerText.trim().split('\\n').pop())")
+    assert len(names) == 13
+    results = {"job": label, "category": "repeat", "metric": "Time per output token p50"}
+    views = {key: {"job": label} for key in names} | {"Results": results, "Explore": {"job": label, "mark": "Bar"}}
+    for name in names:
+        assert listed_links(page, name, label) == views
+        assert parameters(page) == views[name]
+    for name in reversed(names[:-1]):
+        page.go_back()
+        shows(page, name, label)
+        assert parameters(page) == views[name]
+    page.go_forward()
+    shows(page, names[1], label)
+    for name in names:
+        with page.context.expect_page() as opened:  # a tab has a session of its own, as a copied link and a reload have
+            listed(page, name).click(button="middle")
+        shows(opened.value, name, label)
+        settled(opened.value)
+        assert parameters(opened.value) == views[name]
+        opened.value.close()
+
+
+def listed_links(page: Page, name: str, study: str) -> dict[str, dict[str, str]]:
+    """Open the page by the list; the parameters of its links to every page."""
+    listed(page, name).click()
+    shows(page, name, study)
+    settled(page)
+    links = page.locator(LISTED).evaluate_all("all => all.map(a => [a.innerText.trim().split('\\n').pop(), a.href])")
+    return {title: dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(link).query)) for title, link in links}
+
+
+def listed(page: Page, name: str) -> Locator:
+    return page.locator(LISTED).filter(has_text=re.compile(f"{name}$"))
+
+
+def shows(page: Page, name: str, study: str) -> None:
+    expect(page.get_by_role("heading", level=1)).to_have_text(HEADINGS.get(name, name))
+    expect(bar(page)).to_have_value(study)
+
+
+def bar(page: Page) -> Locator:
+    return page.locator(".st-key-study-bar").get_by_role("combobox", name="Study")
 
 
 def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Server, page: Page) -> None:
@@ -69,17 +110,6 @@ def test_a_link_to_a_query_shows_it_with_its_chart_to_somebody_else(server: Serv
     expect(
         other.locator("[data-testid=stVegaLiteChart] canvas, [data-testid=stVegaLiteChart] svg").first
     ).to_be_visible()
-
-
-def test_a_bare_job_id_is_link_enough_and_the_newest_is_named_in_the_url(server: Server, page: Page) -> None:
-    older = measure_study(server.settings, study(name="older"))
-    newest = measure_study(server.settings, study(name="newest"))
-    page.goto(f"{server.url}/results?job={older}")
-    heading(page, "Results")
-    expect(page.get_by_role("combobox", name="Study")).to_have_value(f"older · {older}")
-    page.goto(f"{server.url}/results")
-    heading(page, "Results")
-    expect(page).to_have_url(re.compile(re.escape(urllib.parse.quote_plus(f"newest · {newest}"))))
 
 
 def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -> None:
@@ -128,17 +158,7 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("engines")
 
 
-def test_a_job_leads_to_the_form_that_holds_its_study(server: Server, page: Page) -> None:
-    job_id = queue.submit(server.settings, study(name="to change"))
-    page.goto(f"{server.url}/jobs?job={job_id}")
-    heading(page, "Jobs")
-    page.get_by_role("link", name="Edit and resubmit").click()
-    heading(page, "Submit a study")
-    expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("to change")
-    expect(page).to_have_url(re.compile(f"from_job={job_id}"))
-
-
-def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: Page) -> None:
+def test_the_order_of_the_queue_is_changed_by_mouse_and_cancelling_asks_once_more(server: Server, page: Page) -> None:
     first, second = (queue.submit(server.settings, study(name=name), priority=50) for name in ("one", "two"))
     page.goto(f"{server.url}/jobs?job={second}")
     heading(page, "Jobs")
@@ -147,20 +167,12 @@ def test_the_order_of_the_queue_is_changed_with_the_mouse(server: Server, page: 
     page.locator(f".st-key-up-{second}").get_by_test_id("stTooltipHoverTarget").get_by_role("button").click()
     expect(card.get_by_text("Next in the queue")).to_be_visible()
     expect(page.locator(f".st-key-active-{first}").get_by_text("1 study ahead")).to_be_visible()
-    for job_id in (first, second):
-        cancel_by_hand(server, job_id)
-
-
-def test_cancelling_asks_once_more(server: Server, page: Page) -> None:
-    job_id = queue.submit(server.settings, study(name="to cancel"), priority=100)
-    page.goto(f"{server.url}/jobs?job={job_id}")
-    heading(page, "Jobs")
-    card = page.locator(f".st-key-active-{job_id}")
     card.get_by_role("button", name="Cancel").click()
     page.get_by_role("button", name="Cancel the study").click()
     expect(card).to_have_count(0)
-    (job,) = [job for job in jobs(server) if job.job_id == job_id]
+    (job,) = [job for job in jobs(server) if job.job_id == second]
     assert job.state == "cancelled"
+    cancel_by_hand(server, first)
 
 
 def test_progress_follows_the_worker_without_a_reload(server: Server, page: Page) -> None:
