@@ -13,6 +13,8 @@ entry of the browser's history, so that the way back leads to a view that nobody
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
@@ -27,11 +29,13 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
-#: each page was left with; what stood in the browser's address bar when this run began, and what the last run wrote;
-#: whether the study was changed just now.
+#: each page was left with; what stood in the browser's address bar when this run began; the last two URLs that runs
+#: left, each with the time until which the browser may send it; whether the study was changed just now.
 _SHOWN, _LEFT, _ADDRESS, _WRITTEN = "link-shown", "link-left", "link-address", "link-written"
 _CHANGED = "link-study-changed"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
+#: A browser on a slow way may send the URL from before the last change for so long.
+_LATEST_S = 10.0
 Parameters = dict[str, list[str]]
 
 
@@ -41,7 +45,7 @@ def begin(*, opened: bool) -> None:
     context = get_script_run_ctx()
     browser = None if opened or context is None else context.context_info
     address = _in_url() if browser is None else parse_qs(urlsplit(browser.url).query, keep_blank_values=True)
-    is_link = _in_url() not in (address, st.session_state.get(_WRITTEN))
+    is_link = _in_url() != address and not _is_late(_in_url())
     is_link |= context is not None and context.is_history_navigation
     st.session_state[_ADDRESS] = address
     if opened or is_link:
@@ -64,7 +68,19 @@ def view_in_url(page: str) -> Iterator[None]:
         _write(page, unseen=())
         raise
     finally:
-        st.session_state[_WRITTEN] = _in_url()
+        _note_written()
+
+
+def _note_written() -> None:
+    """Remember the URL that this run leaves, and until when the browser may still send the one before."""
+    (before, _), now = st.session_state.get(_WRITTEN, (({}, 0.0),))[-1], _in_url()
+    if now != before:
+        st.session_state[_WRITTEN] = ((before, time.monotonic() + _LATEST_S), (now, math.inf))
+
+
+def _is_late(view: Parameters) -> bool:
+    """Whether a run was asked for by a browser that has not seen the last change of the URL: no link was followed."""
+    return any(view == written and time.monotonic() < until for written, until in st.session_state.get(_WRITTEN, ()))
 
 
 def _write(page: str, unseen: Collection[str]) -> None:

@@ -54,7 +54,7 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     expect(page.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
     choose(page, "^Cost", "Per request")
     expect(page.get_by_text("Cost per request (USD) by load")).to_be_visible()
-    wanted = {"job": f"priced · {job_id}", "price": "3.60", "per": "Per request"}
+    wanted = {"job": job_id, "price": "3.60", "per": "Per request"}
     assert parameters(page) == wanted
     other = page.context.new_page()
     other.goto(page.url)
