@@ -234,6 +234,6 @@ def test_the_results_download_as_csv(server: Server, page: Page, tmp_path: Path)
     assert comments[0] == "# Each arm, category and load"
     assert f"job={job_id}" in comments[-1]
     assert comments[-1].startswith(f"# {server.url}/results?")
-    assert header == "arm,verdict,ratio,low,high,category,pattern,concurrency,value,repeats"
+    assert header == "arm,verdict,ratio,low,high,value,repeats,category,pattern,concurrency"
     assert len(rows) == 4
     assert json.dumps(rows).count("no draft") == 2
