@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import StopException, get_script_run_ctx
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from webapp.shared import url_params
 from webapp.shared.text import literal
@@ -52,27 +52,23 @@ def begin(*, opened: bool) -> None:
         for key in _KEYS:
             st.session_state.pop(key, None)
             st.session_state.pop(missing_key(key), None)
+    _note_url()  # a page that ends early gets no further
 
 
 @contextmanager
 def view_in_url(page: str) -> Iterator[None]:
     """Around the script of a page: at its end the URL names what its widgets show.
 
-    A page that ends early has not shown all of its widgets: what the URL says of the others stays.
+    After `st.stop` nothing can be written any more: the URL of a page that ends early stays as it was.
     """
     st.session_state.setdefault(_LEFT, {})[page] = _in_url()  # of a page that is left before its script has ended
-    try:
-        yield
-        _write(page, unseen=_KEYS)
-    except StopException:
-        _write(page, unseen=())
-        raise
-    finally:
-        _note_written()
+    yield
+    _write(page)
+    _note_url()
 
 
-def _note_written() -> None:
-    """Remember the URL that this run leaves, and until when the browser may still send the one before."""
+def _note_url() -> None:
+    """Remember the URL of this run, and until when the browser may still send the one before."""
     (before, _), now = st.session_state.get(_WRITTEN, (({}, 0.0),))[-1], _in_url()
     if now != before:
         st.session_state[_WRITTEN] = ((before, time.monotonic() + _LATEST_S), (now, math.inf))
@@ -83,10 +79,10 @@ def _is_late(view: Parameters) -> bool:
     return any(view == written and time.monotonic() < until for written, until in st.session_state.get(_WRITTEN, ()))
 
 
-def _write(page: str, unseen: Collection[str]) -> None:
-    """`unseen`: parameters to remove from the URL if no widget of this run has them."""
+def _write(page: str) -> None:
+    """Parameters of widgets that this run did not have leave the URL."""
     shown: Mapping[str, list[str] | None] = st.session_state[_SHOWN]
-    kept = {key: values for key, values in _in_url().items() if key not in shown and key not in unseen}
+    kept = {key: values for key, values in _in_url().items() if key not in shown and key not in _KEYS}
     view = kept | {key: values for key, values in shown.items() if values}
     if view != st.session_state[_ADDRESS]:
         st.query_params.from_dict(view)

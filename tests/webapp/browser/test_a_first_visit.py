@@ -54,6 +54,7 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     expect(page.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
     choose(page, "^Cost", "Per request")
     expect(page.get_by_text("Cost per request (USD) by load")).to_be_visible()
+    settled(page)  # the URL follows at the end
     wanted = {"job": job_id, "price": "3.60", "per": "Per request"}
     assert parameters(page) == wanted
     other = page.context.new_page()
@@ -61,6 +62,7 @@ def test_a_link_carries_the_price_and_the_book_takes_it(server: Server, page: Pa
     heading(other, "Cost")
     expect(other.get_by_text("Cost per request (USD) by load")).to_be_visible()
     expect(other.get_by_text("A working hour costs 3.60 USD")).to_be_visible()
+    settled(other)
     assert parameters(other) == wanted
     other.close()
     price.fill("")
