@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jobs.leases import claim, finish, heartbeat
-from tests import forked
+from tests import processes
 from warehouse.app_db.engine import app_engine
 from warehouse.settings import load_settings
 
@@ -18,7 +18,7 @@ def claimed_by(count: int, environment: Mapping[str, str], folder: Path) -> list
     """Let so many of them work at once; gives what they have claimed."""
     printed = [folder / f"w{number}" for number in range(count)]
     workers = [
-        forked.start("tests.jobs.greedy_worker", file.name, environment=environment, folder=folder, output=file)
+        processes.start("tests.jobs.greedy_worker", file.name, environment=environment, folder=folder, output=file)
         for file in printed
     ]
     assert [worker.wait(_PATIENCE_S) for worker in workers] == [0] * count, [file.read_text() for file in printed]

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +25,7 @@ from lab.schedule import Outcome
 from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import PlannedRun
-from tests import forked
-from tests.forked import Forked
+from tests import processes
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.settings import Settings
@@ -144,10 +144,10 @@ def worker_environment(home: Home) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def celery_worker(home: Home) -> Iterator[Forked]:
+def celery_worker(home: Home) -> Iterator[subprocess.Popen[bytes]]:
     """A real worker process, killed at the end if it still runs. Its log is worker.log in the test's folder."""
     quiet = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-    process = forked.start(
+    process = processes.start(
         "celery",
         *("-A", "workers.celery_app", "worker", "--pool", "solo", "-l", "INFO", *quiet),
         environment=worker_environment(home),

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests import forked
-from tests.forked import Forked
+from tests import processes
 from warehouse.settings import Settings
 
 
 @contextlib.contextmanager
-def ingester(settings: Settings) -> Iterator[Forked]:
+def ingester(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
     """`python -m warehouse.ingest.service` on the home; its log is <home>/ingester.log. Killed at the end."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DRAFTHOUSE_")}
     environment |= {"DRAFTHOUSE_HOME": str(settings.home), "DRAFTHOUSE_INGEST_EVERY_S": "0.05"}
     module = "warehouse.ingest.service"
-    process = forked.start(module, environment=environment, folder=settings.home, output=log(settings))
+    process = processes.start(module, environment=environment, folder=settings.home, output=log(settings))
     try:
         yield process
     finally:

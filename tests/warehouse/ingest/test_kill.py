@@ -9,7 +9,7 @@ import time
 import duckdb
 import pytest
 
-from tests import forked
+from tests import processes
 from tests.warehouse.asking import ask
 from tests.warehouse.ingest.processes import ingester, log, until
 from tests.warehouse.runs import failed_request, request, write_run
@@ -59,7 +59,7 @@ def test_killed_at_many_moments_while_bundles_arrive(settings: Settings) -> None
 def test_killed_at_lines_and_moments_spread_over_an_ingestion(settings: Settings, mode: str, least_killed: int) -> None:
     printed, module = settings.home / "killed", "tests.warehouse.ingest.killed_children"
     arguments = (str(settings.home), mode, str(TIMES))
-    ingesting = forked.start(module, *arguments, environment=os.environ, folder=settings.home, output=printed)
+    ingesting = processes.start(module, *arguments, environment=os.environ, folder=settings.home, output=printed)
     assert ingesting.wait(800) == 0, printed.read_text()
     assert int(printed.read_text()) >= least_killed
     assert_each_run_once(settings, runs=TIMES + 3, requests=2 * TIMES + 3)
