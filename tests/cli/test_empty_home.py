@@ -11,7 +11,7 @@ from cli.app import VERBS
 from tests.cli.homes import REPOSITORY, new_home
 from tests.warehouse.importers.sample_files import APPENDED
 from warehouse.app_db import engine
-from warehouse.ingest import master
+from warehouse.ingest import publication
 
 #: What each verb prints there: on standard output with exit status 0, or the error with status 2.
 ANSWERS = {
@@ -37,6 +37,7 @@ ANSWERS = {
     ("import", str(APPENDED)): "2 of 2 runs are new",
     ("export", "nothing", "--to", "nowhere.csv"): "nothing",
     ("published",): "friday-night-2025-12",
+    ("archive", "--older-than", "90d"): "has requests in the warehouse's file",
     ("migrate",): "are up to date",
     ("rebuild",): "rebuilt",
 }
@@ -53,7 +54,7 @@ def _migrations_copied(migrated: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             shutil.copytree(migrated, home, dirs_exist_ok=True)
 
     monkeypatch.setattr(engine, "migrate_app", lambda _url: None)
-    monkeypatch.setattr(master, "migrate_master", copy_databases)
+    monkeypatch.setattr(publication, "migrate_master", copy_databases)
 
 
 @pytest.mark.usefixtures("_migrations_copied")

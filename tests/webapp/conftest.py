@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -79,8 +80,10 @@ def forget_everything() -> None:
 
 
 @pytest.fixture
-def open_page(settings: Settings) -> OpenPage:
+def open_page(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> OpenPage:
     """Opens a page by its file's name, with URL parameters, as a first visit does."""
+    # Streamlit puts the page in this place, where processes started by other tests would look for what they run.
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
     def open_(page: str, **query: str) -> AppTest:
         app = AppTest.from_file(str(MAIN), default_timeout=180)

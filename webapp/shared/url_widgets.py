@@ -29,8 +29,8 @@ from webapp.shared.text import literal
 from webapp.shared.url_params import BEGUN_FROM, BEGUN_TO, SEPARATOR, Param
 
 #: Keys in the session's state: the values of this run's widgets in the URL, None for a default; the parameters that
-#: each page was left with; what stood in the browser's address bar when this run began; the last two URLs that runs
-#: left, each with the time until which the browser may send it; whether the study was changed just now.
+#: each page was left with; what stood in the browser's address bar when this run began; the last URLs of runs, each
+#: with the time until which the browser may send it; whether the study was changed just now.
 _SHOWN, _LEFT, _ADDRESS, _WRITTEN = "link-shown", "link-left", "link-address", "link-written"
 _CHANGED = "link-study-changed"
 _KEYS = frozenset(param.key for param in url_params.ALL) | {url_params.ALL_OUTPUTS, url_params.DRAFT_COST}
@@ -69,14 +69,15 @@ def view_in_url(page: str) -> Iterator[None]:
 
 def _note_url() -> None:
     """Remember the URL of this run, and until when the browser may still send the one before."""
-    (before, _), now = st.session_state.get(_WRITTEN, (({}, 0.0),))[-1], _in_url()
-    if now != before:
-        st.session_state[_WRITTEN] = ((before, time.monotonic() + _LATEST_S), (now, math.inf))
+    noted, now_s = st.session_state.get(_WRITTEN, ()), time.monotonic()
+    if not noted or noted[-1][0] != _in_url():
+        before = ((view, min(until_s, now_s + _LATEST_S)) for view, until_s in noted if until_s > now_s)
+        st.session_state[_WRITTEN] = (*before, (_in_url(), math.inf))
 
 
 def _is_late(view: Parameters) -> bool:
     """Whether a run was asked for by a browser that has not seen the last change of the URL: no link was followed."""
-    return any(view == written and time.monotonic() < until for written, until in st.session_state.get(_WRITTEN, ()))
+    return any(view == noted and time.monotonic() < until_s for noted, until_s in st.session_state.get(_WRITTEN, ()))
 
 
 def _write(page: str) -> None:

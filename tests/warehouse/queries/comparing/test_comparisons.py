@@ -181,7 +181,7 @@ def test_a_speculating_arm_that_is_faster_is_advised(con: duckdb.DuckDBPyConnect
     assert (
         "concurrency 4 is interactive use (up to 4), where the time per token is noticed: a token takes drafted" in text
     )
-    assert "the draft's memory was not measured" in text
+    assert "memory" not in text  # it was not measured
     assert "ran draft_model with k = 3" in text
 
 
