@@ -25,7 +25,7 @@ from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
 _COUNTED = "select count(*), count(distinct run_id), sum(len(chunk_s)) from requests"
-#: Opens the published file, says so, and copies it once it is told where to.
+#: Opens the published file, says so, and copies it when it reads where to.
 _COPIER = """
 import shutil, sys
 with open(sys.argv[1], "rb") as file:
