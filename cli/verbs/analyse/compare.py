@@ -14,11 +14,11 @@ from cli.arguments import AsJson, PricePerHour, StudyId
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.results import results_of
+from lab.advice.gate import gate
 from lab.comparison import breakeven
 from lab.comparison.agreement import Agreement
 from lab.comparison.compare import Comparison
 from lab.comparison.effect import Interval
-from lab.comparison.gate import gate
 from lab.comparison.tables import Cell, RatioTable
 from lab.comparison.verdict import READING_WORDS, alone_sentence
 from lab.errors import UserError

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from lab.advice.gate import gate
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.controls import control_sentence
-from lab.comparison.gate import gate
 from lab.comparison.samples import Array, RunSample
 from lab.comparison.verdict import verdicts
 

@@ -27,8 +27,8 @@ from warehouse.ingest.service import ingest_all
 from warehouse.queries.comparing.ratio_tables import arm_means
 from warehouse.settings import Settings
 from webapp.pages.results import tables
-from webapp.shared import arm_cards
 from webapp.shared.cards import Card
+from webapp.shared.verdicts import arm_cards
 
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 

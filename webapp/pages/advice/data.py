@@ -11,8 +11,8 @@ from lab.advice.prediction import Prediction, SpeculatedRun, predictions
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.shared import published_data
-from webapp.shared.answers import THROUGHPUT
 from webapp.shared.published_data import published_query
+from webapp.shared.verdicts.answers import THROUGHPUT
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,13 +11,14 @@ from lab.advice import FIRST_GAMMA, Advice, Reason
 from lab.metrics.number_format import bounds, times
 from webapp.pages.advice import figures, tables
 from webapp.pages.advice.data import StudyAdvice, study_advice
-from webapp.shared import answers, study_picker, url_params, url_widgets
+from webapp.shared import study_picker, url_params, url_widgets
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View, page_file
+from webapp.shared.verdicts import answers
 
 _ICONS = {
     "enable": ":green[:material/check_circle:]",

@@ -5,9 +5,10 @@ from __future__ import annotations
 import streamlit as st
 
 from webapp.pages.compare import figures, outputs, sections, selection
-from webapp.shared import capacity_table, study_picker
+from webapp.shared import study_picker
 from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import View
+from webapp.shared.verdicts import capacities
 
 st.title("Compare")
 study_picker.show_empty_state()
@@ -27,7 +28,7 @@ with show_user_errors():
         parameters |= sections.choose_cell(choice)
     choice, view = selection.parse(parameters), View("compare", parameters)
     with carried:
-        capacity_table.show(choice.job_id, view, strict=choice.comparison.strict)
+        capacities.show(choice.job_id, view, strict=choice.comparison.strict)
     with of_all:
         sections.show_charts(figures.OF_ALL, parameters, view)
     with of_cell:

@@ -13,19 +13,13 @@ from lab.comparison.verdict import READING_WORDS
 from webapp.pages.compare import data as compare_data
 from webapp.pages.compare import figures, report, selection, tables
 from webapp.pages.compare.selection import Choice
-from webapp.shared import (
-    arm_cards,
-    capacity_table,
-    published_data,
-    study_picker,
-    url_params,
-    url_widgets,
-    verdict_tables,
-)
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
+from webapp.shared.verdicts import arm_cards, capacities
+from webapp.shared.verdicts import tables as verdict_tables
 
 Parameters = Mapping[str, Sequence[str]]
 _READING_HELP = (
@@ -42,8 +36,8 @@ def choose() -> dict[str, Sequence[str]]:
         base = url_widgets.choose(
             url_params.BASELINE, selection.baselines(job_id), help_text="The arm that the others are compared with"
         )
-    if not capacity_table.has_ordinary_runs(job_id):
-        capacity_table.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
+    if not capacities.has_ordinary_runs(job_id):
+        capacities.show(job_id, View("compare", {url_params.JOB.key: (job_id,)}))
         study_picker.follow(study_picker.job_state(job_id))
         st.stop()
     with metric:

@@ -12,13 +12,14 @@ from warehouse.queries.costs import ArmCost, cheapest
 from webapp.pages.cost import data as cost_data
 from webapp.pages.cost import figures, price_book, selection, tables
 from webapp.pages.cost.selection import Choice
-from webapp.shared import capacity_table, published_data, study_picker, url_params, url_widgets
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
+from webapp.shared.verdicts import capacities
 
 
 def show_page() -> None:
@@ -39,7 +40,7 @@ def show_page() -> None:
                 show_summary(choice, costs)
                 show_charts(parameters, view)
                 show_tables(choice, costs, view)
-            capacity_table.show(choice.job_id, view, choice.price, choice.utilisation)
+            capacities.show(choice.job_id, view, choice.price, choice.utilisation)
 
 
 def choose() -> dict[str, Sequence[str]]:

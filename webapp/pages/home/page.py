@@ -20,12 +20,13 @@ from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
 from webapp.pages.jobs.workers import engine_names
 from webapp.pages.submit.form_options import DEMO
-from webapp.shared import answers, published_data
+from webapp.shared import published_data
 from webapp.shared.cards import Card, show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, duration, literal, moment
 from webapp.shared.url_params import View, page_file
+from webapp.shared.verdicts import answers
 
 _LOOK_EVERY = "5s"
 #: Answers side by side, the newest first, and the width in pixels that each needs.

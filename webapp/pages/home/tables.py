@@ -18,7 +18,7 @@ from warehouse.queries.comparing.headlines import ArmHeadline, Headline
 from webapp.shared import published_data
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.text import duration, literal, moment
-from webapp.shared.verdict_tables import SIGNS
+from webapp.shared.verdicts.tables import SIGNS
 
 #: Studies in the table of finished ones.
 MAX_ENDED = 6

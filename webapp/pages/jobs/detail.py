@@ -11,11 +11,11 @@ from jobs.engine_logs import log_tail
 from jobs.table import FINISHED, Job
 from lab.study.parsing import study_to_toml
 from webapp.shared import published_data, url_params
-from webapp.shared.answers import FROM_JOB
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import show_badge
 from webapp.shared.text import literal, moment
 from webapp.shared.url_params import page_file
+from webapp.shared.verdicts.answers import FROM_JOB
 
 _LOG_LINES = 200
 _LOG_HEIGHT = 360

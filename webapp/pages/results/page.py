@@ -15,13 +15,15 @@ from warehouse.queries.comparing.comparisons import StudyComparison
 from webapp.charts import panels
 from webapp.charts.results import BY_LABEL
 from webapp.pages.results import figures, tables
-from webapp.shared import answers, arm_cards, published_data, study_picker, url_params, url_widgets, verdict_tables
+from webapp.shared import published_data, study_picker, url_params, url_widgets
 from webapp.shared.cards import show_cards
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import show_table
 from webapp.shared.text import count, literal
 from webapp.shared.url_params import View
+from webapp.shared.verdicts import answers, arm_cards
+from webapp.shared.verdicts import tables as verdict_tables
 
 #: The parameter with a claimed ratio.
 _CLAIM, _LEAST_CLAIM = "claim", 0.01

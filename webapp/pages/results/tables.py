@@ -8,8 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from lab.advice import claim
 from lab.advice.answer_text import interval
-from lab.comparison import breakeven, claim
+from lab.comparison import breakeven
 from lab.comparison.verdict import alone_sentence
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
@@ -19,7 +20,7 @@ from webapp.shared.cards import Card
 from webapp.shared.run_counts import RunCounts
 from webapp.shared.tables import columns, metric_column
 from webapp.shared.text import count
-from webapp.shared.verdict_tables import SIGNS
+from webapp.shared.verdicts.tables import SIGNS
 
 _WHERE = ["arm", "dataset", "category", "requested_output_tokens", "pattern", "concurrency"]
 _CELLS = ["arm", "verdict", "ratio", "low", "high", "value", "repeats", *_WHERE[1:]]

@@ -21,10 +21,11 @@ from lab.study import Study
 from lab.study.reference_pair import reference_version
 from webapp.pages.submit import form_options, form_state, text_editor
 from webapp.pages.submit.form_model import FormValues
-from webapp.shared import answers, published_data, undo_banner, url_params
-from webapp.shared.answers import DECIDE, FROM_JOB
+from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import literal
+from webapp.shared.verdicts import answers
+from webapp.shared.verdicts.answers import DECIDE, FROM_JOB
 
 _YES = ("true", "1", "yes")
 _IN_URL = ("preset", "reference", FROM_JOB, DECIDE, "study")

@@ -31,8 +31,8 @@ from tests.webapp.submit_form import (
 from warehouse.settings import Settings
 from webapp.pages.submit import arms, datasets, form_options, loads
 from webapp.pages.submit.start import Start
-from webapp.shared.answers import FROM_JOB
 from webapp.shared.url_params import page_file
+from webapp.shared.verdicts.answers import FROM_JOB
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from webapp.shared.cards import Card, show_cards
 from webapp.shared.tables import columns, show_table
 from webapp.shared.text import literal
 from webapp.shared.url_params import View
-from webapp.shared.verdict_tables import SIGNS
+from webapp.shared.verdicts.tables import SIGNS
 
 _MOST_CARDS = 6
 

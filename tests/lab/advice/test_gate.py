@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from lab.advice.gate import gate
 from lab.comparison.compare import Comparison, compare
 from lab.comparison.effect import Effect, Interval
-from lab.comparison.gate import gate
 from lab.comparison.samples import RunSample
 from lab.comparison.spread import Spread
 from lab.metrics.definition import Better

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.comparison.claim import Finding, judge
+from lab.advice.claim import Finding, judge
 from lab.comparison.verdict import Word
 from tests.lab.advice.judged_pairs import judged
 
