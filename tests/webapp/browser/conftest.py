@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -33,6 +34,14 @@ class Server:
 @pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     settings = make_home(tmp_path_factory.mktemp("served"))
+    with served(environment(settings)) as url:
+        yield Server(settings, url)
+
+
+@pytest.fixture
+def empty_server(tmp_path: Path) -> Iterator[Server]:
+    """A home where nothing was ever measured."""
+    settings = make_home(tmp_path)
     with served(environment(settings)) as url:
         yield Server(settings, url)
 

@@ -17,19 +17,19 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(900)]
 
 
 def test_from_an_empty_home_to_the_demo_in_the_queue_and_a_headline_without_a_reload(
-    server: Server, page: Page
+    empty_server: Server, page: Page
 ) -> None:
     complaints: list[str] = []
-    listen(page, server.url, complaints)
-    page.goto(server.url)
+    listen(page, empty_server.url, complaints)
+    page.goto(empty_server.url)
     heading(page, "Home")
     expect(page.get_by_text("Start here: nothing has been measured yet")).to_be_visible()
     page.get_by_role("button", name="Run the demo study").dblclick()
     expect(page.get_by_text("1 waiting")).to_be_visible()
-    (demo,) = jobs(server)
+    (demo,) = jobs(empty_server)
     expect(page.locator(f".st-key-active-{demo.job_id}")).to_be_visible()
-    cancel_by_hand(server, demo.job_id)
-    measure_study(server.settings, study(name="first measured", repeats=2))
+    cancel_by_hand(empty_server, demo.job_id)
+    measure_study(empty_server.settings, study(name="first measured", repeats=2))
     expect(page.get_by_text("What the newest study of each target says")).to_be_visible()
     expect(page.get_by_text("8 runs", exact=True)).to_be_visible()
     page.get_by_role("link", name="Results").first.click()
