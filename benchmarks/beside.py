@@ -28,6 +28,7 @@ from benchmarks.reading.filling import Size, fill
 from benchmarks.reading.pages import served
 from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
+from jobs.access.local import local_actor
 from jobs.engines.models import check_model
 from jobs.queue import job, submit
 from lab.errors import EngineError
@@ -107,7 +108,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 def _one(settings: Settings, study: Study) -> RunFigures:
     """Measure the study's only run through the worker. Raises EngineError if it failed."""
-    job_id = submit(settings, study)
+    job_id = submit(settings, study, actor=local_actor())
     Worker(settings).work()
     database = app_engine(settings.app_database_url)
     done = job(database, job_id)

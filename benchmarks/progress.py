@@ -23,6 +23,7 @@ from benchmarks.our_client import Figures, figures
 from benchmarks.processes import own_home
 from benchmarks.rival import TARGET
 from benchmarks.table import Row, show
+from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
@@ -109,7 +110,7 @@ def run(settings: Settings, repeats: int) -> None:
     with own_home(settings) as own:
         migrate(own)
         database = app_engine(own.app_database_url)
-        submit(own, STUDY)
+        submit(own, STUDY, actor=local_actor())
         job = claim(database, _WORKER, own.lease_s)
         if job is None:
             raise EngineError("the benchmark's own job is not in its own queue")

@@ -17,6 +17,7 @@ from benchmarks.client import FLAGS
 from benchmarks.processes import counted, own_home, vllm_environment, vllm_program
 from benchmarks.rival import TARGET, bench_arguments, write_dataset
 from benchmarks.table import Row, show
+from jobs.access.local import local_actor
 from jobs.datasets.loader import load_prompts
 from jobs.engine_logs import engine_log
 from jobs.engines.models import check_model
@@ -70,7 +71,7 @@ def ours_s(settings: Settings) -> float:
     migrate(settings)
     check_study(settings, STUDY)
     start_s = time.perf_counter()
-    job_id = submit(settings, STUDY)
+    job_id = submit(settings, STUDY, actor=local_actor())
     Worker(settings).work()
     wall_s = time.perf_counter() - start_s
     done = job(app_engine(settings.app_database_url), job_id)

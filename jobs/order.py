@@ -13,9 +13,12 @@ import sqlalchemy as sa
 
 from jobs.table import Job, add_event, get_job, readable
 from jobs.worker_registry import WorkerInfo
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import StudyError, UserError
 from lab.study import Study
 from lab.study.plan import estimate_s, plan
+from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.app_db.schema import workers as workers_table
@@ -88,26 +91,29 @@ def _left_s(job: Job | None, takes_s: Callable[[Study], float]) -> float:
     return takes_s(job.study) if left_s is None else left_s
 
 
-def reprioritise(engine: sa.Engine, job_id: str, priority: int) -> None:
-    """Give a queued job another priority. Raises UserError if it is not queued (any more)."""
+def reprioritise(engine: sa.Engine, job_id: str, priority: int, *, actor: Actor) -> None:
+    """Give a queued job another priority. Raises UserError if it is not queued (any more), and AccessError."""
+    access.require(actor, Change.ORDER)
     if abs(priority) > MAX_PRIORITY:
         raise UserError(f"priority {priority} is out of range: use -{MAX_PRIORITY} to {MAX_PRIORITY}")
     with engine.begin() as connection:
         _queued_job(connection, job_id)
-        _set_priority(connection, job_id, priority)
+        _set_priority(connection, job_id, priority, actor)
+        audit.record(connection, actor, Change.ORDER, job_id, priority=priority)
 
 
-def move_up(engine: sa.Engine, job_id: str) -> None:
+def move_up(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Move a queued job before its predecessor; the first one stays first. Raises UserError like `reprioritise`."""
-    _move(engine, job_id, -1)
+    _move(engine, job_id, -1, actor)
 
 
-def move_down(engine: sa.Engine, job_id: str) -> None:
+def move_down(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Move a queued job behind its successor; the last one stays last. Raises UserError like `reprioritise`."""
-    _move(engine, job_id, 1)
+    _move(engine, job_id, 1, actor)
 
 
-def _move(engine: sa.Engine, job_id: str, step: int) -> None:
+def _move(engine: sa.Engine, job_id: str, step: int, actor: Actor) -> None:
+    access.require(actor, Change.ORDER)
     with engine.begin() as connection:
         _queued_job(connection, job_id)
         rows = connection.execute(sa.select(jobs_table).where(jobs_table.c.state == "queued").with_for_update())
@@ -117,7 +123,8 @@ def _move(engine: sa.Engine, job_id: str, step: int) -> None:
         if 0 <= other < len(order):
             order[place], order[other] = order[other], order[place]
             for moved, priority in priorities(order).items():
-                _set_priority(connection, moved, priority)
+                _set_priority(connection, moved, priority, actor)
+            audit.record(connection, actor, Change.ORDER, job_id, places=step)
 
 
 def priorities(order: Sequence[Job]) -> dict[str, int]:
@@ -139,6 +146,6 @@ def _queued_job(connection: sa.Connection, job_id: str) -> None:
         raise UserError(f"job {job_id} is {job.state}: only a queued job can be moved")
 
 
-def _set_priority(connection: sa.Connection, job_id: str, priority: int) -> None:
+def _set_priority(connection: sa.Connection, job_id: str, priority: int, actor: Actor) -> None:
     connection.execute(jobs_table.update().where(jobs_table.c.job_id == job_id).values(priority=priority))
-    add_event(connection, job_id, "priority", str(priority))
+    add_event(connection, job_id, "priority", str(priority), actor.name)

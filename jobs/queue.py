@@ -27,9 +27,12 @@ from jobs.table import (
     get_row,
     readable,
 )
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.parsing import study_to_toml
+from warehouse.app_db import audit
 from warehouse.app_db.engine import app_engine, reading
 from warehouse.app_db.schema import job_events, studies
 from warehouse.app_db.schema import jobs as jobs_table
@@ -39,12 +42,15 @@ _SUBMITTED = (jobs_table.c.submitted_at, jobs_table.c.job_id)
 _NEWEST = sa.select(jobs_table).order_by(*(column.desc() for column in _SUBMITTED))
 
 
-def submit(settings: Settings, study: Study, priority: int = 0) -> str:
+def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor) -> str:
     """Check the study against this host, queue it as a job and wake a worker. Return the job's id.
 
-    Raises StudyError for an engine, a model or hardware that is not available. An unreachable broker is not an error:
-    workers also poll for queued jobs.
+    Raises AccessError if the actor may not submit studies, or not before others, and StudyError for an engine, a model
+    or hardware that is not available. An unreachable broker is not an error: workers also poll for queued jobs.
     """
+    access.require(actor, Change.SUBMIT, is_new=True)
+    if priority > 0:
+        access.require(actor, Change.ORDER)
     from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
     from jobs.submission import check_study  # noqa: PLC0415 - likewise
 
@@ -52,14 +58,14 @@ def submit(settings: Settings, study: Study, priority: int = 0) -> str:
     engine = app_engine(settings.app_database_url)
     try:
         check_hardware(engine, study)
-        job_id = _insert(engine, study, priority)
+        job_id = _insert(engine, study, priority, actor)
     finally:
         engine.dispose()
     wake(settings)
     return job_id
 
 
-def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
+def _insert(engine: sa.Engine, study: Study, priority: int, actor: Actor) -> str:
     study_json = json.dumps(study.model_dump(mode="json"))
     now = datetime.now(UTC)
     with engine.begin() as connection:
@@ -68,8 +74,9 @@ def _insert(engine: sa.Engine, study: Study, priority: int) -> str:
         row = {"job_id": job_id, "study_id": study.digest(), "name": study.name, "study_json": study_json}
         hardware = None if study.hardware is None else study.hardware.lower()
         queued = {"state": "queued", "priority": priority, "submitted_at": now, "hardware": hardware}
-        connection.execute(jobs_table.insert().values(row | queued))
-        add_event(connection, job_id, "submitted")
+        connection.execute(jobs_table.insert().values(row | queued | {"submitted_by": actor.name}))
+        add_event(connection, job_id, "submitted", actor=actor.name)
+        audit.record(connection, actor, Change.SUBMIT, job_id, study=study.name, priority=priority)
     return job_id
 
 
@@ -206,39 +213,44 @@ def job_id_of(engine: sa.Engine, name: str, states: Sequence[State] | None = Non
 
 def events(engine: sa.Engine, job_id: str) -> list[Event]:
     """Return the events of the job, oldest first. Raises UserError if there is no job with this id."""
-    columns = (job_events.c.at, job_events.c.kind, job_events.c.detail)
+    columns = (job_events.c.at, job_events.c.kind, job_events.c.detail, job_events.c.actor)
     of_job = sa.select(*columns).where(job_events.c.job_id == job_id).order_by(job_events.c.id)
     with reading(engine).connect() as connection:
         get_row(connection, job_id)
         return [Event(*row) for row in connection.execute(of_job)]
 
 
-def cancel(engine: sa.Engine, job_id: str) -> None:
+def cancel(engine: sa.Engine, job_id: str, *, actor: Actor) -> None:
     """Cancel a queued job at once, or ask the worker of a running one to stop; cancelling twice is not an error.
 
-    Raises UserError if the job has ended otherwise or does not exist.
+    Raises UserError if the job has ended otherwise or does not exist, and AccessError if it is not the actor's to
+    cancel.
     """
     with engine.begin() as connection:
         row = get_row(connection, job_id, lock=True)
+        access.require(actor, Change.CANCEL, row["submitted_by"])
         state = row["state"]
         if state in ("done", "failed"):
             raise UserError(f"job {job_id} is already {state}: there is nothing to cancel")
         if state == "queued":
             _update(connection, job_id, state="cancelled", finished_at=datetime.now(UTC))
-            add_event(connection, job_id, "cancelled", "before it was started")
+            add_event(connection, job_id, "cancelled", "before it was started", actor.name)
+            audit.record(connection, actor, Change.CANCEL, job_id, was=state)
         elif state == "running" and not row["cancel_requested"]:
             _update(connection, job_id, cancel_requested=True)
-            add_event(connection, job_id, "cancel requested")
+            add_event(connection, job_id, "cancel requested", actor=actor.name)
+            audit.record(connection, actor, Change.CANCEL, job_id, was=state)
 
 
-def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
+def retry(engine: sa.Engine, job_id: str, *, actor: Actor, everything: bool = False) -> None:
     """Queue an ended job again. Completed runs are reused and the others measured again; with `everything` all are.
 
-    Raises UserError if the job has not ended, or has no missing or failed run. Workers find the job within seconds by
-    polling.
+    Raises UserError if the job has not ended, or has no missing or failed run, and AccessError if it is not the actor's
+    to retry. Workers find the job within seconds by polling.
     """
     with engine.begin() as connection:
         job = get_job(connection, job_id, lock=True)
+        access.require(actor, Change.RETRY, job.submitted_by)
         if job.state not in FINISHED:
             raise UserError(f"job {job_id} is {job.state}: only a job that has ended can be run again")
         if not everything and job.state == "done" and not (job.progress and job.progress.runs_failed):
@@ -247,7 +259,8 @@ def retry(engine: sa.Engine, job_id: str, *, everything: bool = False) -> None:
         again = {"state": "queued", "tries": attempt, "error": None, "finished_at": None, "progress_json": None}
         reuse_from = attempt if everything else job.reuse_from_attempt
         _update(connection, job_id, **again, cancel_requested=False, reuse_from_try=reuse_from)
-        add_event(connection, job_id, "retried", "all runs" if everything else "")
+        add_event(connection, job_id, "retried", "all runs" if everything else "", actor.name)
+        audit.record(connection, actor, Change.RETRY, job_id, everything=everything)
 
 
 def _update(connection: sa.Connection, job_id: str, **values: object) -> None:

@@ -69,6 +69,7 @@ class Job:
     cancel_requested: bool
     hardware: str | None = None  # lower case: only workers with this text in their hardware's name take the job
     reuse_from_attempt: int = 0  # runs of earlier attempts do not count
+    submitted_by: str | None = None  # its owner; None: nobody that is known
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Event:
     at: datetime
     kind: str  # submitted, claimed, set aside, requeued, released, priority, cancel requested, retried, done, ...
     detail: str
+    actor: str | None = None  # None: a worker
 
 
 class UnreadableJobError(UserError):
@@ -145,6 +147,7 @@ def get_job(connection: sa.Connection, job_id: str, *, lock: bool = False) -> Jo
     return job_from_row(get_row(connection, job_id, lock=lock))
 
 
-def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "") -> None:
-    """Record the event in the transaction that changes the job."""
-    connection.execute(job_events.insert().values(job_id=job_id, at=datetime.now(UTC), kind=kind, detail=detail))
+def add_event(connection: sa.Connection, job_id: str, kind: str, detail: str = "", actor: str | None = None) -> None:
+    """Record the event in the transaction that changes the job. `actor` is None for what a worker does."""
+    row = {"job_id": job_id, "at": datetime.now(UTC), "kind": kind, "detail": detail, "actor": actor}
+    connection.execute(job_events.insert().values(row))

@@ -17,6 +17,10 @@ class SettingsError(UserError):
     """A setting in the environment or drafthouse.toml that cannot be used."""
 
 
+class AccessError(UserError):
+    """A change that this actor may not make, or a way in that is closed to this visitor."""
+
+
 class StudyError(UserError):
     """A study that cannot be run.
 

@@ -9,9 +9,13 @@ from jobs.datasets import registry
 from jobs.datasets.catalogue import CUSTOM, DATASETS, Dataset
 from jobs.datasets.files import Stock
 from jobs.datasets.registry import resolve
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import UserError
 from lab.study import Workload
 from lab.study.model_base import Frozen
+from warehouse.app_db import audit
+from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 
@@ -52,13 +56,27 @@ def dataset_digest(settings: Settings, workload: Workload) -> str | None:
     return resolved.entry.sha256 if resolved.entry is not None else resolved.read().sha256
 
 
-def add_dataset(registered: Path, name: str, file: Path) -> DatasetState:
-    """Check the whole file and register it under `name` in the folder of registered files.
-
-    Raises UserError naming the invalid line.
-    """
-    entry = registry.add(registered, name, file)
+def add_dataset(settings: Settings, name: str, file: Path, *, actor: Actor) -> DatasetState:
+    """Check the whole file and register it under `name`. Raises UserError naming the invalid line, and AccessError."""
+    access.require(actor, Change.DATASETS)
+    entry = registry.add(settings.datasets, name, file)
+    _record(settings, actor, name, added=entry.original_name, sha256=entry.sha256, rows=entry.stock.rows)
     return _registered(DATASETS.get(entry.format, CUSTOM), entry)
+
+
+def remove_dataset(settings: Settings, name: str, *, actor: Actor) -> None:
+    """Unregister the name and delete the copy. Raises UserError if nothing is registered under it, and AccessError."""
+    access.require(actor, Change.DATASETS)
+    registry.remove(settings.datasets, name)
+    _record(settings, actor, name, removed=True)
+
+
+def _record(settings: Settings, actor: Actor, name: str, **detail: object) -> None:
+    engine = app_engine(settings.app_database_url)
+    try:
+        audit.record_alone(engine, actor, Change.DATASETS, name, **detail)
+    finally:
+        engine.dispose()
 
 
 def _state(settings: Settings, dataset: Dataset) -> DatasetState:

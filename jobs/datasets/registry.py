@@ -62,7 +62,7 @@ def add(folder: Path, name: str, file: Path) -> Registered:
     return entry
 
 
-def remove_dataset(folder: Path, name: str) -> None:
+def remove(folder: Path, name: str) -> None:
     """Unregister the name and delete the copy. Raises UserError if nothing is registered under it."""
     with _alone(folder):
         entry = registered(folder, name)

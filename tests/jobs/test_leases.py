@@ -13,6 +13,7 @@ from jobs import leases, order, queue
 from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Event, Job, Progress, State
 from lab.errors import UserError
+from tests.actors import ADMIN
 from tests.workers.homes import Home
 from warehouse.app_db.clock import database_now_s
 from warehouse.app_db.schema import jobs as jobs_table
@@ -207,7 +208,7 @@ def test_the_event_says_how_far_the_job_was(home: Home) -> None:
 
 def test_a_job_whose_cancelling_nobody_answered_is_cancelled(home: Home) -> None:
     job = running(home, lease_s=-1.0)
-    queue.cancel(home.database, job.job_id)
+    queue.cancel(home.database, job.job_id, actor=ADMIN)
     assert leases.requeue_expired(home.database) == [job.job_id]
     cancelled = home.job(job.job_id)
     assert (cancelled.state, cancelled.error, cancelled.worker) == ("cancelled", None, None)
@@ -241,7 +242,7 @@ def test_a_job_fails_with_the_ninth_death_at_one_point_and_not_before(home: Home
 def test_deaths_elsewhere_of_another_job_or_before_a_retry_do_not_count(home: Home) -> None:
     other = home.submit()
     die(home, MAX_DEATHS_AT_ONE_POINT)
-    queue.cancel(home.database, other)
+    queue.cancel(home.database, other, actor=ADMIN)
     home.submit()
     job = die(home, MAX_DEATHS_AT_ONE_POINT)
     assert job.state == "queued"
@@ -250,7 +251,7 @@ def test_deaths_elsewhere_of_another_job_or_before_a_retry_do_not_count(home: Ho
     job = die(home, 1)  # still after two of four runs
     assert job.state == "failed"
     assert job.error == "its worker died 9 times after 2 of 4 runs: see the worker's log, then retry"
-    queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, actor=ADMIN)
     assert die(home, MAX_DEATHS_AT_ONE_POINT).state == "queued"
     assert die(home, 1).state == "failed"
 
@@ -293,7 +294,7 @@ def test_a_queued_job_that_cannot_be_read_is_set_aside_and_the_next_one_is_claim
     (named,) = queue.set_aside(home.database)
     assert (named.job_id, named.name, named.state) == (first, "test study", "queued")
     assert named.reason == sentence.removeprefix("by me: ")
-    queue.cancel(home.database, first)
+    queue.cancel(home.database, first, actor=ADMIN)
     assert home.event_kinds(first) == ["submitted", "set aside", "cancelled"]
 
 
@@ -324,7 +325,7 @@ def test_a_running_job_that_cannot_be_read_is_put_back_when_its_worker_is_gone(h
 def test_queued_jobs_around_an_unreadable_one_can_be_moved(home: Home) -> None:
     ids = [home.submit() for _ in range(3)]
     changed(home, ids[1], study_json="{")
-    order.move_up(home.database, ids[2])
+    order.move_up(home.database, ids[2], actor=ADMIN)
     claimed = leases.claim(home.database, "me", 30.0)
     assert claimed is not None
     assert claimed.job_id == ids[2]

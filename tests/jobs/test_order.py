@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from jobs.table import Job, Progress
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo, register_worker
 from lab.errors import StudyError, UserError
 from lab.study.plan import estimate_s, plan
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.workers.homes import Home
 
@@ -136,13 +138,13 @@ def test_an_order_that_is_there_already_changes_nothing() -> None:
 
 def test_a_job_is_moved_up_and_down_one_place_at_a_time(home: Home) -> None:
     first, second, third = (home.submit() for _ in range(3))
-    order.move_up(home.database, third)
+    order.move_up(home.database, third, actor=ADMIN)
     assert ids(home) == [first, third, second]
-    order.move_up(home.database, third)
+    order.move_up(home.database, third, actor=ADMIN)
     assert ids(home) == [third, first, second]
-    order.move_up(home.database, third)  # it is the first
+    order.move_up(home.database, third, actor=ADMIN)  # it is the first
     assert ids(home) == [third, first, second]
-    order.move_down(home.database, first)
+    order.move_down(home.database, first, actor=ADMIN)
     assert ids(home) == [third, second, first]
     claimed = [leases.claim(home.database, "me", 30.0) for _ in range(3)]
     assert [job.job_id for job in claimed if job] == [third, second, first]
@@ -150,7 +152,7 @@ def test_a_job_is_moved_up_and_down_one_place_at_a_time(home: Home) -> None:
 
 def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) -> None:
     first, second = home.submit(), home.submit()
-    order.reprioritise(home.database, second, 3)
+    order.reprioritise(home.database, second, 3, actor=ADMIN)
     assert ids(home) == [second, first]
     assert (home.job(second).priority, home.job(first).priority) == (3, 0)
     assert home.event_kinds(first) == ["submitted"]
@@ -161,26 +163,27 @@ def test_a_waiting_job_gets_another_priority_and_that_is_an_event(home: Home) ->
 def test_only_a_job_that_waits_has_a_place_in_the_queue(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "me", 30.0)
-    for ask in (order.move_up, order.move_down, lambda engine, one: order.reprioritise(engine, one, 1)):
+    set_to_1 = functools.partial(order.reprioritise, priority=1)
+    for ask in (order.move_up, order.move_down, set_to_1):
         with pytest.raises(UserError, match=f"^job {job_id} is running: only a queued job can be moved$"):
-            ask(home.database, job_id)
+            ask(home.database, job_id, actor=ADMIN)
         with pytest.raises(UserError, match="there is no job nobody"):
-            ask(home.database, "nobody")
+            ask(home.database, "nobody", actor=ADMIN)
 
 
 def test_a_priority_out_of_range_is_refused_with_the_range(home: Home) -> None:
     job_id = home.submit()
     for priority in (MAX_PRIORITY + 1, -MAX_PRIORITY - 1):
         with pytest.raises(UserError, match=f"^priority {priority} is out of range: use -1000000 to 1000000$"):
-            order.reprioritise(home.database, job_id, priority)
+            order.reprioritise(home.database, job_id, priority, actor=ADMIN)
     for priority in (MAX_PRIORITY, -MAX_PRIORITY):
-        order.reprioritise(home.database, job_id, priority)
+        order.reprioritise(home.database, job_id, priority, actor=ADMIN)
         assert home.job(job_id).priority == priority
 
 
 def submit_for(home: Home, hardware: str | None) -> str:
     elsewhere = home.settings.model_copy(update={"workers_elsewhere": True})
-    return queue.submit(elsewhere, home.study(hardware=hardware))
+    return queue.submit(elsewhere, home.study(hardware=hardware), actor=ADMIN)
 
 
 @pytest.mark.parametrize("wanted", ["h200", "NVIDIA", "2 x nvidia h200"])

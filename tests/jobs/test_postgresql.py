@@ -21,6 +21,7 @@ from jobs import leases, queue
 from jobs.leases import LeaseLost
 from lab.cost import Price
 from lab.errors import RevisionError
+from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
 from tests.workers.homes import Home, new_home, until, worker_environment
 from warehouse.app_db import dashboards, pins, price_book
@@ -81,19 +82,21 @@ def test_one_never_set_up_names_the_command(tmp_path: Path, database_url: str) -
 
 def test_prices_are_added_once_and_withdrawn(home: Home) -> None:
     price = Price(hardware="H200", valid_from=date(2026, 1, 1), currency="USD", source="a list", rented_per_hour=3.5)
-    number = price_book.add(home.database, price)
-    assert price_book.add(home.database, price) == number
+    number = price_book.add(home.database, price, actor=ADMIN)
+    assert price_book.add(home.database, price, actor=ADMIN) == number
     assert price_book.book(home.database) == [price]
-    price_book.withdraw(home.database, number)
+    price_book.withdraw(home.database, number, actor=ADMIN)
     assert price_book.book(home.database) == []
 
 
 def test_what_several_people_pin_at_once_stands_on_one_dashboard(home: Home) -> None:
     def pin(person: int) -> None:
-        board = dashboards.create(home.database, "shared")
+        board = dashboards.create(home.database, "shared", actor=ADMIN)
         for number in range(5):
             shown = pins.PinnedFigure("results", {"job": (f"{person}-{number}",)}, "speedup", datetime.now(UTC))
-            pins.move(home.database, pins.add(home.database, board, shown, f"by {person}"), None)
+            pins.move(
+                home.database, pins.add(home.database, board, shown, f"by {person}", actor=ADMIN), None, actor=ADMIN
+            )
 
     threads = [threading.Thread(target=pin, args=(person,)) for person in range(4)]
     for thread in threads:
@@ -111,10 +114,10 @@ def test_a_job_is_submitted_claimed_beaten_for_cancelled_and_retried(home: Home)
     assert claimed is not None
     assert claimed.study == home.study()
     assert leases.heartbeat(home.database, job_id, "me", 30.0, None)
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
     assert not leases.heartbeat(home.database, job_id, "me", 30.0, None)
     leases.finish(home.database, job_id, "me", "cancelled")
-    queue.retry(home.database, job_id)
+    queue.retry(home.database, job_id, actor=ADMIN)
     assert (home.job(job_id).state, home.job(job_id).attempt) == ("queued", 1)
     assert home.event_kinds(job_id) == ["submitted", "claimed", "cancel requested", "cancelled", "retried"]
 
@@ -177,7 +180,7 @@ def test_the_history_is_read_page_by_page_with_all_that_is_active_on_the_first(h
     ids = sorted((home.submit() for _ in range(5)), key=lambda job_id: (home.job(job_id).submitted_at, job_id))
     leases.claim(home.database, "me", 30.0)
     for job_id in ids[2:]:
-        queue.cancel(home.database, job_id)
+        queue.cancel(home.database, job_id, actor=ADMIN)
     first = queue.page(home.database, 2)
     second = queue.page(home.database, 2, first.older)
     assert [job.job_id for job in first.jobs] == [ids[4], ids[3], ids[1], ids[0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
@@ -17,6 +18,7 @@ from jobs.leases import MAX_DEATHS_AT_ONE_POINT, LeaseLost
 from jobs.table import Job, Progress, State
 from lab.errors import StudyError, UserError
 from lab.study.parsing import study_to_toml
+from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
 from tests.workers.homes import Home, until, worker_environment
 from warehouse.app_db.schema import job_events, studies
@@ -47,7 +49,7 @@ def test_a_submitted_job_reads_back_as_it_was_submitted(home: Home) -> None:
 
 def test_a_job_is_stored_with_its_id_moment_priority_and_hardware(home: Home) -> None:
     elsewhere = home.settings.model_copy(update={"workers_elsewhere": True})
-    job = home.job(queue.submit(elsewhere, home.study(hardware="NVIDIA H200"), priority=7))
+    job = home.job(queue.submit(elsewhere, home.study(hardware="NVIDIA H200"), priority=7, actor=ADMIN))
     assert re.fullmatch(rf"{job.submitted_at:%Y%m%d-%H%M%S}-[0-9a-f]{{4}}", job.job_id)
     assert abs((datetime.now(UTC) - job.submitted_at).total_seconds()) < 3600
     assert (job.name, job.study_id) == ("test study", job.study.digest())
@@ -163,7 +165,7 @@ def test_200_jobs_are_listed_where_nothing_else_is_asked_for(home: Home) -> None
 
 
 def test_higher_priority_is_claimed_first_then_the_older(home: Home) -> None:
-    ids = [queue.submit(home.settings, home.study(), priority) for priority in (0, 5, 0, 5)]
+    ids = [queue.submit(home.settings, home.study(), priority, actor=ADMIN) for priority in (0, 5, 0, 5)]
     assert [claimed(home).job_id for _ in ids] == [ids[1], ids[3], ids[0], ids[2]]
     assert leases.claim(home.database, "me", LEASE_S) is None
 
@@ -216,7 +218,7 @@ def test_a_job_that_kills_every_worker_at_the_same_point_has_failed_and_can_be_r
         leases.requeue_expired(home.database)
     assert home.job(job_id).state == "failed"
     assert "died" in (home.job(job_id).error or "")
-    queue.retry(home.database, job_id)
+    queue.retry(home.database, job_id, actor=ADMIN)
     leases.claim(home.database, "me", lease_s=0.0)
     leases.requeue_expired(home.database)
     assert home.job(job_id).state == "queued"
@@ -224,8 +226,8 @@ def test_a_job_that_kills_every_worker_at_the_same_point_has_failed_and_can_be_r
 
 def test_a_queued_job_is_cancelled_at_once(home: Home) -> None:
     job_id = home.submit()
-    queue.cancel(home.database, job_id)
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
+    queue.cancel(home.database, job_id, actor=ADMIN)
     job = home.job(job_id)
     assert (job.state, job.cancel_requested) == ("cancelled", False)
     assert job.finished_at is not None
@@ -238,8 +240,8 @@ def test_a_queued_job_is_cancelled_at_once(home: Home) -> None:
 def test_the_worker_of_a_running_job_hears_of_the_cancelling(home: Home) -> None:
     job_id = home.submit()
     claimed(home)
-    queue.cancel(home.database, job_id)
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
+    queue.cancel(home.database, job_id, actor=ADMIN)
     assert leases.heartbeat(home.database, job_id, "me", LEASE_S, None) is False
     job = home.job(job_id)
     assert (job.state, job.cancel_requested, job.finished_at) == ("running", True, None)
@@ -251,7 +253,7 @@ def test_the_worker_of_a_running_job_hears_of_the_cancelling(home: Home) -> None
 def test_a_job_whose_worker_died_while_it_was_being_cancelled_is_cancelled(home: Home) -> None:
     job_id = home.submit()
     leases.claim(home.database, "me", lease_s=0.0)
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
     leases.requeue_expired(home.database)
     assert home.job(job_id).state == "cancelled"
 
@@ -262,7 +264,7 @@ def test_what_has_ended_cannot_be_cancelled(home: Home, state: State) -> None:
     claimed(home)
     leases.finish(home.database, job_id, "me", state)
     with pytest.raises(UserError, match=f"^job {job_id} is already {state}: there is nothing to cancel$"):
-        queue.cancel(home.database, job_id)
+        queue.cancel(home.database, job_id, actor=ADMIN)
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
@@ -270,7 +272,7 @@ def test_an_ended_job_can_be_retried_as_the_next_try(home: Home, state: State) -
     job_id = home.submit()
     claimed(home)
     leases.finish(home.database, job_id, "me", state, error="it broke", progress=progress(runs_done=4))
-    queue.retry(home.database, job_id)
+    queue.retry(home.database, job_id, actor=ADMIN)
     job = home.job(job_id)
     assert (job.state, job.attempt, job.error, job.finished_at, job.progress) == ("queued", 1, None, None, None)
     assert (job.cancel_requested, job.reuse_from_attempt) == (False, 0)
@@ -282,16 +284,16 @@ def test_with_everything_the_runs_of_earlier_tries_do_not_count(home: Home) -> N
     job_id, other = home.submit(), home.submit()
     for attempt in (1, 2):
         assert claimed(home).job_id == job_id
-        queue.cancel(home.database, job_id)
+        queue.cancel(home.database, job_id, actor=ADMIN)
         leases.finish(home.database, job_id, "me", "done")
-        queue.retry(home.database, job_id, everything=True)
+        queue.retry(home.database, job_id, everything=True, actor=ADMIN)
         job = home.job(job_id)
         assert (job.attempt, job.reuse_from_attempt, job.cancel_requested) == (attempt, attempt, False)
         last = queue.events(home.database, job_id)[-1]
         assert (last.kind, last.detail) == ("retried", "all runs")
     claimed(home)
     leases.finish(home.database, job_id, "me", "failed")
-    queue.retry(home.database, job_id)
+    queue.retry(home.database, job_id, actor=ADMIN)
     assert (home.job(job_id).attempt, home.job(job_id).reuse_from_attempt) == (3, 2)
     assert (home.job(other).attempt, home.job(other).state) == (0, "queued")
 
@@ -299,20 +301,28 @@ def test_with_everything_the_runs_of_earlier_tries_do_not_count(home: Home) -> N
 def test_a_job_without_failed_runs_and_one_that_has_not_ended_are_not_retried(home: Home) -> None:
     job_id = home.submit()
     with pytest.raises(UserError, match=f"^job {job_id} is queued: only a job that has ended can be run again$"):
-        queue.retry(home.database, job_id)
+        queue.retry(home.database, job_id, actor=ADMIN)
     claimed(home)
     leases.finish(home.database, job_id, "me", "done")
     sentence = f"^every run of job {job_id} completed: ask for all runs to measure them again$"
     with pytest.raises(UserError, match=sentence):
-        queue.retry(home.database, job_id)
+        queue.retry(home.database, job_id, actor=ADMIN)
     all_well = progress().model_copy(update={"runs_failed": 0})
     with home.database.begin() as connection:
         connection.execute(sa.update(jobs_table).values(progress_json=all_well.model_dump_json()))
     with pytest.raises(UserError, match=sentence):
-        queue.retry(home.database, job_id)
+        queue.retry(home.database, job_id, actor=ADMIN)
 
 
-@pytest.mark.parametrize("ask", [queue.job, queue.events, queue.cancel, queue.retry])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        queue.job,
+        queue.events,
+        functools.partial(queue.cancel, actor=ADMIN),
+        functools.partial(queue.retry, actor=ADMIN),
+    ],
+)
 def test_an_unknown_job_is_answered_with_a_sentence(home: Home, ask: object) -> None:
     assert callable(ask)
     with pytest.raises(UserError, match=r"^there is no job nobody: `drafthouse jobs` lists all jobs$"):
@@ -351,5 +361,5 @@ def test_a_study_that_cannot_run_here_is_refused_with_every_problem_beside_its_f
 
 def test_a_broker_that_is_away_is_no_reason_to_refuse_a_study(home: Home) -> None:
     with_broker = home.settings.model_copy(update={"broker_url": "redis://127.0.0.1:1/0"})
-    took_s = until(lambda: queue.submit(with_broker, home.study()), "submit returns")
+    took_s = until(lambda: queue.submit(with_broker, home.study(), actor=ADMIN), "submit returns")
     assert took_s < 10

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lab.validity import Severity
+from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import DETAILED
 from warehouse.importers.store import import_paths
@@ -46,7 +47,7 @@ def imported(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Settin
         path = folder / f"{name}.json"
         path.write_text(json.dumps(content | changes), encoding="utf-8")
         study = "as it is" if name == "another date" else name
-        import_paths(settings, [path], labels={"arm": name, "study": study})
+        import_paths(settings, [path], labels={"arm": name, "study": study}, actor=ADMIN)
     ingest_all(settings)
     return settings
 

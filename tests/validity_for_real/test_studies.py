@@ -13,6 +13,7 @@ import pytest
 
 from jobs import queue
 from lab.validity import Severity
+from tests.actors import ADMIN
 from tests.validity_for_real.conftest import NGRAM, Judged, judged_runs, measured_once, prepared, serving
 from tests.warehouse.asking import ask
 from tests.workers.engine_runtime.stand_ins import worked
@@ -77,7 +78,7 @@ def retried(home: Home, port: int) -> list[Judged]:
     assert job.error is not None
     assert "the model is loading" in job.error
     write(file, rows("C"))
-    queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, actor=ADMIN)
     Worker(home.settings).work()
     assert home.job(job.job_id).error is None
     return [judged_run for judged_run in judged_runs(home, job.job_id) if judged_run.bundle.run.status == "completed"]

@@ -12,6 +12,7 @@ from jobs import leases, queue, worker_registry
 from jobs.engines.capabilities import Capabilities
 from jobs.table import Progress, State
 from lab.study import Study
+from tests.actors import ADMIN
 from tests.migrated import copy_migrated
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs
@@ -67,7 +68,7 @@ def progress(**changes: object) -> Progress:
 
 def claimed_job(settings: Settings, study: Study) -> str:
     """Submitted before all others, and taken by a worker."""
-    job_id = queue.submit(settings, study, priority=10_000)
+    job_id = queue.submit(settings, study, priority=10_000, actor=ADMIN)
     engine = app_engine(settings.app_database_url)
     claimed = leases.claim(engine, WORKER, 3600)
     engine.dispose()
@@ -111,7 +112,7 @@ def tell_worker(
 
 def add_ended_jobs(settings: Settings, study: Study, count: int) -> list[str]:
     """So many jobs that are done, each submitted a second after the one before and after all others; their ids."""
-    last = queue.submit(settings, study)
+    last = queue.submit(settings, study, actor=ADMIN)
     engine = app_engine(settings.app_database_url)
     with engine.begin() as connection:
         row = dict(connection.execute(sa.select(jobs).where(jobs.c.job_id == last)).mappings().one())

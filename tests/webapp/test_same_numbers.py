@@ -10,6 +10,7 @@ import pytest
 
 from lab.metrics import number_format
 from lab.study.plan import plan
+from tests.actors import ADMIN
 from tests.cli.homes import Home, new_home
 from tests.lab.studies import study
 from tests.warehouse.asking import ask
@@ -53,7 +54,7 @@ def measure(settings: Settings) -> str:
                 slower = 2.0 if place[0] == "draft" else 1.0
                 write_run(settings, everything, run, job_id, launch.index, attempt=1, slower=slower)
     finish(settings, job_id, "done")
-    import_paths(settings, [SAMPLES / "vllm-bench" / "spec-code-c4.json"])
+    import_paths(settings, [SAMPLES / "vllm-bench" / "spec-code-c4.json"], actor=ADMIN)
     ingest_all(settings)
     return job_id
 

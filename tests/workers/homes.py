@@ -26,6 +26,7 @@ from lab.study import Study
 from lab.study.parsing import study_from_dict
 from lab.study.plan import PlannedRun
 from tests import processes
+from tests.actors import ADMIN
 from warehouse.app_db.engine import app_engine
 from warehouse.bundles.run_bundle import find_bundles, read_run
 from warehouse.settings import Settings
@@ -67,7 +68,7 @@ class Home:
         return study_from_dict(data | changes)
 
     def submit(self, **changes: Any) -> str:
-        return queue.submit(self.settings, self.study(**changes))
+        return queue.submit(self.settings, self.study(**changes), actor=ADMIN)
 
     def job(self, job_id: str) -> Job:
         return queue.job(self.database, job_id)

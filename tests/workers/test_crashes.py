@@ -16,6 +16,7 @@ import pytest
 from jobs import leases, queue
 from jobs.table import FINISHED, Progress
 from lab.schedule import End, schedule_of
+from tests.actors import ADMIN
 from tests.workers.homes import NGRAM, REPOSITORY, Home, celery_worker, outcomes, until, worker_environment
 from tests.workers.valkey import Broker
 from workers.engine_runtime.process import end_leftovers
@@ -104,7 +105,7 @@ def test_engine_and_guard_killed_with_the_worker_leave_nothing_that_the_next_wor
     until(lambda: len(home.engine_processes()) == 1, "only the deaf child is left: the engine died with its guard")
     end_leftovers(home.settings.home / "engines")
     assert home.engine_processes() == []
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
 
 
 def test_a_terminated_worker_gives_its_job_back_at_once_and_leaves_no_engine(woken_home: Home) -> None:
@@ -118,7 +119,7 @@ def test_a_terminated_worker_gives_its_job_back_at_once_and_leaves_no_engine(wok
     assert home.job(job_id).state == "queued"
     assert home.event_kinds(job_id)[-1] == "released"
     assert home.engine_processes() == []
-    queue.cancel(home.database, job_id)
+    queue.cancel(home.database, job_id, actor=ADMIN)
 
 
 @pytest.mark.parametrize("phase", ["starting engine", "measuring"])
@@ -128,7 +129,7 @@ def test_a_cancelled_job_is_gone_though_its_engine_starts_or_answers_for_minutes
     with celery_worker(home):
         job_id = home.submit(engine_flags=flags, workloads=[LONG_ANSWERS | home.prompts])
         until(lambda: in_phase(home, job_id, phase) and home.engine_processes(), phase)
-        queue.cancel(home.database, job_id)
+        queue.cancel(home.database, job_id, actor=ADMIN)
         took_s = until(lambda: home.job(job_id).state == "cancelled", "the job is cancelled")
         print(f"cancelled within {took_s:.2f} s while {phase}")
         assert home.engine_processes() == []
@@ -161,7 +162,7 @@ def test_a_broker_that_goes_away_disturbs_no_job_and_later_jobs_start_without_it
     assert home.event_kinds(first) == ["submitted", "claimed", "done"]
     assert home.event_kinds(second) == ["submitted", "claimed", "released"]
     assert home.engine_processes() == []
-    queue.cancel(home.database, second)
+    queue.cancel(home.database, second, actor=ADMIN)
 
 
 def test_progress_comes_at_least_each_second_with_the_time_that_is_left(woken_home: Home) -> None:

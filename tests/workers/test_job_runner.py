@@ -11,6 +11,7 @@ import pytest
 from jobs import queue
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
+from tests.actors import ADMIN
 from tests.warehouse.runs import records
 from tests.workers.homes import NGRAM, Home
 from tests.workers.working import worked
@@ -170,7 +171,7 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
     job = worked(home, arms=arms)
     before = {run.run_id: run for run in home.runs()}
     assert Counter(run.status for run in before.values()) == {"completed": 2, "failed": 2}
-    queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, actor=ADMIN)
     Worker(home.settings).work()
     job = home.job(job.job_id)
     assert (job.state, job.error, job.attempt) == ("done", None, 1)
@@ -183,8 +184,8 @@ def test_a_retry_runs_what_failed_and_nothing_else(home: Home, tmp_path: Path) -
 def test_a_retry_of_everything_measures_every_run_anew_and_a_later_one_reuses_those(home: Home, tmp_path: Path) -> None:
     job = worked(home)
     with pytest.raises(UserError, match="every run"):
-        queue.retry(home.database, job.job_id)
-    queue.retry(home.database, job.job_id, everything=True)
+        queue.retry(home.database, job.job_id, actor=ADMIN)
+    queue.retry(home.database, job.job_id, everything=True, actor=ADMIN)
     Worker(home.settings).work()
     job = home.job(job.job_id)
     assert (job.state, job.attempt, len(home.runs())) == ("done", 1, 8)

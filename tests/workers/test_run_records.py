@@ -12,6 +12,7 @@ from jobs import leases, queue
 from jobs.engines.hardware import nvidia_gpus
 from lab.study.cell_ids import Contents
 from lab.study.plan import plan
+from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home, new_home
 from tests.workers.working import worked
@@ -72,7 +73,7 @@ def test_runs_of_one_cell_have_the_same_identity_in_another_study_and_other_cell
 def test_the_settings_are_stored_with_each_run_and_addresses_with_passwords_are_not(home: Home) -> None:
     secret = "redis://:hunter2@127.0.0.1:1/0"
     settings = home.settings.model_copy(update={"broker_url": secret})
-    queue.submit(settings, home.study())
+    queue.submit(settings, home.study(), actor=ADMIN)
     Worker(settings).work()
     for folder in find_bundles(home.settings.bundles):
         assert "hunter2" not in (folder / "run.json").read_text()

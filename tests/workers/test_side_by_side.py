@@ -13,6 +13,7 @@ from jobs import queue
 from jobs.table import Job
 from lab.errors import UserError
 from lab.metrics.records import RunRecord
+from tests.actors import ADMIN
 from tests.workers.homes import Home
 from workers.engine_runtime import process
 from workers.engine_runtime.process import EngineProcess
@@ -103,7 +104,7 @@ def test_a_retry_starts_all_engines_for_what_is_missing(home: Home, tmp_path: Pa
     }
     flags["third"] |= {"die_on_first_request": True, "die_once": str(tmp_path / "died")}
     job, _ = measured(home, arms=arms(**flags))
-    queue.retry(home.database, job.job_id)
+    queue.retry(home.database, job.job_id, actor=ADMIN)
     Worker(home.settings).work()
     again = [run for run in home.runs() if run.attempt == 1]
     assert [(run.arm.name, run.status) for run in again] == [("third", "completed")]

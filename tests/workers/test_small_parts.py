@@ -17,6 +17,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.leases import LeaseLost
 from jobs.table import Job, Progress
 from lab.errors import CancelledError, UserError
+from tests.actors import ADMIN
 from tests.workers.homes import REPOSITORY, Home, until, worker_environment
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.settings import Settings
@@ -86,7 +87,7 @@ def test_a_job_that_cannot_be_read_stays_queued_while_the_worker_does_the_others
     worker.work()
     assert home.job(other).state == "failed"
     assert home.event_kinds(unreadable) == ["submitted", "set aside"]
-    queue.cancel(home.database, unreadable)
+    queue.cancel(home.database, unreadable, actor=ADMIN)
 
 
 #: Programs in which a thread fails without which no worker must go on. They would run for ever.
@@ -169,7 +170,7 @@ def test_bundles_that_cannot_be_written_fail_the_job_with_a_sentence_and_a_retry
     assert job.progress is not None
     assert job.progress.runs_done == 0
     home.settings.bundles.unlink()
-    queue.retry(home.database, job_id)
+    queue.retry(home.database, job_id, actor=ADMIN)
     Worker(home.settings).work()
     assert home.job(job_id).state == "done"
     assert len(home.runs()) == 4
@@ -219,7 +220,7 @@ async def for_ever() -> None:
 
 def test_a_cancelled_job_interrupts_whatever_runs(home: Home, job: Job) -> None:
     with heartbeat(home, job) as beating:
-        queue.cancel(home.database, job.job_id)
+        queue.cancel(home.database, job.job_id, actor=ADMIN)
         with pytest.raises(CancelledError):
             beating.run(for_ever())
         with pytest.raises(CancelledError):

@@ -1,6 +1,7 @@
 """Dashboards in the app database. Their pins are in `warehouse.app_db.pins`.
 
-Nothing is deleted: a removed dashboard can be restored. Repeating a change has no further effect.
+Nothing is deleted: a removed dashboard can be restored. Repeating a change has no further effect. Every change raises
+AccessError for a dashboard that is not the actor's to change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,10 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import UserError
+from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import dashboards, pins
 
@@ -31,6 +35,7 @@ class Dashboard:
     created_at: datetime
     changed_at: datetime
     removed_at: datetime | None
+    owner: str | None  # None: nobody that is known
     pins: int
 
 
@@ -61,30 +66,33 @@ def find(engine: sa.Engine, dashboard_id: str) -> Dashboard | None:
     return None if row is None else Dashboard(**row)
 
 
-def create(engine: sa.Engine, name: str) -> str:
+def create(engine: sa.Engine, name: str, *, actor: Actor) -> str:
     """Create a dashboard unless one has this name, and return its id. Raises UserError for an invalid name."""
+    access.require(actor, Change.DASHBOARD, is_new=True)
     _refuse_bad_name(name)
     with changing(engine) as connection:
-        return _id_of(connection, name) or _insert(connection, name)
+        return _id_of(connection, name) or _insert(connection, name, actor)
 
 
-def rename(engine: sa.Engine, dashboard_id: str, name: str) -> None:
+def rename(engine: sa.Engine, dashboard_id: str, name: str, *, actor: Actor) -> None:
     """Rename the dashboard; its links work on. Raises UserError for an invalid name and one that is taken."""
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
+        note_change(connection, dashboard_id, actor, name=name)
         if _id_of(connection, name) not in (None, dashboard_id):
             raise UserError(f"a dashboard named {name!r} exists already: choose another name")
         _set(connection, dashboard_id, name=name)
 
 
-def remove(engine: sa.Engine, dashboard_id: str) -> None:
+def remove(engine: sa.Engine, dashboard_id: str, *, actor: Actor) -> None:
     with changing(engine) as connection:
         is_shown = (dashboards.c.dashboard_id == dashboard_id, dashboards.c.removed_at.is_(None))
-        connection.execute(dashboards.update().where(*is_shown).values(removed_at=datetime.now(UTC)))
+        if connection.execute(dashboards.update().where(*is_shown).values(removed_at=datetime.now(UTC))).rowcount:
+            note_change(connection, dashboard_id, actor, removed=True)
 
 
-def restore(engine: sa.Engine, dashboard_id: str) -> None:
+def restore(engine: sa.Engine, dashboard_id: str, *, actor: Actor) -> None:
     """Restore a removed dashboard with its pins; if its name was taken meanwhile, a number is appended to it."""
     with changing(engine) as connection:
         row = connection.execute(sa.select(dashboards).where(dashboards.c.dashboard_id == dashboard_id)).one_or_none()
@@ -92,16 +100,18 @@ def restore(engine: sa.Engine, dashboard_id: str) -> None:
             raise UserError("this dashboard does not exist")
         if row.removed_at is not None:
             _set(connection, dashboard_id, removed_at=None, name=_free_name(connection, row.name))
+            note_change(connection, dashboard_id, actor, restored=True)
 
 
-def duplicate(engine: sa.Engine, dashboard_id: str, name: str) -> str:
+def duplicate(engine: sa.Engine, dashboard_id: str, name: str, *, actor: Actor) -> str:
     """Create a dashboard of this name with the same pins and return its id. Raises UserError if the name is taken."""
+    access.require(actor, Change.DASHBOARD, is_new=True)
     _refuse_bad_name(name)
     with changing(engine) as connection:
         refuse_absent(connection, dashboard_id)
         if _id_of(connection, name) is not None:
             raise UserError(f"a dashboard named {name!r} exists already: choose another name")
-        copy = _insert(connection, name)
+        copy = _insert(connection, name, actor)
         query = sa.select(pins).where(pins.c.dashboard_id == dashboard_id, pins.c.removed_at.is_(None))
         rows = [{**row, "pin_id": new_id(), "dashboard_id": copy} for row in connection.execute(query).mappings().all()]
         if rows:
@@ -121,6 +131,15 @@ def refuse_absent(connection: sa.Connection, dashboard_id: str) -> None:
         raise UserError("this dashboard does not exist, or was removed")
 
 
+def note_change(connection: sa.Connection, dashboard_id: str, actor: Actor, **detail: object) -> None:
+    """Record a change of the dashboard or its pins; with an AccessError, which ends the transaction, if it is not the
+    actor's to change.
+    """
+    owned = connection.execute(sa.select(dashboards.c.owner).where(dashboards.c.dashboard_id == dashboard_id))
+    access.require(actor, Change.DASHBOARD, owned.scalar_one_or_none())
+    audit.record(connection, actor, Change.DASHBOARD, dashboard_id, **detail)
+
+
 def touch(connection: sa.Connection, dashboard_id: str) -> None:
     """Record that the dashboard was changed now."""
     _set(connection, dashboard_id)
@@ -131,10 +150,11 @@ def _set(connection: sa.Connection, dashboard_id: str, **values: str | None) -> 
     connection.execute(this.values(changed_at=datetime.now(UTC), **values))
 
 
-def _insert(connection: sa.Connection, name: str) -> str:
+def _insert(connection: sa.Connection, name: str, actor: Actor) -> str:
     dashboard_id, now = new_id(), datetime.now(UTC)
-    row = {"dashboard_id": dashboard_id, "name": name, "created_at": now, "changed_at": now}
+    row = {"dashboard_id": dashboard_id, "name": name, "created_at": now, "changed_at": now, "owner": actor.name}
     connection.execute(dashboards.insert().values(**row))
+    audit.record(connection, actor, Change.DASHBOARD, dashboard_id, created=name)
     return dashboard_id
 
 
@@ -152,7 +172,7 @@ def _free_name(connection: sa.Connection, name: str) -> str:
     return free
 
 
-def _counted() -> sa.Select[tuple[str, str, datetime, datetime, datetime | None, int]]:
+def _counted() -> sa.Select[tuple[str, str, datetime, datetime, datetime | None, str | None, int]]:
     of_it = (pins.c.dashboard_id == dashboards.c.dashboard_id, pins.c.removed_at.is_(None))
     amount = sa.select(sa.func.count()).select_from(pins).where(*of_it).scalar_subquery().label("pins")
     return sa.select(*dashboards.c, amount)

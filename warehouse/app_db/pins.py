@@ -1,6 +1,7 @@
 """Figures pinned to dashboards: page, link parameters and key of each, from which it is drawn anew every time.
 
-Nothing is deleted: a removed pin can be restored. Repeating a change has no further effect.
+Nothing is deleted: a removed pin can be restored. Repeating a change has no further effect. Every change raises
+AccessError for a dashboard that is not the actor's to change.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
+from lab.access import Actor
 from lab.errors import UserError
-from warehouse.app_db.dashboards import changing, new_id, refuse_absent, touch
+from warehouse.app_db.dashboards import changing, new_id, note_change, refuse_absent, touch
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import pins
 
@@ -52,7 +54,7 @@ def pins_on(engine: sa.Engine, dashboard_id: str) -> list[Pin]:
         return [_pin(row) for row in connection.execute(query).all()]
 
 
-def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str) -> str:
+def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str, *, actor: Actor) -> str:
     """Append a pin and return its id. A figure that is pinned already is left as it is, with its caption.
 
     Raises UserError for a dashboard that does not exist or is full, and for a caption that is too long.
@@ -78,11 +80,12 @@ def add(engine: sa.Engine, dashboard_id: str, shown: PinnedFigure, caption: str)
             "pinned_at": datetime.now(UTC),
         }
         connection.execute(pins.insert().values(**row))
+        note_change(connection, dashboard_id, actor, pinned=row["pin_id"])
         touch(connection, dashboard_id)
         return str(row["pin_id"])
 
 
-def change(engine: sa.Engine, pin_id: str, caption: str, as_of: datetime | None) -> None:
+def change(engine: sa.Engine, pin_id: str, caption: str, as_of: datetime | None, *, actor: Actor) -> None:
     """Change caption and point in time. Raises UserError for a caption that is too long and a pin that was removed."""
     _refuse_long(caption)
     with changing(engine) as connection:
@@ -90,25 +93,28 @@ def change(engine: sa.Engine, pin_id: str, caption: str, as_of: datetime | None)
             raise UserError("this pin was removed meanwhile")
         changed = pins.update().where(pins.c.pin_id == pin_id).values(caption=caption, as_of=as_of)
         connection.execute(changed)
+        note_change(connection, dashboard_id, actor, pin_changed=pin_id)
         touch(connection, dashboard_id)
 
 
-def remove(engine: sa.Engine, pin_id: str) -> None:
+def remove(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
     with changing(engine) as connection:
         if (dashboard_id := _dashboard_of(connection, pin_id, removed=False)) is not None:
             connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=datetime.now(UTC)))
+            note_change(connection, dashboard_id, actor, pin_removed=pin_id)
             touch(connection, dashboard_id)
 
 
-def restore(engine: sa.Engine, pin_id: str) -> None:
+def restore(engine: sa.Engine, pin_id: str, *, actor: Actor) -> None:
     """Restore a removed pin to its former position."""
     with changing(engine) as connection:
         if (dashboard_id := _dashboard_of(connection, pin_id, removed=True)) is not None:
             connection.execute(pins.update().where(pins.c.pin_id == pin_id).values(removed_at=None))
+            note_change(connection, dashboard_id, actor, pin_restored=pin_id)
             touch(connection, dashboard_id)
 
 
-def move(engine: sa.Engine, pin_id: str, before: str | None) -> None:
+def move(engine: sa.Engine, pin_id: str, before: str | None, *, actor: Actor) -> None:
     """Move a pin in front of another one of its dashboard; to the end if `before` is None or was removed."""
     with changing(engine) as connection:
         dashboard_id = _dashboard_of(connection, pin_id, removed=False)
@@ -119,6 +125,7 @@ def move(engine: sa.Engine, pin_id: str, before: str | None) -> None:
         order.insert(order.index(before) if before in order else len(order), pin_id)
         for place, other_id in enumerate(order):
             connection.execute(pins.update().where(pins.c.pin_id == other_id).values(place=place))
+        note_change(connection, dashboard_id, actor, pin_moved=pin_id)
         touch(connection, dashboard_id)
 
 

@@ -10,8 +10,11 @@ from typing import Any
 import sqlalchemy as sa
 from pydantic import ValidationError
 
+from lab import access
+from lab.access import Actor, Change
 from lab.cost import Price
 from lab.errors import UserError
+from warehouse.app_db import audit
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import prices as prices_table
 
@@ -40,8 +43,9 @@ def book(engine: sa.Engine) -> list[Price]:
     return [entry.price for entry in entries(engine) if entry.withdrawn_at is None]
 
 
-def add(engine: sa.Engine, price: Price) -> int:
-    """Add an entry and return its number. A price that is in force already is not added again."""
+def add(engine: sa.Engine, price: Price, *, actor: Actor) -> int:
+    """Add an entry and return its number. A price that is in force already is not added again. Raises AccessError."""
+    access.require(actor, Change.PRICES)
     _ = price.per_hour  # raises UserError unless it states exactly one price
     with engine.begin() as connection:
         row = _row(price)
@@ -50,14 +54,21 @@ def add(engine: sa.Engine, price: Price) -> int:
         if (price_id := connection.scalar(recorded)) is not None:
             return int(price_id)
         added = connection.execute(prices_table.insert().values(**row, added_at=datetime.now(UTC)))
-        return int(added.inserted_primary_key[0]) if added.inserted_primary_key else 0
+        number = int(added.inserted_primary_key[0]) if added.inserted_primary_key else 0
+        audit.record(connection, actor, Change.PRICES, str(number), added=row)
+        return number
 
 
-def withdraw(engine: sa.Engine, price_id: int) -> None:
-    """Put an entry out of force; it stays in the book. Raises UserError if no entry in force has this number."""
+def withdraw(engine: sa.Engine, price_id: int, *, actor: Actor) -> None:
+    """Put an entry out of force; it stays in the book. Raises UserError if no entry in force has this number, and
+    AccessError.
+    """
+    access.require(actor, Change.PRICES)
     in_force = (prices_table.c.price_id == price_id, prices_table.c.withdrawn_at.is_(None))
     with engine.begin() as connection:
         done = connection.execute(prices_table.update().where(*in_force).values(withdrawn_at=datetime.now(UTC)))
+        if done.rowcount:
+            audit.record(connection, actor, Change.PRICES, str(price_id), withdrawn=True)
     if not done.rowcount:
         raise UserError(f"no price {price_id} is in force: `drafthouse prices` lists those that are")
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import UserError
-from warehouse.app_db import schema
+from warehouse.app_db import audit, schema
 from warehouse.app_db.engine import reading
 
 _ID_LENGTH = 12
@@ -28,6 +30,7 @@ class NamedView:
     name: str
     view_id: str
     named_at: datetime
+    owner: str | None  # None: nobody that is known
 
 
 def save(engine: sa.Engine, page: str, state: Mapping[str, Any]) -> str:
@@ -52,20 +55,26 @@ def load(engine: sa.Engine, page: str, view_id: str) -> dict[str, Any] | None:
     return None if text is None else dict(json.loads(text))
 
 
-def name_view(engine: sa.Engine, page: str, name: str, view_id: str) -> None:
-    """Give a saved view a name, which may have belonged to another. Raises UserError for an invalid name."""
+def name_view(engine: sa.Engine, page: str, name: str, view_id: str, *, actor: Actor) -> None:
+    """Give a saved view a name, which may have belonged to another. Raises UserError for an invalid name, and
+    AccessError for a name that somebody else has given.
+    """
     if not 0 < len(name) <= MAX_NAME_LENGTH or name != name.strip():
         raise UserError(f"a name has 1 to {MAX_NAME_LENGTH} characters and no space at its ends")
     with engine.begin() as connection:
+        _refuse_unowned(connection, page, name, actor)
         connection.execute(schema.named_views.delete().where(*_is(page, name)))
-        row = {"page": page, "name": name, "view_id": view_id, "named_at": datetime.now(UTC)}
+        row = {"page": page, "name": name, "view_id": view_id, "named_at": datetime.now(UTC), "owner": actor.name}
         connection.execute(schema.named_views.insert().values(**row))
+        audit.record(connection, actor, Change.NAMED_VIEW, name, page=page, view_id=view_id)
 
 
-def remove_name(engine: sa.Engine, page: str, name: str) -> None:
-    """Remove a name. The view stays saved and its link works on."""
+def remove_name(engine: sa.Engine, page: str, name: str, *, actor: Actor) -> None:
+    """Remove a name. The view stays saved and its link works on. Raises AccessError for somebody else's."""
     with engine.begin() as connection:
-        connection.execute(schema.named_views.delete().where(*_is(page, name)))
+        _refuse_unowned(connection, page, name, actor)
+        if connection.execute(schema.named_views.delete().where(*_is(page, name))).rowcount:
+            audit.record(connection, actor, Change.NAMED_VIEW, name, page=page, removed=True)
 
 
 def named_views(engine: sa.Engine, page: str) -> list[NamedView]:
@@ -74,7 +83,12 @@ def named_views(engine: sa.Engine, page: str) -> list[NamedView]:
     query = sa.select(named).where(named.c.page == page).order_by(sa.func.lower(named.c.name))
     with reading(engine).connect() as connection:
         rows = connection.execute(query).mappings().all()
-    return [NamedView(row["name"], row["view_id"], row["named_at"]) for row in rows]
+    return [NamedView(row["name"], row["view_id"], row["named_at"], row["owner"]) for row in rows]
+
+
+def _refuse_unowned(connection: sa.Connection, page: str, name: str, actor: Actor) -> None:
+    named = connection.execute(sa.select(schema.named_views.c.owner).where(*_is(page, name))).one_or_none()
+    access.require(actor, Change.NAMED_VIEW, None if named is None else named.owner, is_new=named is None)
 
 
 def _is(page: str, name: str) -> tuple[sa.ColumnElement[bool], ...]:

@@ -73,6 +73,7 @@ jobs = sa.Table(
         doc="in lower case: only workers whose hardware's name contains it may run the job; null: any worker",
     ),
     sa.Column("reuse_from_try", sa.Integer, nullable=False, server_default="0"),  # runs of earlier tries do not count
+    sa.Column("submitted_by", sa.Text),  # its owner; null: nobody that is known
     sa.Index("ix_jobs_state_priority_submitted_at", "state", "priority", "submitted_at"),
     sa.Index("ix_jobs_submitted_at_job_id", "submitted_at", "job_id"),
     sa.Index("ix_jobs_finished_at_job_id", "finished_at", "job_id"),
@@ -86,6 +87,7 @@ job_events = sa.Table(
     sa.Column("at", UtcDateTime, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("detail", sa.Text, nullable=False),
+    sa.Column("actor", sa.Text),  # null: a worker
 )
 
 workers = sa.Table(
@@ -147,6 +149,7 @@ named_views = sa.Table(
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("view_id", sa.Text, sa.ForeignKey("kept_views.view_id"), nullable=False),
     sa.Column("named_at", UtcDateTime, nullable=False),
+    sa.Column("owner", sa.Text),  # null: nobody that is known
 )
 
 dashboards = sa.Table(
@@ -157,6 +160,7 @@ dashboards = sa.Table(
     sa.Column("created_at", UtcDateTime, nullable=False),
     sa.Column("changed_at", UtcDateTime, nullable=False),
     sa.Column("removed_at", UtcDateTime),  # set to null to restore it: nothing is deleted
+    sa.Column("owner", sa.Text),  # null: nobody that is known
 )
 
 pins = sa.Table(
@@ -172,4 +176,53 @@ pins = sa.Table(
     sa.Column("as_of", UtcDateTime),  # null: now
     sa.Column("pinned_at", UtcDateTime, nullable=False),
     sa.Column("removed_at", UtcDateTime),
+)
+
+users = sa.Table(
+    "users",
+    APP,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("role", sa.Text, nullable=False),  # lab.access.Role
+    sa.Column("password_hash", sa.Text),  # argon2id; null until a password is set, or for ever with another login
+    sa.Column("created_at", UtcDateTime, nullable=False),
+    sa.Column("disabled_at", UtcDateTime),  # null: may sign in
+)
+
+
+def _tokens(name: str, *columns: sa.Column[datetime]) -> sa.Table:
+    """Secrets that were handed out: only their digests are stored."""
+    return sa.Table(
+        name,
+        APP,
+        sa.Column("token_hash", sa.Text, primary_key=True),  # SHA-256: the secrets are random and long
+        sa.Column("name", sa.Text, sa.ForeignKey("users.name"), nullable=False, index=True),
+        sa.Column("created_at", UtcDateTime, nullable=False),
+        sa.Column("ends_at", UtcDateTime, nullable=False),
+        *columns,
+    )
+
+
+login_links = _tokens("login_links")
+sessions = _tokens("sessions", sa.Column("last_seen", UtcDateTime, nullable=False))
+
+login_failures = sa.Table(
+    "login_failures",
+    APP,
+    sa.Column("failure_id", sa.Integer, primary_key=True),
+    sa.Column("key", sa.Text, nullable=False),  # a user's name, or an address
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Index("ix_login_failures_key_at", "key", "at"),
+)
+
+audit = sa.Table(
+    "audit",
+    APP,
+    sa.Column("audit_id", sa.Integer, primary_key=True),
+    sa.Column("at", UtcDateTime, nullable=False),
+    sa.Column("actor", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),  # the role that the actor had then
+    sa.Column("via", sa.Text, nullable=False),  # lab.access.Via
+    sa.Column("action", sa.Text, nullable=False),  # lab.access.Change, or a word of its own
+    sa.Column("subject", sa.Text, nullable=False),  # what was changed
+    sa.Column("detail_json", sa.Text, nullable=False),
 )

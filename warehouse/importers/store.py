@@ -6,7 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from lab import access
+from lab.access import Actor, Change
 from lab.errors import ForeignFileError
+from warehouse.app_db import audit
+from warehouse.app_db.engine import app_engine
 from warehouse.bundles.imported_bundle import ImportedBundle, record_of, write_imported
 from warehouse.bundles.restore import is_export, restore_bundles
 from warehouse.bundles.run_bundle import find_bundles
@@ -50,15 +54,18 @@ def import_paths(
     tool: str = AUTO,
     labels: Mapping[str, str] | None = None,
     progress: Progress = _silent,
+    *,
+    actor: Actor,
 ) -> Import:
-    """Import all files and folders, or raise ForeignFileError and import nothing.
+    """Import all files and folders, or raise ForeignFileError or AccessError and import nothing.
 
     A folder that another Drafthouse exported is restored as it is, on its own: its runs keep their ids and count as
     measured.
     """
+    access.require(actor, Change.IMPORT, is_new=True)
     exported = [path for path in paths if is_export(path)]
     if not exported:
-        return import_read(settings, read_paths(paths), tool, labels, progress)
+        return import_read(settings, read_paths(paths), tool, labels, progress, actor=actor)
     if len(paths) > 1 or labels or tool != AUTO:
         name = printable(exported[0].as_posix())
         raise ForeignFileError(f"{name} was exported by Drafthouse: import it alone, without a tool and labels")
@@ -66,6 +73,7 @@ def import_paths(
         runs, new = restore_bundles(settings.bundles, exported[0])
     except OSError as error:
         raise _unwritable(settings.bundles, error) from error
+    _record(settings, actor, exported[0].name, new)
     return Import(jobs=(), runs=(), new_run_ids=new, skipped=(), taken_in=runs)
 
 
@@ -75,8 +83,11 @@ def import_read(
     tool: str = AUTO,
     labels: Mapping[str, str] | None = None,
     progress: Progress = _silent,
+    *,
+    actor: Actor,
 ) -> Import:
     """Import files that were read or uploaded. Runs that are stored already stay as they are."""
+    access.require(actor, Change.IMPORT, is_new=True)
     if sum(len(file.content) for file in files) > LARGEST_IMPORT_BYTES:
         raise ForeignFileError(
             f"more than {LARGEST_IMPORT_BYTES // MIB} MiB in one import: import fewer files at a time"
@@ -91,7 +102,17 @@ def import_read(
         raise _unwritable(settings.bundles, error) from error
     places = {folder.name: folder.parent.name for folder in find_bundles(settings.bundles)}
     jobs = dict.fromkeys(places[run.run_id] for run in read.runs)  # the earlier jobs of runs that were stored already
-    return Import(tuple(jobs), read.runs, tuple(record.run.run_id for record in new), read.skipped)
+    new_ids = tuple(record.run.run_id for record in new)
+    _record(settings, actor, ", ".join(jobs), new_ids)
+    return Import(tuple(jobs), read.runs, new_ids, read.skipped)
+
+
+def _record(settings: Settings, actor: Actor, subject: str, new_run_ids: Sequence[str]) -> None:
+    engine = app_engine(settings.app_database_url)
+    try:
+        audit.record_alone(engine, actor, Change.IMPORT, subject, new_runs=len(new_run_ids))
+    finally:
+        engine.dispose()
 
 
 def _refuse_unstorable(run: ImportedRun) -> None:

@@ -11,6 +11,7 @@ import typer
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from jobs.access.local import local_actor
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.price_book import Entry
@@ -75,14 +76,14 @@ def add(
             "valid_from": (valid_from or datetime.now(UTC)).date(),
         }
     )
-    number = price_book.add(app_engine(ready_settings().app_database_url), price)
+    number = price_book.add(app_engine(ready_settings().app_database_url), price, actor=local_actor())
     print(f"price {number}: {price.hardware} at {price.per_hour:g} {price.currency} an hour from {price.valid_from}")
 
 
 @app.command()
 def withdraw(number: Annotated[int, typer.Argument(help="As `drafthouse prices` lists it.")]) -> None:
     """Withdraw a price that was entered by mistake; it stays in the book, marked as withdrawn."""
-    price_book.withdraw(app_engine(ready_settings().app_database_url), number)
+    price_book.withdraw(app_engine(ready_settings().app_database_url), number, actor=local_actor())
     print(f"price {number} is withdrawn")
 
 

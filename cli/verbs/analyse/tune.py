@@ -16,6 +16,7 @@ from cli.home import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json, print_table
 from jobs import queue
+from jobs.access.local import local_actor
 from jobs.engines.command_line import speculation_words
 from jobs.presets import preset_names
 from jobs.table import Job
@@ -108,7 +109,7 @@ def _once_each(study: Study) -> list[Arm]:
 
 def _measured(settings: Settings, study: Study) -> Job:
     """Submit the study and wait for its end, with its progress on stderr. Raises UserError if it failed."""
-    job_id = queue.submit(settings, study)
+    job_id = queue.submit(settings, study, actor=local_actor())
     ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None, on_stderr=True)
     if ended.state != "done":
         raise UserError(f"job {job_id} {ended.state}: {ended.error or 'see its log'}")

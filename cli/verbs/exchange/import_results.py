@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from jobs.access.local import local_actor
 from lab.errors import UserError
 from warehouse.importers.store import Import, import_paths
 from warehouse.importers.store import Progress as ImportProgress
@@ -40,7 +41,7 @@ def import_results(paths: Paths, *, tool: Tool = "auto", label: Labels = None, a
     settings = ready_settings()
     labels = dict(map(_label, label or []))
     with _bar() as progress:
-        imported = import_paths(settings, paths, tool, labels, progress)
+        imported = import_paths(settings, paths, tool, labels, progress, actor=local_actor())
         progress("adding to the warehouse", 1.0)
         ingested = _ingest(settings) if imported.new_run_ids else True
     if as_json:

@@ -14,6 +14,7 @@ from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
 from cli.output import print_json, print_table
 from jobs import queue
+from jobs.access.local import local_actor
 from jobs.presets import load_preset
 from lab.published.replication import Beside
 from lab.study import Study
@@ -47,7 +48,7 @@ def replicate(
         job_id = None if again else repeating_job(con, ours.name)
     if job_id is None:
         active = None if again else _active_job(app_engine(settings.app_database_url), ours)
-        job_id = active or queue.submit(settings, ours)
+        job_id = active or queue.submit(settings, ours, actor=local_actor())
         if not wait:
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
             _show_queued(results_url(settings.page_url, job_id), f"{source}{more}", job_id, as_json=as_json)

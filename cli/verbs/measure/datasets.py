@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from cli.arguments import AsJson
+from cli.home import ready_settings
 from cli.output import print_json, print_table
-from jobs.datasets.listing import DatasetState, add_dataset, list_datasets
-from jobs.datasets.registry import remove_dataset
+from jobs.access.local import local_actor
+from jobs.datasets.listing import DatasetState, add_dataset, list_datasets, remove_dataset
 from warehouse.settings import load_settings
 
 app = typer.Typer(add_completion=False)
@@ -53,7 +54,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Check a file and register a copy of it. If a line is wrong, name it and register nothing."""
-    added = add_dataset(load_settings().datasets, name, file)
+    added = add_dataset(ready_settings(), name, file, actor=local_actor())
     if as_json:
         print_json(added.model_dump(mode="json"))
         return
@@ -64,7 +65,7 @@ def add(
 @app.command()
 def remove(name: Annotated[str, typer.Argument(help="The name it was registered under.")]) -> None:
     """Remove a registered dataset and delete its copy; the original file stays."""
-    remove_dataset(load_settings().datasets, name)
+    remove_dataset(ready_settings(), name, actor=local_actor())
     print(f"dataset {name} is no longer registered")
 
 

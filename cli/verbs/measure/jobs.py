@@ -13,6 +13,7 @@ from cli.home import ready_settings
 from cli.output import print_entries, print_json
 from cli.progress import runs_ended, time_left, what_is_known, what_runs
 from jobs import queue
+from jobs.access.local import local_actor
 from jobs.queue import SetAside
 from jobs.table import FINISHED, Job
 from warehouse.app_db.engine import app_engine
@@ -38,7 +39,7 @@ def cancel(job: JobName) -> None:
     """Stop a job; its finished runs stay in the warehouse."""
     engine = app_engine(ready_settings().app_database_url)
     job_id = queue.job_id_of(engine, job, ("queued", "running"))
-    queue.cancel(engine, job_id)
+    queue.cancel(engine, job_id, actor=local_actor())
     print(f"{job_id}: cancel requested")
 
 
@@ -52,7 +53,7 @@ def retry(
     """Queue an ended job again; only its missing and failed runs are measured."""
     engine = app_engine(ready_settings().app_database_url)
     job_id = queue.job_id_of(engine, job, tuple(FINISHED))
-    queue.retry(engine, job_id, everything=everything)
+    queue.retry(engine, job_id, actor=local_actor(), everything=everything)
     print(f"{job_id} is queued again")
 
 

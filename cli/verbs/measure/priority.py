@@ -9,6 +9,7 @@ import typer
 from cli.arguments import JobName
 from cli.home import ready_settings
 from jobs import order, queue
+from jobs.access.local import local_actor
 from warehouse.app_db.engine import app_engine
 
 
@@ -21,5 +22,5 @@ def priority(
     """
     engine = app_engine(ready_settings().app_database_url)
     job_id = queue.job_id_of(engine, job, ("queued",))
-    order.reprioritise(engine, job_id, value)
+    order.reprioritise(engine, job_id, value, actor=local_actor())
     print(f"{job_id} has priority {value}")

@@ -12,6 +12,7 @@ from cli.home import ready_settings
 from cli.named_study import named_study
 from cli.output import print_json
 from jobs import queue
+from jobs.access.local import local_actor
 from lab.study.parsing import measured_until_decided
 
 
@@ -33,7 +34,7 @@ def submit(
     settings = ready_settings()
     named = named_study(study, reference=reference)
     named = named if budget is None else measured_until_decided(named, budget)
-    job_id = queue.submit(settings, named, priority=priority)
+    job_id = queue.submit(settings, named, priority=priority, actor=local_actor())
     if as_json:
         print_json({"job_id": job_id, "url": follow.results_url(settings.page_url, job_id)})
     else:

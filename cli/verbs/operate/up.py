@@ -12,6 +12,7 @@ import typer
 
 from cli.follow import all_runs_published, follow, results_url
 from cli.home import ready_settings
+from jobs.access.local import local_actor
 from jobs.forecast import repeat_seconds
 from jobs.presets import load_preset
 from jobs.queue import submit
@@ -65,7 +66,7 @@ def web() -> None:
 
 def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
-    job_id = submit(settings, load_preset("demo"))
+    job_id = submit(settings, load_preset("demo"), actor=local_actor())
     print(f"Results as they come: {results_url(settings.page_url, job_id)}", flush=True)
     ended = follow(settings.app_database_url, job_id, tend)
     published = all_runs_published(settings.warehouse_file, ended)

@@ -9,6 +9,7 @@ import pytest
 
 from jobs.datasets.tokenizer import TargetTokenizer, target_tokenizer
 from tests.jobs.datasets.rows import write_rows
+from tests.migrated import copy_migrated
 from warehouse.settings import Settings
 
 TOKENIZER = Path(__file__).parents[3] / "models" / "target" / "tokenizer.json"
@@ -18,6 +19,7 @@ TOKENIZER = Path(__file__).parents[3] / "models" / "target" / "tokenizer.json"
 def settings(tmp_path: Path) -> Settings:
     """Two reference categories of four prompts each; the target `reference` has a tokenizer."""
     settings = Settings(home=tmp_path / "home")
+    copy_migrated(settings.home)
     for category in ("code", "prose"):
         rows = [{"prompt": f"{category} {i}", "category": category, "source": "a book"} for i in range(4)]
         write_rows(settings.models_dir / "prompts" / f"{category}.jsonl", rows)

@@ -14,6 +14,7 @@ from jobs.datasets.prompt import Prompt
 from jobs.datasets.tokenizer import TargetTokenizer
 from lab.errors import UserError
 from lab.study import Workload
+from tests.actors import ADMIN
 from warehouse.settings import Settings
 
 
@@ -24,7 +25,7 @@ def prompts(settings: Settings, dataset: str, count: int, **fields: Any) -> tupl
 def registered(settings: Settings, folder: Path, dataset: str, content: object) -> None:
     text = content if isinstance(content, str) else json.dumps(content, indent=1)
     (folder / "file").write_text(text, encoding="utf-8")
-    add_dataset(settings.datasets, dataset, folder / "file")
+    add_dataset(settings, dataset, folder / "file", actor=ADMIN)
 
 
 def conversation(*turns: tuple[str, str]) -> dict[str, Any]:

@@ -12,9 +12,10 @@ import pytest
 from jobs.datasets import registry
 from jobs.datasets.listing import add_dataset, dataset_digest, list_datasets
 from jobs.datasets.loader import check_workload, load_prompts
-from jobs.datasets.registry import remove_dataset
+from jobs.datasets.registry import remove
 from lab.errors import UserError
 from lab.study import Workload
+from tests.actors import ADMIN
 from tests.jobs.datasets.rows import write_rows
 from warehouse.settings import Settings
 
@@ -26,7 +27,7 @@ def own_file(folder: Path, count: int = 3) -> Path:
 def test_a_registered_file_is_used_by_its_name_without_the_original(settings: Settings, tmp_path: Path) -> None:
     file = own_file(tmp_path)
     sha256 = hashlib.sha256(file.read_bytes()).hexdigest()
-    state = add_dataset(settings.datasets, "mine", file)
+    state = add_dataset(settings, "mine", file, actor=ADMIN)
     file.unlink()
     assert (state.state, state.sha256, state.original_name) == ("registered", sha256, "own.jsonl")
     assert {prompt.text for prompt in load_prompts(settings, Workload(dataset="mine"), 3, seed=0)} == {"p0", "p1", "p2"}
@@ -56,31 +57,34 @@ def test_listing_the_datasets_again_reads_no_file_that_has_not_changed(
 
 
 def test_registering_again_replaces_and_a_wrong_file_changes_nothing(settings: Settings, tmp_path: Path) -> None:
-    add_dataset(settings.datasets, "mine", own_file(tmp_path))
+    add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     with pytest.raises(UserError, match="line 2"):
         add_dataset(
-            settings.datasets, "mine", Path(write_rows(tmp_path / "bad.jsonl", [{"prompt": "a"}, {"prompt": ""}]))
+            settings,
+            "mine",
+            Path(write_rows(tmp_path / "bad.jsonl", [{"prompt": "a"}, {"prompt": ""}])),
+            actor=ADMIN,
         )
     assert len(load_prompts(settings, Workload(dataset="mine"), 3, seed=0)) == 3
-    add_dataset(settings.datasets, "mine", own_file(tmp_path, 5))
+    add_dataset(settings, "mine", own_file(tmp_path, 5), actor=ADMIN)
     check_workload(settings, Workload(dataset="mine"), 5)
     assert len(list((settings.datasets / "files").iterdir())) == 1
 
 
 def test_two_names_may_share_a_file_and_the_last_one_removes_it(settings: Settings, tmp_path: Path) -> None:
     for name in ("one", "two"):
-        add_dataset(settings.datasets, name, own_file(tmp_path))
-    remove_dataset(settings.datasets, "one")
+        add_dataset(settings, name, own_file(tmp_path), actor=ADMIN)
+    remove(settings.datasets, "one")
     check_workload(settings, Workload(dataset="two"), 3)
     load_prompts(settings, Workload(dataset="two"), 3, seed=0)
-    remove_dataset(settings.datasets, "two")
+    remove(settings.datasets, "two")
     assert not list((settings.datasets / "files").iterdir())
     with pytest.raises(UserError, match="no dataset is registered as 'two'; registered are: none"):
-        remove_dataset(settings.datasets, "two")
+        remove(settings.datasets, "two")
 
 
 def test_a_file_that_was_changed_or_is_gone_is_refused(settings: Settings, tmp_path: Path) -> None:
-    add_dataset(settings.datasets, "mine", own_file(tmp_path))
+    add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     (copy,) = (settings.datasets / "files").iterdir()
     copy.write_text(json.dumps({"prompt": "another"}))
     with pytest.raises(UserError, match="is not the file that was registered as dataset mine"):
@@ -93,20 +97,20 @@ def test_a_file_that_was_changed_or_is_gone_is_refused(settings: Settings, tmp_p
 @pytest.mark.parametrize("name", ["random", "reference", "story", "sharegpt_sample", "custom"])
 def test_a_name_of_drafthouses_own_cannot_be_taken(settings: Settings, tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="register the file under another name"):
-        add_dataset(settings.datasets, name, own_file(tmp_path))
+        add_dataset(settings, name, own_file(tmp_path), actor=ADMIN)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "a b", "x.jsonl"])
 def test_a_name_that_is_no_name_is_refused(settings: Settings, tmp_path: Path, name: str) -> None:
     with pytest.raises(UserError, match="is not a valid name for a dataset"):
-        add_dataset(settings.datasets, name, own_file(tmp_path))
+        add_dataset(settings, name, own_file(tmp_path), actor=ADMIN)
 
 
 def test_a_file_that_is_not_there_says_so(settings: Settings, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
-        add_dataset(settings.datasets, "mine", tmp_path / "nowhere.jsonl")
+        add_dataset(settings, "mine", tmp_path / "nowhere.jsonl", actor=ADMIN)
     with pytest.raises(UserError, match="cannot be read"):
-        add_dataset(settings.datasets, "mine", tmp_path)
+        add_dataset(settings, "mine", tmp_path, actor=ADMIN)
 
 
 def test_what_a_killed_registration_left_behind_is_removed_by_the_next(settings: Settings, tmp_path: Path) -> None:
@@ -114,13 +118,13 @@ def test_what_a_killed_registration_left_behind_is_removed_by_the_next(settings:
     (settings.datasets / ".incoming-file").write_text("half")
     (settings.datasets / ".incoming-entry").write_text("half")
     assert [entry.name for entry in registry.all_registered(settings.datasets)] == []
-    add_dataset(settings.datasets, "mine", own_file(tmp_path))
+    add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     assert not list(settings.datasets.glob(".incoming-*"))
 
 
 def _add_often(settings: Settings, name: str, file: Path) -> None:
     for _ in range(5):
-        add_dataset(settings.datasets, name, file)
+        add_dataset(settings, name, file, actor=ADMIN)
 
 
 def test_registrations_of_several_processes_do_not_disturb_each_other(settings: Settings, tmp_path: Path) -> None:
@@ -139,7 +143,7 @@ def test_registrations_of_several_processes_do_not_disturb_each_other(settings: 
 def test_the_list_says_of_every_dataset_where_it_is_from_and_in_which_state_it_is(
     settings: Settings, tmp_path: Path
 ) -> None:
-    add_dataset(settings.datasets, "mine", own_file(tmp_path))
+    add_dataset(settings, "mine", own_file(tmp_path), actor=ADMIN)
     states = {state.name: state for state in list_datasets(settings)}
     assert all(
         listed.what and listed.source and listed.licence and listed.how_to_get and listed.columns

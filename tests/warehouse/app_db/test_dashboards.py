@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from lab.errors import UserError
+from tests.actors import ADMIN
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.pins import PinnedFigure
@@ -30,7 +31,7 @@ def engine(settings: Settings) -> Iterator[sa.Engine]:
 
 @pytest.fixture
 def board(engine: sa.Engine) -> str:
-    return dashboards.create(engine, "Monday")
+    return dashboards.create(engine, "Monday", actor=ADMIN)
 
 
 def figures(engine: sa.Engine, board: str) -> list[str]:
@@ -38,24 +39,24 @@ def figures(engine: sa.Engine, board: str) -> list[str]:
 
 
 def test_creating_a_dashboard_twice_gives_one_and_renaming_keeps_its_id(engine: sa.Engine, board: str) -> None:
-    assert dashboards.create(engine, "Monday") == board
-    dashboards.rename(engine, board, "Tuesday")
-    dashboards.rename(engine, board, "Tuesday")
+    assert dashboards.create(engine, "Monday", actor=ADMIN) == board
+    dashboards.rename(engine, board, "Tuesday", actor=ADMIN)
+    dashboards.rename(engine, board, "Tuesday", actor=ADMIN)
     assert [dashboard.name for dashboard in dashboards.all_dashboards(engine)] == ["Tuesday"]
-    assert dashboards.create(engine, "Monday") != board
+    assert dashboards.create(engine, "Monday", actor=ADMIN) != board
     with pytest.raises(UserError, match="already: choose another name"):
-        dashboards.rename(engine, board, "Monday")
+        dashboards.rename(engine, board, "Monday", actor=ADMIN)
 
 
 @pytest.mark.parametrize("name", ["", " x", "x ", "x" * 81, "a\nb"])
 def test_an_invalid_name_is_refused(engine: sa.Engine, name: str) -> None:
     with pytest.raises(UserError, match="a name has 1 to 80 characters"):
-        dashboards.create(engine, name)
+        dashboards.create(engine, name, actor=ADMIN)
 
 
 def test_pins_read_back_equal_and_pinning_again_adds_none(engine: sa.Engine, board: str) -> None:
     for shown in (SPEEDUP, ACCEPTANCE, SPEEDUP):
-        pins.add(engine, board, shown, f"of {shown.figure}")
+        pins.add(engine, board, shown, f"of {shown.figure}", actor=ADMIN)
     first, second = pins.pins_on(engine, board)
     assert (first.shown.page, first.shown.parameters, first.shown.as_of) == ("results", {"job": ["j"]}, None)
     assert (second.shown.figure, second.shown.as_of, second.caption) == ("acceptance", MOMENT, "of acceptance")
@@ -65,76 +66,78 @@ def test_pins_read_back_equal_and_pinning_again_adds_none(engine: sa.Engine, boa
 
 
 def test_pins_are_moved_and_moving_again_changes_nothing(engine: sa.Engine, board: str) -> None:
-    first, _, third = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE, QUERY))
+    first, _, third = (pins.add(engine, board, shown, "", actor=ADMIN) for shown in (SPEEDUP, ACCEPTANCE, QUERY))
     for _ in range(2):
-        pins.move(engine, third, first)
+        pins.move(engine, third, first, actor=ADMIN)
         assert figures(engine, board) == ["table", "speedup", "acceptance"]
-    pins.move(engine, third, None)
+    pins.move(engine, third, None, actor=ADMIN)
     assert figures(engine, board) == ["speedup", "acceptance", "table"]
 
 
 def test_a_restored_pin_returns_to_its_position(engine: sa.Engine, board: str) -> None:
-    first, _ = (pins.add(engine, board, shown, "") for shown in (SPEEDUP, ACCEPTANCE))
+    first, _ = (pins.add(engine, board, shown, "", actor=ADMIN) for shown in (SPEEDUP, ACCEPTANCE))
     for _ in range(2):
-        pins.remove(engine, first)
+        pins.remove(engine, first, actor=ADMIN)
     assert figures(engine, board) == ["acceptance"]
     for _ in range(2):
-        pins.restore(engine, first)
+        pins.restore(engine, first, actor=ADMIN)
     assert figures(engine, board) == ["speedup", "acceptance"]
 
 
 def test_caption_and_moment_can_be_changed_but_not_of_a_removed_pin(engine: sa.Engine, board: str) -> None:
-    first = pins.add(engine, board, SPEEDUP, "")
-    pins.change(engine, first, "why *this* matters", MOMENT)
+    first = pins.add(engine, board, SPEEDUP, "", actor=ADMIN)
+    pins.change(engine, first, "why *this* matters", MOMENT, actor=ADMIN)
     (pin,) = pins.pins_on(engine, board)
     assert (pin.caption, pin.shown.as_of) == ("why *this* matters", MOMENT)
     with pytest.raises(UserError, match="2,000 characters at most"):
-        pins.change(engine, first, "x" * 2001, None)
-    pins.remove(engine, first)
+        pins.change(engine, first, "x" * 2001, None, actor=ADMIN)
+    pins.remove(engine, first, actor=ADMIN)
     with pytest.raises(UserError, match="removed meanwhile"):
-        pins.change(engine, first, "", None)
+        pins.change(engine, first, "", None, actor=ADMIN)
 
 
 def test_a_removed_dashboard_takes_no_pins_and_is_restored_with_its_own(engine: sa.Engine, board: str) -> None:
-    pins.add(engine, board, SPEEDUP, "")
-    dashboards.remove(engine, board)
+    pins.add(engine, board, SPEEDUP, "", actor=ADMIN)
+    dashboards.remove(engine, board, actor=ADMIN)
     assert dashboards.all_dashboards(engine) == []
     with pytest.raises(UserError, match="does not exist, or was removed"):
-        pins.add(engine, board, QUERY, "")
+        pins.add(engine, board, QUERY, "", actor=ADMIN)
     restored = dashboards.find(engine, board)
     assert restored is not None
     assert restored.removed_at is not None
-    other = dashboards.create(engine, "Monday")
-    dashboards.restore(engine, board)
+    other = dashboards.create(engine, "Monday", actor=ADMIN)
+    dashboards.restore(engine, board, actor=ADMIN)
     assert {dashboard.name for dashboard in dashboards.all_dashboards(engine)} == {"Monday", "Monday (2)"}
     assert figures(engine, board) == ["speedup"]
     assert figures(engine, other) == []
 
 
 def test_a_copy_has_the_same_pins_and_is_independent(engine: sa.Engine, board: str) -> None:
-    first, _ = (pins.add(engine, board, shown, "words") for shown in (SPEEDUP, ACCEPTANCE))
-    copy = dashboards.duplicate(engine, board, "Copy")
-    pins.remove(engine, first)
+    first, _ = (pins.add(engine, board, shown, "words", actor=ADMIN) for shown in (SPEEDUP, ACCEPTANCE))
+    copy = dashboards.duplicate(engine, board, "Copy", actor=ADMIN)
+    pins.remove(engine, first, actor=ADMIN)
     assert [pin.caption for pin in pins.pins_on(engine, copy)] == ["words", "words"]
     assert figures(engine, copy) == ["speedup", "acceptance"]
     with pytest.raises(UserError, match="already: choose another name"):
-        dashboards.duplicate(engine, board, "Copy")
+        dashboards.duplicate(engine, board, "Copy", actor=ADMIN)
 
 
 def test_a_full_dashboard_refuses_another_pin(engine: sa.Engine, board: str) -> None:
     for number in range(pins.MAX_PINS):
-        pins.add(engine, board, PinnedFigure("results", {"job": (str(number),)}, "speedup"), "")
+        pins.add(engine, board, PinnedFigure("results", {"job": (str(number),)}, "speedup"), "", actor=ADMIN)
     with pytest.raises(UserError, match="is full: it has 60 pins"):
-        pins.add(engine, board, QUERY, "")
+        pins.add(engine, board, QUERY, "", actor=ADMIN)
 
 
 def test_simultaneous_pins_and_moves_of_several_people_are_all_kept(engine: sa.Engine) -> None:
     def work(person: int) -> None:
-        board = dashboards.create(engine, "shared")
+        board = dashboards.create(engine, "shared", actor=ADMIN)
         for number in range(5):
-            mine = pins.add(engine, board, PinnedFigure("results", {"job": (f"{person}-{number}",)}, "speedup"), "")
-            pins.move(engine, mine, None)
-            pins.change(engine, mine, f"by {person}", None)
+            mine = pins.add(
+                engine, board, PinnedFigure("results", {"job": (f"{person}-{number}",)}, "speedup"), "", actor=ADMIN
+            )
+            pins.move(engine, mine, None, actor=ADMIN)
+            pins.change(engine, mine, f"by {person}", None, actor=ADMIN)
 
     threads = [threading.Thread(target=work, args=(person,)) for person in range(4)]
     for thread in threads:

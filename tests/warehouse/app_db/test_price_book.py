@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lab.cost import Owned, Price, price_on
 from lab.errors import UserError
+from tests.actors import ADMIN
 from tests.migrated import copy_migrated
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
@@ -37,27 +38,27 @@ def database(tmp_path: Path) -> Iterator[sa.Engine]:
 
 def test_entries_are_returned_in_the_order_they_were_added(database: sa.Engine) -> None:
     assert price_book.book(database) == []
-    assert [price_book.add(database, price) for price in (RENTED, BOUGHT)] == [1, 2]
+    assert [price_book.add(database, price, actor=ADMIN) for price in (RENTED, BOUGHT)] == [1, 2]
     assert price_book.book(database) == [RENTED, BOUGHT]
     assert price_on(price_book.book(database), "NVIDIA H200", date(2026, 2, 1)) == BOUGHT
 
 
 def test_the_same_entry_is_not_added_twice(database: sa.Engine) -> None:
-    assert price_book.add(database, BOUGHT) == price_book.add(database, BOUGHT)
+    assert price_book.add(database, BOUGHT, actor=ADMIN) == price_book.add(database, BOUGHT, actor=ADMIN)
     assert len(price_book.entries(database)) == 1
 
 
 def test_a_withdrawn_entry_is_not_in_force_but_stays_in_the_book(database: sa.Engine) -> None:
-    number = price_book.add(database, RENTED)
-    price_book.withdraw(database, number)
+    number = price_book.add(database, RENTED, actor=ADMIN)
+    price_book.withdraw(database, number, actor=ADMIN)
     assert price_book.book(database) == []
     (entry,) = price_book.entries(database)
     assert entry.price == RENTED
     assert entry.withdrawn_at is not None
-    assert price_book.add(database, RENTED) == number + 1
+    assert price_book.add(database, RENTED, actor=ADMIN) == number + 1
     for gone in (number, 99):
         with pytest.raises(UserError, match=f"no price {gone} is in force"):
-            price_book.withdraw(database, gone)
+            price_book.withdraw(database, gone, actor=ADMIN)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_an_invalid_price_is_refused_with_the_name_of_its_field(wrong: dict[str,
 
 def test_an_entry_without_a_price_is_not_added(database: sa.Engine) -> None:
     with pytest.raises(UserError, match="either rented_per_hour or owned"):
-        price_book.add(database, RENTED.model_copy(update={"rented_per_hour": None}))
+        price_book.add(database, RENTED.model_copy(update={"rented_per_hour": None}), actor=ADMIN)
     assert price_book.entries(database) == []
 
 

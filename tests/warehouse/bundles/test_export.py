@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lab.errors import ForeignFileError, QueryError, UserError
+from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.runs import counters, failed_request, request, run_record, write_run
@@ -52,7 +53,7 @@ def filled(made: Settings, tmp_path: Path) -> Settings:
 @pytest.fixture
 def with_imports(filled: Settings) -> Settings:
     """And one of imported ones."""
-    import_paths(filled, ORIGINALS, labels={"study": "theirs"})
+    import_paths(filled, ORIGINALS, labels={"study": "theirs"}, actor=ADMIN)
     ingest_all(filled)
     return filled
 
@@ -75,7 +76,7 @@ def test_another_drafthouse_restores_the_same_runs_with_the_same_ids(
     with_imports: Settings, other: Settings, tmp_path: Path, study: str
 ) -> None:
     folder = exported(with_imports, study, tmp_path / "export")
-    import_paths(other, [folder])
+    import_paths(other, [folder], actor=ADMIN)
     ingest_all(other)
     theirs = ask(other, EVERYTHING)
     assert len(theirs) >= 2
@@ -88,10 +89,10 @@ def test_an_export_merges_into_a_home_that_has_some_of_its_runs(
 ) -> None:
     write_run(other.bundles, run_id="run-2", repeat=1)
     folder = exported(filled, "job-1", tmp_path / "export")
-    imported = import_paths(other, [folder])
+    imported = import_paths(other, [folder], actor=ADMIN)
     assert (imported.taken_in, imported.new_run_ids) == (("run-1", "run-2"), ("run-1",))
-    assert import_paths(other, [folder]).new_run_ids == ()
-    assert import_paths(filled, [folder]).new_run_ids == ()
+    assert import_paths(other, [folder], actor=ADMIN).new_run_ids == ()
+    assert import_paths(filled, [folder], actor=ADMIN).new_run_ids == ()
 
 
 def test_the_folder_has_the_results_as_parquet_too(filled: Settings, tmp_path: Path) -> None:
@@ -371,7 +372,7 @@ def test_an_export_is_imported_alone_and_without_labels(filled: Settings, tmp_pa
     folder = exported(filled, "job-1", tmp_path / "export")
     for paths, labels in (([folder], {"hardware": "H200"}), ([folder, SAMPLES], {})):
         with pytest.raises(ForeignFileError, match="import it alone"):
-            import_paths(filled, paths, labels=labels)
+            import_paths(filled, paths, labels=labels, actor=ADMIN)
 
 
 def test_a_run_without_its_bundle_is_named_and_nothing_is_written(filled: Settings, tmp_path: Path) -> None:
@@ -389,7 +390,7 @@ def test_an_empty_home_can_be_filled_from_an_export_alone(filled: Settings, tmp_
     fresh = Settings(home=tmp_path / "fresh")
     migrate(fresh)
     write_bundle(fresh.bundles, run_record(run_id="own", job_id="own"), (request(),), (), None)
-    import_paths(fresh, [folder])
+    import_paths(fresh, [folder], actor=ADMIN)
     ingest_all(fresh)
     assert ask(fresh, "select job_id, run_id from runs order by all") == [
         ("job-1", "run-1"),

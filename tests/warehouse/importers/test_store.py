@@ -12,6 +12,7 @@ import pytest
 
 from lab.errors import BundleError, ForeignFileError
 from lab.validity import CHECKS
+from tests.actors import ADMIN
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
@@ -26,7 +27,7 @@ from warehouse.settings import Settings
 
 
 def imported(settings: Settings, *paths: Path, **labels: str) -> Import:
-    stored = import_paths(settings, paths, labels=labels)
+    stored = import_paths(settings, paths, labels=labels, actor=ADMIN)
     ingest_all(settings)
     return stored
 
@@ -79,7 +80,9 @@ def test_every_sample_is_ingested_and_none_is_rejected(settings: Settings) -> No
 
 def test_an_import_says_what_it_does_and_how_much_is_done(settings: Settings) -> None:
     steps: list[tuple[str, float]] = []
-    import_paths(settings, [DETAILED, APPENDED], progress=lambda doing, share: steps.append((doing, share)))
+    import_paths(
+        settings, [DETAILED, APPENDED], progress=lambda doing, share: steps.append((doing, share)), actor=ADMIN
+    )
     doing, shares = zip(*steps, strict=True)
     assert doing == (f"reading {DETAILED}", f"reading {APPENDED}", "computing figures", "storing")
     assert list(shares) == sorted(set(shares))
@@ -146,7 +149,7 @@ def test_a_rebuild_gives_the_same_warehouse(settings: Settings) -> None:
 
 
 def test_a_bundle_reads_back_equal(settings: Settings) -> None:
-    for run in import_paths(settings, [SAMPLES]).runs:
+    for run in import_paths(settings, [SAMPLES], actor=ADMIN).runs:
         folder = bundle_of(settings, run.run_id)
         assert is_imported(folder)
         assert read_imported(folder).run == run
@@ -154,7 +157,7 @@ def test_a_bundle_reads_back_equal(settings: Settings) -> None:
 
 @pytest.mark.parametrize("missing", ["source", "run.json"])
 def test_a_bundle_without_its_file_is_rejected_with_the_reason(settings: Settings, missing: str) -> None:
-    (run,) = import_paths(settings, [DETAILED]).runs
+    (run,) = import_paths(settings, [DETAILED], actor=ADMIN).runs
     folder = bundle_of(settings, run.run_id)
     (folder / SOURCE_FOLDER / run.source.sha256 if missing == "source" else folder / missing).unlink()
     with pytest.raises(BundleError, match=r"is missing|cannot be read"):
@@ -207,7 +210,7 @@ def test_nothing_is_imported_when_one_file_is_damaged(settings: Settings, tmp_pa
     damaged = tmp_path / "damaged.json"
     damaged.write_text(DETAILED.read_text()[:-40])
     with pytest.raises(ForeignFileError, match="ends too early"):
-        import_paths(settings, [DETAILED, damaged])
+        import_paths(settings, [DETAILED, damaged], actor=ADMIN)
     assert list(settings.bundles.iterdir()) == []
 
 
@@ -223,7 +226,7 @@ def test_nothing_is_imported_when_the_disk_refuses_one_bundle(
 
     monkeypatch.setattr("warehouse.bundles.run_bundle.fsync", full)
     with pytest.raises(ForeignFileError, match="nothing was imported"):
-        import_paths(settings, [APPENDED])
+        import_paths(settings, [APPENDED], actor=ADMIN)
     assert [path for path in settings.bundles.rglob("*") if path.is_file()] == []
 
 
@@ -231,7 +234,7 @@ def test_nothing_is_imported_when_the_disk_refuses_one_bundle(
 def test_a_figure_that_no_column_can_hold_is_refused_at_once(settings: Settings, tmp_path: Path, key: str) -> None:
     path = summary_of(SAMPLES / "vllm-bench" / "base-random-c4.json", tmp_path, **{key: 10**14})
     with pytest.raises(ForeignFileError, match="it cannot be stored"):
-        import_paths(settings, [path])
+        import_paths(settings, [path], actor=ADMIN)
     assert list(settings.bundles.iterdir()) == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from lab.cost import Price
 from lab.errors import QueryError
 from lab.study import Slo
+from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.queries.arm_costs import COST
 from tests.warehouse.runs import circumstances
@@ -115,7 +116,7 @@ def test_energy_becomes_electricity_where_its_price_is_known(settings: Settings)
         rented_per_hour=3.0,
         electricity_per_kwh=0.3,
     )
-    price_book.add(engine, price)
+    price_book.add(engine, price, actor=ADMIN)
     engine.dispose()
     ingest_all(settings)
     arm_cost = costs(settings, price=None)["plain", "c4"]

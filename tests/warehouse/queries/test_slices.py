@@ -22,6 +22,7 @@ from lab.cost import Price
 from lab.errors import QueryError
 from lab.metrics.histogram import cumulative, quantile
 from lab.study import Arm, Load, Speculation, Workload
+from tests.actors import ADMIN
 from tests.warehouse.runs import BASELINE_ARM, DRAFT_ARM, circumstances, request, run_record, write_run
 from warehouse.app_db import price_book
 from warehouse.app_db.engine import app_engine
@@ -73,7 +74,7 @@ def sliced(migrated: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     shutil.copytree(migrated, settings.home)
     engine = app_engine(settings.app_database_url)
     price = {"hardware": "H200", "valid_from": date(2026, 1, 1), "currency": "EUR", "source": "a bill"}
-    price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}))
+    price_book.add(engine, Price.model_validate(price | {"rented_per_hour": 7.2}), actor=ADMIN)
     engine.dispose()
     write_all(settings)
     ingest_all(settings)

@@ -12,6 +12,7 @@ from playwright.sync_api import TimeoutError as NotInTimeError
 
 from jobs import queue
 from jobs.table import Job
+from tests.actors import ADMIN
 from tests.webapp.browser.conftest import PATIENCE_MS, Server
 from warehouse.app_db.engine import app_engine
 
@@ -62,5 +63,5 @@ def jobs(server: Server) -> list[Job]:
 def cancel_by_hand(server: Server, job_id: str) -> None:
     """Out of the way of the other tests, which share the queue."""
     engine = app_engine(server.settings.app_database_url)
-    queue.cancel(engine, job_id)
+    queue.cancel(engine, job_id, actor=ADMIN)
     engine.dispose()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, expect
 
+from tests.actors import ADMIN
 from tests.chromium import without_profile
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import HOSTILE, choose, heading, open_listed, settled
@@ -142,9 +143,9 @@ def key(page: Page, name: str) -> None:
 def test_cards_are_changed_with_the_keyboard_and_what_was_removed_comes_back(server: Server, page: Page) -> None:
     job_id = measure_study(server.settings, study(name="to arrange"))
     engine = app_engine(server.settings.app_database_url)
-    board = dashboards.create(engine, "to arrange")
+    board = dashboards.create(engine, "to arrange", actor=ADMIN)
     first, second = (
-        pins.add(engine, board, pins.PinnedFigure("results", {"job": (job_id,)}, figure), "")
+        pins.add(engine, board, pins.PinnedFigure("results", {"job": (job_id,)}, figure), "", actor=ADMIN)
         for figure in ("speedup", "acceptance")
     )
     page.goto(f"{server.url}/dashboards?dashboard={board}")

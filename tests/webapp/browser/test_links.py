@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from jobs import leases, queue
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.webapp.browser.clicks import HOSTILE, cancel_by_hand, choose, heading, jobs, open_listed, parameters, settled
 from tests.webapp.browser.conftest import Server
@@ -159,7 +160,9 @@ def test_a_pattern_and_a_preset_are_chosen_with_the_mouse(server: Server, page: 
 
 
 def test_the_order_of_the_queue_is_changed_by_mouse_and_cancelling_asks_once_more(server: Server, page: Page) -> None:
-    first, second = (queue.submit(server.settings, study(name=name), priority=50) for name in ("one", "two"))
+    first, second = (
+        queue.submit(server.settings, study(name=name), priority=50, actor=ADMIN) for name in ("one", "two")
+    )
     page.goto(f"{server.url}/jobs?job={second}")
     heading(page, "Jobs")
     card = page.locator(f".st-key-active-{second}")

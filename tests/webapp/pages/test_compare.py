@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -73,7 +74,7 @@ def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage
     labels = {"study": "theirs", "hardware": "H200"}
     for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
         path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
-        import_paths(settings, [path], labels={**labels, "arm": arm, **more})
+        import_paths(settings, [path], labels={**labels, "arm": arm, **more}, actor=ADMIN)
     ingest_all(settings)
     app = open_page("compare")
     assert "Output throughput over base, geometric mean" in words(app)
@@ -81,7 +82,9 @@ def test_imported_runs_of_a_baseline_and_an_arm_are_compared(open_page: OpenPage
 
 
 def test_imported_runs_without_a_baseline_say_what_a_comparison_needs(open_page: OpenPage, settings: Settings) -> None:
-    imported = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    imported = import_paths(
+        settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")], actor=ADMIN
+    )
     ingest_all(settings)
     for job_id in imported.jobs:
         shown = words(open_page("compare", job=job_id))

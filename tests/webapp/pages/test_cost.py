@@ -11,6 +11,7 @@ import pytest
 
 from lab.cost import Price
 from lab.errors import UserError
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.warehouse.queries.arm_costs import COST
@@ -90,7 +91,7 @@ def test_the_price_form_of_an_imported_study_starts_without_what_the_import_does
     open_page: OpenPage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imported = make_home(tmp_path)
-    import_paths(imported, [SAMPLES / "vllm-bench" / "spec-code-c4.json"])
+    import_paths(imported, [SAMPLES / "vllm-bench" / "spec-code-c4.json"], actor=ADMIN)
     ingest_all(imported)
     with using_home(imported, monkeypatch):
         app = open_page("cost")

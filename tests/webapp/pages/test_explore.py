@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -55,7 +56,7 @@ def test_no_study_at_all_is_every_study_and_published_ones_stand_beside(
     open_page: OpenPage, settings: Settings
 ) -> None:
     job_id = measure_study(settings, three_arms())
-    import_paths(settings, [SAMPLES / "vllm-bench" / "spec-code-c4.json"], labels={"study": "theirs"})
+    import_paths(settings, [SAMPLES / "vllm-bench" / "spec-code-c4.json"], labels={"study": "theirs"}, actor=ADMIN)
     ingest_all(settings)
     app = open_page("explore", study=job_id)
     studies = app.multiselect(key="study")

@@ -13,6 +13,7 @@ from jobs import queue
 from jobs.engines.capabilities import Capabilities
 from jobs.table import Job
 from jobs.worker_registry import AWAY_AFTER_S, WorkerInfo
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
@@ -163,7 +164,7 @@ def test_the_running_job_the_queue_and_the_workers_are_shown_and_jobs_are_moved_
     log = settings.logs_dir / "engines" / f"{running}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("INFO Starting vLLM\nINFO <script>ready</script>\n", encoding="utf-8")
-    ids = {name: queue.submit(settings, study(name=name)) for name in ("first", "second", "third")}
+    ids = {name: queue.submit(settings, study(name=name), actor=ADMIN) for name in ("first", "second", "third")}
     tell_worker(settings)
     app = open_page("jobs", job=running)
     assert app.progress[0].value == 37  # (1 run + half of the next) of 4
@@ -194,7 +195,7 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
     done = running_job(settings, study(name="done"), runs_done=4)
     finish(settings, done, "done")
     failed = failed_job(settings, study(name="failed"), error)
-    queue.submit(settings, study(name=HOSTILE, hardware="H200"))
+    queue.submit(settings, study(name=HOSTILE, hardware="H200"), actor=ADMIN)
     app = open_page("jobs", job=done)
     assert app.selectbox(key="job").value == f"done · {done}"
     assert "Retry" not in [button.label for button in app.button]
@@ -214,7 +215,10 @@ def test_a_link_opens_its_job_which_can_be_retried_or_run_again_whole(open_page:
 def test_jobs_and_bundles_that_cannot_be_read_are_named_with_their_tracebacks_and_the_others_are_shown(
     open_page: OpenPage, settings: Settings
 ) -> None:
-    unreadable, other = queue.submit(settings, study(name=HOSTILE)), queue.submit(settings, study(name="another"))
+    unreadable, other = (
+        queue.submit(settings, study(name=HOSTILE), actor=ADMIN),
+        queue.submit(settings, study(name="another"), actor=ADMIN),
+    )
     database = app_engine(settings.app_database_url)
     with database.begin() as connection:
         connection.execute(jobs_table.update().where(jobs_table.c.job_id == unreadable).values(study_json="{}"))

@@ -11,6 +11,7 @@ import pytest
 
 from jobs import queue
 from lab.study.plan import plan
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp import frames
@@ -56,7 +57,7 @@ def test_with_nothing_measured_the_page_says_what_will_be_here(open_page: OpenPa
 
 
 def test_with_the_first_study_on_its_way_the_page_says_so(open_page: OpenPage, settings: Settings) -> None:
-    queue.submit(settings, study(name="first"))
+    queue.submit(settings, study(name="first"), actor=ADMIN)
     assert "first is queued" in words(open_page("results"))
 
 
@@ -210,7 +211,7 @@ def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
     labels = {"study": "theirs", "hardware": "H200"}
     for arm, more in (("base", {"baseline": "true"}), ("spec", {})):
         path = SAMPLES / "vllm-bench" / f"{arm}-random-c4.json"
-        import_paths(settings, [path], labels={**labels, "arm": arm, **more})
+        import_paths(settings, [path], labels={**labels, "arm": arm, **more}, actor=ADMIN)
     ingest_all(settings)
     app = open_page("results")
     assert "Imported from files of vllm-bench-serve" in words(app)
@@ -218,7 +219,9 @@ def test_imported_runs_are_shown_like_any_other_and_said_to_be_imported(
 
 
 def test_imported_runs_of_which_little_is_known_are_shown_all_the_same(open_page: OpenPage, settings: Settings) -> None:
-    imported = import_paths(settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")])
+    imported = import_paths(
+        settings, [SAMPLES / tool for tool in ("genai-bench", "guidellm", "sglang-bench-serving")], actor=ADMIN
+    )
     ingest_all(settings)
     for job_id in imported.jobs:
         assert "Imported from files of" in words(open_page("results", job=job_id))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from lab.metrics.catalogue import SAMPLED
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -96,7 +97,7 @@ def test_a_figure_that_is_always_zero_has_an_axis_with_numbers() -> None:
 def test_an_imported_run_shows_what_its_file_tells_and_where_it_is_from(
     open_page: OpenPage, settings: Settings, sample: str
 ) -> None:
-    run, *_ = import_paths(settings, [SAMPLES / sample]).runs
+    run, *_ = import_paths(settings, [SAMPLES / sample], actor=ADMIN).runs
     ingest_all(settings)
     shown = words(open_page("run", run_tab="Engine log"))
     assert f"Imported from a file of {run.tool}" in shown

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lab.errors import QueryError
+from tests.actors import ADMIN
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import saved_views
@@ -88,11 +89,11 @@ def test_a_chart_without_its_column_or_without_rows_is_a_note() -> None:
 )
 def test_a_query_is_named_after_its_saved_name_its_example_its_first_comment_or_its_id(sql: str, title: str) -> None:
     saved = state.save(Query("select 3 as saved", ChartSpec("bar", "saved", "saved")))
-    saved_views.name_view(published_data.engine(), state.PAGE, "Saved with another chart", saved)
+    saved_views.name_view(published_data.engine(), state.PAGE, "Saved with another chart", saved, actor=ADMIN)
     try:
         assert figures.title_of(sql, "0123456789ab") == title
     finally:
-        saved_views.remove_name(published_data.engine(), state.PAGE, "Saved with another chart")
+        saved_views.remove_name(published_data.engine(), state.PAGE, "Saved with another chart", actor=ADMIN)
 
 
 @pytest.mark.usefixtures("settings")

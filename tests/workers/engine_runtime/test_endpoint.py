@@ -15,6 +15,7 @@ import pytest
 from jobs import queue
 from jobs.submission import check_study
 from lab.errors import StudyError
+from tests.actors import ADMIN
 from tests.warehouse.runs import records
 from tests.workers.engine_runtime.stand_ins import ONE_LOAD, bundles, worked
 from tests.workers.homes import REPOSITORY, Home
@@ -142,7 +143,7 @@ def test_the_setting_allows_them(home: Home) -> None:
 
 def test_an_address_that_becomes_forbidden_after_submission_is_refused_by_the_worker(home: Home) -> None:
     allowing = home.settings.model_copy(update={"allow_metadata_addresses": True})
-    job_id = queue.submit(allowing, home.study(**their_study("http://169.254.169.254")))
+    job_id = queue.submit(allowing, home.study(**their_study("http://169.254.169.254")), actor=ADMIN)
     Worker(home.settings).work()
     job = home.job(job_id)
     assert job.state == "failed"

@@ -9,6 +9,7 @@ from lab.errors import UnknownPriceError
 from warehouse.app_db import price_book
 from warehouse.app_db.price_book import Entry
 from warehouse.queries.costs import ArmCost, slo_of, study_costs
+from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 
@@ -43,10 +44,10 @@ def entries() -> list[Entry]:
 def add(price: Price) -> tuple[int, bool]:
     """Add a price unless an entry in force says the same. Returns the entry's number, and whether it is new."""
     earlier = {entry.price_id for entry in entries()}
-    number = price_book.add(published_data.engine(), price)
+    number = price_book.add(published_data.engine(), price, actor=visitor.actor())
     return number, number not in earlier
 
 
 def withdraw(price_id: int) -> None:
     """Raises UserError for an unknown or withdrawn entry."""
-    price_book.withdraw(published_data.engine(), price_id)
+    price_book.withdraw(published_data.engine(), price_id, actor=visitor.actor())

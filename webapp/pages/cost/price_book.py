@@ -10,10 +10,12 @@ from typing import Any, Literal
 import pandas as pd
 import streamlit as st
 
+from lab.access import Change
 from lab.cost import Price
 from lab.errors import UserError
 from lab.metrics.number_format import number
 from warehouse.app_db.price_book import Entry, price_from
+from webapp.access import visitor
 from webapp.pages.cost import data
 from webapp.shared import undo_banner
 from webapp.shared.text import literal
@@ -45,6 +47,8 @@ def show(hardware: str, day: date) -> None:
     else:
         st.caption("The price book is empty. Add what your hardware costs, from which day, and where that is stated.")
     undo_banner.show(UNDO)
+    if not visitor.allowed_any(Change.PRICES):
+        return
     with st.container(horizontal=True, vertical_alignment="top"):
         _show_form(hardware, day)
         if in_force:

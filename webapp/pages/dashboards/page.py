@@ -10,10 +10,12 @@ from urllib.parse import urljoin
 
 import streamlit as st
 
+from lab.access import Change
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
+from webapp.access import visitor
 from webapp.charts.theme import Mode
 from webapp.pages.dashboards import html_export, render_pins
 from webapp.pages.dashboards.pin_dialog import choose_moment
@@ -59,12 +61,12 @@ def show_dashboard(dashboard_id: str) -> None:
 def _show_removed(dashboard: Dashboard) -> None:
     st.title(literal(dashboard.name))
     st.warning(f"This dashboard was removed on {moment(dashboard.removed_at)}.", icon=":material/delete:")
-    st.button(
-        "Restore it",
-        icon=":material/undo:",
-        on_click=dashboards.restore,
-        args=(published_data.engine(), dashboard.dashboard_id),
-    )
+    if visitor.allowed(Change.DASHBOARD, dashboard.owner):
+        st.button("Restore it", icon=":material/undo:", on_click=_restore, args=(dashboard.dashboard_id,))
+
+
+def _restore(dashboard_id: str) -> None:
+    dashboards.restore(published_data.engine(), dashboard_id, actor=visitor.actor())
 
 
 def _show_dashboard(dashboard: Dashboard) -> None:
@@ -74,7 +76,7 @@ def _show_dashboard(dashboard: Dashboard) -> None:
             st.title(literal(dashboard.name))
             st.caption(f"{count(len(pinned), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
-            is_edited = st.toggle("Edit", key="dashboards-edit")
+            is_edited = visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
             _show_share(dashboard)
             _show_duplicate(dashboard)
             html_export.show_button(dashboard, pinned, _link(dashboard))
@@ -112,7 +114,9 @@ def _show_duplicate(dashboard: Dashboard) -> None:
         name = st.text_input("Name of the copy", suggested, max_chars=dashboards.MAX_NAME_LENGTH)
         if st.form_submit_button("Duplicate", type="primary"):
             try:
-                copy = dashboards.duplicate(published_data.engine(), dashboard.dashboard_id, name.strip())
+                copy = dashboards.duplicate(
+                    published_data.engine(), dashboard.dashboard_id, name.strip(), actor=visitor.actor()
+                )
             except UserError as error:
                 st.warning(literal(error), icon=":material/info:")
                 return
@@ -138,16 +142,17 @@ def _show_naming(dashboard: Dashboard) -> None:
 
 def _rename(dashboard: Dashboard, name_key: str) -> None:
     try:
-        dashboards.rename(published_data.engine(), dashboard.dashboard_id, st.session_state[name_key].strip())
+        name = st.session_state[name_key].strip()
+        dashboards.rename(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
     except UserError as error:
         st.session_state[REFUSAL] = str(error)
 
 
 def _remove(dashboard: Dashboard) -> None:
-    engine, dashboard_id = published_data.engine(), dashboard.dashboard_id
-    dashboards.remove(engine, dashboard_id)
+    dashboard_id = dashboard.dashboard_id
+    dashboards.remove(published_data.engine(), dashboard_id, actor=visitor.actor())
     message = f"The dashboard “{dashboard.name}” was removed."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: dashboards.restore(engine, dashboard_id))
+    undo_banner.record(UNDO, message, icon="delete", undo=lambda: _restore(dashboard_id))
     del st.query_params[DASHBOARD]
 
 
@@ -198,7 +203,7 @@ def _show_new() -> None:
         name = st.text_input("Name", key=_NAME, max_chars=dashboards.MAX_NAME_LENGTH, placeholder="Draft models")
         if st.form_submit_button("Create", type="primary"):
             try:
-                created = dashboards.create(published_data.engine(), name.strip())
+                created = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
             except UserError as error:
                 st.warning(literal(error), icon=":material/info:")
                 return
@@ -286,19 +291,19 @@ def _show_caption_and_moment(pin: Pin) -> None:
 
 
 def _save(pin: Pin, caption: str, as_of: datetime | None) -> None:
-    _try(lambda: pins.change(published_data.engine(), pin.pin_id, caption, as_of))
+    _try(lambda: pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor()))
 
 
 def _move(cards: Sequence[RenderedPin], place: int, to: int) -> None:
     before = cards[to].pin.pin_id if to < len(cards) else None
-    _try(lambda: pins.move(published_data.engine(), cards[place].pin.pin_id, before))
+    _try(lambda: pins.move(published_data.engine(), cards[place].pin.pin_id, before, actor=visitor.actor()))
 
 
 def _remove_card(card: RenderedPin) -> None:
     engine, pin_id = published_data.engine(), card.pin.pin_id
-    pins.remove(engine, pin_id)
+    pins.remove(engine, pin_id, actor=visitor.actor())
     message = f"The pin “{card.about.title}” was removed."
-    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id))
+    undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id, actor=visitor.actor()))
 
 
 def _try(change: Callable[[], None]) -> None:

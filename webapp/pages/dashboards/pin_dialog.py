@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from lab.access import Change
 from lab.errors import UserError
 from warehouse.app_db import dashboards, pins
 from warehouse.app_db.pins import PinnedFigure
+from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.text import literal
 from webapp.shared.url_params import DASHBOARD, View, page_file
@@ -33,7 +35,8 @@ def show_button(title: str, view: View, figure: str, label: str = "") -> None:
 @st.dialog("Pin to a dashboard", icon=":material/keep:")
 def _show_dialog(title: str, view: View, figure: str) -> None:
     st.markdown(f"**{literal(title)}**")
-    names = [dashboard.name for dashboard in dashboards.all_dashboards(published_data.engine())]
+    listed = dashboards.all_dashboards(published_data.engine())
+    names = [dashboard.name for dashboard in listed if visitor.allowed(Change.DASHBOARD, dashboard.owner)]
     name = st.selectbox(
         "Dashboard",
         names,
@@ -73,8 +76,8 @@ def choose_moment(key: str, current: datetime | None) -> datetime | None:
 
 def _pin(name: str, pinned: PinnedFigure, caption: str) -> None:
     try:
-        dashboard_id = dashboards.create(published_data.engine(), name.strip())
-        pins.add(published_data.engine(), dashboard_id, pinned, caption.strip())
+        dashboard_id = dashboards.create(published_data.engine(), name.strip(), actor=visitor.actor())
+        pins.add(published_data.engine(), dashboard_id, pinned, caption.strip(), actor=visitor.actor())
     except UserError as error:
         st.warning(literal(error), icon=":material/info:")
         return

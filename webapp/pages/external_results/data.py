@@ -15,6 +15,7 @@ from warehouse.importers.files import ForeignFile
 from warehouse.importers.store import Import, import_read
 from warehouse.published import book
 from warehouse.queries import published as queries
+from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query
 
@@ -45,7 +46,10 @@ class Replication:
 def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) -> Import:
     """Import uploaded files, given as (name, content): all of them, or none and a UserError."""
     return import_read(
-        published_data.settings(), [ForeignFile(name, content) for name, content in files], labels=labels
+        published_data.settings(),
+        [ForeignFile(name, content) for name, content in files],
+        labels=labels,
+        actor=visitor.actor(),
     )
 
 

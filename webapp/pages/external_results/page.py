@@ -8,7 +8,9 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from lab.access import Change
 from lab.errors import UserError
+from webapp.access import visitor
 from webapp.pages.external_results import data
 from webapp.shared import uploads, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
@@ -45,7 +47,8 @@ _COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "data
 def show_page() -> None:
     st.title("External results")
     with show_user_errors():
-        show_upload()
+        if visitor.allowed_any(Change.IMPORT):
+            show_upload()
         show_published()
 
 

@@ -12,9 +12,11 @@ from jobs import queue, worker_registry
 from jobs.presets import load_preset
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
+from lab.access import Change
 from lab.comparison.verdict import READING_WORDS
 from lab.errors import StudyError
 from warehouse.queries.comparing.headlines import Headline
+from webapp.access import visitor
 from webapp.pages.home import tables
 from webapp.pages.jobs import sections as jobs_sections
 from webapp.pages.jobs import workers as workers_list
@@ -96,7 +98,9 @@ def _show_demo(workers: Sequence[WorkerInfo]) -> None:
             ":orange[:material/warning:] No worker is running: the study will wait in the queue until `drafthouse up` "
             "or `drafthouse worker` starts one."
         )
-    if st.button("Run the demo study", type="primary", icon=":material/play_arrow:"):
+    if visitor.allowed_any(Change.SUBMIT) and st.button(
+        "Run the demo study", type="primary", icon=":material/play_arrow:"
+    ):
         try:
             _submit_demo()
         except StudyError as error:
@@ -109,7 +113,7 @@ def _submit_demo() -> None:
     """Submit the demo study unless one is queued or running. Raises StudyError."""
     study = load_preset(DEMO)
     if all(job.study_id != study.digest() for job in queue.active(published_data.engine())):
-        queue.submit(published_data.settings(), study)
+        queue.submit(published_data.settings(), study, actor=visitor.actor())
 
 
 def show_headlines(headlines: Sequence[Headline]) -> None:

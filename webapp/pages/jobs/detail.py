@@ -9,7 +9,9 @@ import streamlit as st
 from jobs import queue
 from jobs.engine_logs import log_tail
 from jobs.table import FINISHED, Job
+from lab.access import Change
 from lab.study.parsing import study_to_toml
+from webapp.access import visitor
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import show_badge
@@ -49,13 +51,18 @@ def _show_head(job: Job) -> None:
         with st.container(horizontal=True, vertical_alignment="center", width="content"):
             if job.progress and job.progress.runs_done:
                 _show_results_link(job)
-            _show_submit_link(job)
-            if job.state in FINISHED:
+            if visitor.allowed_any(Change.SUBMIT):
+                _show_submit_link(job)
+            if job.state in FINISHED and visitor.allowed(Change.RETRY, job.submitted_by):
                 _show_retry_buttons(job)
     st.caption(
-        f"Submitted {moment(job.submitted_at)} · started {moment(job.started_at)} · ended {moment(job.finished_at)}"
-        + (f" · worker {literal(job.worker)}" if job.worker else "")
+        f"Submitted {moment(job.submitted_at)}{_by(job)} · started {moment(job.started_at)}"
+        f" · ended {moment(job.finished_at)}" + (f" · worker {literal(job.worker)}" if job.worker else "")
     )
+
+
+def _by(job: Job) -> str:
+    return f" by {literal(job.submitted_by)}" if job.submitted_by else ""
 
 
 def _show_results_link(job: Job) -> None:
@@ -79,7 +86,7 @@ def _show_retry_buttons(job: Job) -> None:
 
 def _retry(job: Job, *, everything: bool) -> None:
     with show_user_errors():
-        queue.retry(published_data.engine(), job.job_id, everything=everything)
+        queue.retry(published_data.engine(), job.job_id, actor=visitor.actor(), everything=everything)
     st.rerun()
 
 
@@ -105,13 +112,15 @@ def _show_log(job_id: str) -> None:
 
 
 def _show_events(engine: sa.Engine, job_id: str) -> None:
-    rows = [{"at": event.at, "kind": event.kind, "detail": event.detail} for event in queue.events(engine, job_id)]
+    columns = ["at", "kind", "actor", "detail"]
+    rows = [{name: getattr(event, name) for name in columns} for event in queue.events(engine, job_id)]
     st.dataframe(
-        pd.DataFrame(rows, columns=["at", "kind", "detail"]),
+        pd.DataFrame(rows, columns=columns),
         hide_index=True,
         column_config={
             "at": st.column_config.DatetimeColumn("Time (UTC)", format="YYYY-MM-DD HH:mm:ss", width="small"),
             "kind": st.column_config.TextColumn("Event", width="small"),
+            "actor": st.column_config.TextColumn("By", width="small"),
             "detail": st.column_config.TextColumn("Detail", width="large"),
         },
         alt="The events of this job, oldest first",

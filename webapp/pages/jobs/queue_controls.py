@@ -11,7 +11,9 @@ import streamlit as st
 from jobs import order
 from jobs.table import Job
 from jobs.worker_registry import WorkerInfo
+from lab.access import Change
 from lab.study import Study
+from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import clock, count, duration, literal
@@ -60,7 +62,9 @@ def show_position(job: Job, position: int, start: datetime | None, workers: Sequ
 
 
 def show_controls(job: Job, position: int, last: int) -> None:
-    """Buttons up and down, unless it is the only queued job, and the priority as a number."""
+    """Buttons up and down, unless it is the only queued job, and the priority as a number; for administrators."""
+    if not visitor.allowed_any(Change.ORDER):
+        return
     if last > 1:
         _show_move(job, "up", "arrow_upward", order.move_up, disabled=position == 1)
         _show_move(job, "down", "arrow_downward", order.move_down, disabled=position == last)
@@ -75,13 +79,13 @@ def show_controls(job: Job, position: int, last: int) -> None:
             help="Higher runs first; equal priorities run in the order of submission",
         )
         if st.button("Set the priority", key=f"set-priority-{job.job_id}", type="primary"):
-            _change(lambda engine: order.reprioritise(engine, job.job_id, int(entered or 0)))
+            _change(lambda engine: order.reprioritise(engine, job.job_id, int(entered or 0), actor=visitor.actor()))
 
 
-def _show_move(job: Job, direction: str, icon: str, move: Callable[[sa.Engine, str], None], *, disabled: bool) -> None:
+def _show_move(job: Job, direction: str, icon: str, move: Callable[..., None], *, disabled: bool) -> None:
     key = f"{direction}-{job.job_id}"
     if st.button("", icon=f":material/{icon}:", help=f"Move {direction} in the queue", key=key, disabled=disabled):
-        _change(lambda engine: move(engine, job.job_id))
+        _change(lambda engine: move(engine, job.job_id, actor=visitor.actor()))
 
 
 def _change(change: Callable[[sa.Engine], None]) -> None:

@@ -12,8 +12,10 @@ from streamlit.delta_generator import DeltaGenerator
 from jobs import queue, worker_registry
 from jobs.queue import Page
 from jobs.table import Job, Progress
+from lab.access import Change
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.number_format import number
+from webapp.access import visitor
 from webapp.pages.jobs import queue_controls
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
@@ -106,13 +108,13 @@ def _show_figure(label: str, value: str, detail: str) -> None:
 
 def _show_cancel_button(job: Job) -> None:
     """Ask for confirmation, as the measurements of the current run are lost."""
-    if job.cancel_requested:
+    if job.cancel_requested or not visitor.allowed(Change.CANCEL, job.submitted_by):
         return
     with st.popover("Cancel", icon=":material/cancel:"):
         st.markdown("Stop this study? Finished runs stay in the warehouse; the current run is lost.")
         if st.button("Cancel the study", key=f"cancel-{job.job_id}", type="primary"):
             with show_user_errors():
-                queue.cancel(published_data.engine(), job.job_id)
+                queue.cancel(published_data.engine(), job.job_id, actor=visitor.actor())
             st.rerun()
 
 

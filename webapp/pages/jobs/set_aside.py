@@ -11,6 +11,7 @@ import streamlit as st
 from jobs import queue
 from jobs.queue import SetAside
 from warehouse.queries import results
+from webapp.access import visitor
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
 from webapp.shared.published_data import published_query
@@ -41,7 +42,7 @@ def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
                 st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}, {job.state}]", width="content")
                 if job.state == "queued" and st.button("Cancel", key=f"cancel-set-aside-{job.job_id}"):
                     with show_user_errors():
-                        queue.cancel(engine, job.job_id)
+                        queue.cancel(engine, job.job_id, actor=visitor.actor())
                     st.rerun()
             _show_reason(job.reason, job.traceback)
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import pandas as pd
 import streamlit as st
 
+from lab.access import Change
 from lab.errors import QueryError, UserError
 from lab.metrics.number_format import number
 from warehouse.app_db import saved_views
+from webapp.access import visitor
 from webapp.charts import custom
 from webapp.charts.custom import ChartSpec
 from webapp.pages.dashboards import pin_dialog
@@ -116,8 +118,13 @@ def _show_naming() -> None:
     with st.popover("Save", icon=":material/bookmark_add:"):
         st.text_input("Name", key=_NAME, max_chars=saved_views.MAX_NAME_LENGTH, placeholder="Speed-up by hour")
         st.button("Save under this name", on_click=_save)
-    if chosen := st.session_state.get(_NAMED):
+    if (chosen := st.session_state.get(_NAMED)) and _may_rename(chosen):
         st.button("Delete the saved name", icon=":material/bookmark_remove:", on_click=_forget, args=(chosen,))
+
+
+def _may_rename(name: str) -> bool:
+    owners = {view.name: view.owner for view in saved_views.named_views(published_data.engine(), PAGE)}
+    return visitor.allowed(Change.NAMED_VIEW, owners.get(name))
 
 
 def _show_history() -> None:
@@ -134,7 +141,11 @@ def _show_history() -> None:
 def _save() -> None:
     try:
         saved_views.name_view(
-            published_data.engine(), PAGE, st.session_state[_NAME].strip(), state.save(state.current())
+            published_data.engine(),
+            PAGE,
+            st.session_state[_NAME].strip(),
+            state.save(state.current()),
+            actor=visitor.actor(),
         )
     except UserError as error:
         st.session_state[_REFUSAL] = str(error)
@@ -144,7 +155,7 @@ def _save() -> None:
 
 
 def _forget(name: str) -> None:
-    saved_views.remove_name(published_data.engine(), PAGE, name)
+    saved_views.remove_name(published_data.engine(), PAGE, name, actor=visitor.actor())
     st.session_state[_NAMED] = None
 
 

@@ -11,7 +11,9 @@ import pandas as pd
 import streamlit as st
 
 from jobs.datasets.listing import DatasetState
+from lab.access import Change
 from lab.errors import UserError
+from webapp.access import visitor
 from webapp.pages.submit import form_options
 from webapp.shared import uploads
 from webapp.shared.text import count, literal
@@ -24,13 +26,15 @@ _OUTCOME = "datasets-outcome"
 
 
 def show() -> None:
+    adding = ", and adding one" if visitor.allowed_any(Change.DATASETS) else ""
     expander = st.expander(
-        "Datasets on this host, and adding one", icon=":material/dataset:", key="datasets", on_change="rerun"
+        f"Datasets on this host{adding}", icon=":material/dataset:", key="datasets", on_change="rerun"
     )
     if expander.open:
         with expander:
             _show_table(form_options.datasets())
-            _show_upload()
+            if visitor.allowed_any(Change.DATASETS):
+                _show_upload()
 
 
 def _show_table(states: list[DatasetState]) -> None:

@@ -16,6 +16,7 @@ from jobs.engines.capabilities import Capabilities
 from jobs.presets import Preset, all_presets
 from jobs.worker_registry import known_engines
 from lab.study.arm import METHODS
+from webapp.access import visitor
 from webapp.shared import published_data
 
 #: The engine of a new arm, offered even before a worker has reported its engines.
@@ -65,7 +66,7 @@ def datasets() -> list[DatasetState]:
 
 def add_dataset(name: str, file: Path) -> DatasetState:
     """Raises UserError naming the first invalid line."""
-    added = listing.add_dataset(published_data.settings().datasets, name, file)
+    added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor())
     datasets.clear()
     return added
 

@@ -10,10 +10,12 @@ import streamlit as st
 
 from jobs import queue
 from jobs.order import MAX_PRIORITY
+from lab.access import Change
 from lab.errors import StudyError
 from lab.planning.prospects import Prospects
 from lab.study import Study
 from lab.study.plan import repeats_of_a_launch
+from webapp.access import visitor
 from webapp.pages.submit import datasets, form_state, start, text_editor, validation_messages
 from webapp.pages.submit.form_model import to_study
 from webapp.pages.submit.validation_messages import Problem
@@ -125,10 +127,14 @@ def _decided_card(prospects: Prospects | None) -> Card:
 def show_submit(study: Study) -> None:
     receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
     again = receipt.get("digest") == study.digest()
+    highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
+    if not visitor.allowed_any(Change.SUBMIT):
+        st.info("You can plan a study here; submitting it takes the role of a submitter.", icon=":material/visibility:")
+        return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         help_text = "Higher runs first; equal priorities run in the order of submission"
         priority = st.number_input(
-            "Priority", -MAX_PRIORITY, MAX_PRIORITY, 0, step=1, width=110, help=help_text, key="submit-priority"
+            "Priority", -MAX_PRIORITY, highest, 0, step=1, width=110, help=help_text, key="submit-priority"
         )
         label = "Submit again" if again else "Submit study"
         if st.button(label, type="secondary" if again else "primary", icon=":material/send:"):
@@ -144,7 +150,7 @@ def _submit(study: Study, receipt: Receipt, priority: int) -> None:
     if receipt.get("digest") == digest and time.monotonic() - receipt["at"] < _DOUBLE_CLICK_S:
         return
     try:
-        job_id = queue.submit(published_data.settings(), study, priority)
+        job_id = queue.submit(published_data.settings(), study, priority, actor=visitor.actor())
     except StudyError as error:
         st.session_state[_REFUSAL] = (digest, error.problems)
         return

@@ -7,6 +7,7 @@ import pytest
 
 from lab.cost import Price
 from lab.metrics.records import Identity
+from tests.actors import ADMIN
 from tests.warehouse.asking import ask
 from tests.warehouse.studies import ROUNDS, RunSpec, write
 from warehouse.app_db import price_book
@@ -117,6 +118,7 @@ def test_the_cost_is_that_of_the_cost_page_where_the_price_is_known(settings: Se
     price_book.add(
         engine,
         Price(hardware="H200", valid_from=date(2026, 1, 1), currency="EUR", source="bill", rented_per_hour=3.6),
+        actor=ADMIN,
     )
     engine.dispose()
     (headline,) = headlines_of(settings)

@@ -11,6 +11,7 @@ import pytest
 import sqlalchemy as sa
 from streamlit.testing.v1 import AppTest
 
+from tests.actors import ADMIN
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.homes import make_home
 from tests.webapp.measured import START
@@ -67,9 +68,9 @@ def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
         (PinnedFigure("results", job, "speedup"), ""),
         (PinnedFigure("sql", query(engine, "select 1 as a", ChartSpec("bar", "a", "b")), "chart"), ""),
     ]
-    board = dashboards.create(engine, "what cannot be drawn")
+    board = dashboards.create(engine, "what cannot be drawn", actor=ADMIN)
     for pinned, _ in wanted:
-        pins.add(engine, board, pinned, "")
+        pins.add(engine, board, pinned, "", actor=ADMIN)
     cards = render_pins.render(pins.pins_on(engine, board), "light", "http://here/dashboards")
     for card, (_, problem) in zip(cards, wanted, strict=True):
         assert card.problem.startswith(problem)
@@ -80,12 +81,12 @@ def test_a_pin_that_cannot_be_drawn_says_why_and_leaves_the_others_as_they_are(
 
 def test_a_pin_as_of_a_moment_shows_the_runs_of_then(engine: sa.Engine, measured_home: MeasuredHome) -> None:
     job_id = measured_home.three_arms
-    board = dashboards.create(engine, "then and now")
+    board = dashboards.create(engine, "then and now", actor=ADMIN)
     counted = query(engine, f"select count(*) as runs from runs where job_id = '{job_id}'")
     between = START + timedelta(seconds=59)
     for moment in (None, between):
-        pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "")
-        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment), "")
+        pins.add(engine, board, PinnedFigure("sql", counted, "table", moment), "", actor=ADMIN)
+        pins.add(engine, board, PinnedFigure("results", {"job": (job_id,)}, "throughput", moment), "", actor=ADMIN)
     now, now_drawn, then, then_drawn = (
         card.figure for card in render_pins.render(pins.pins_on(engine, board), "light", "")
     )
@@ -116,7 +117,7 @@ def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be
         assert "Nothing is pinned here yet" in words(app)
         engine = app_engine(empty.app_database_url)
         (board,) = dashboards.all_dashboards(engine)
-        dashboards.remove(engine, board.dashboard_id)
+        dashboards.remove(engine, board.dashboard_id, actor=ADMIN)
         engine.dispose()
         app = open_page("dashboards", dashboard=board.dashboard_id)
         assert "This dashboard was removed on" in words(app)
@@ -126,15 +127,17 @@ def test_without_a_dashboard_the_page_says_how_to_begin_and_a_removed_one_can_be
 def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back(
     open_page: OpenPage, engine: sa.Engine, measured_home: MeasuredHome
 ) -> None:
-    board = dashboards.create(engine, HOSTILE)
+    board = dashboards.create(engine, HOSTILE, actor=ADMIN)
     arms = query(
         engine,
         "-- runs of each arm\nselect arm, count(*) as runs from results group by all",
         ChartSpec("bar", "arm", "runs"),
     )
-    first = pins.add(engine, board, PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE)
-    second = pins.add(engine, board, PinnedFigure("sql", arms, "table"), "")
-    pins.add(engine, board, PinnedFigure("sql", arms, "chart"), "")
+    first = pins.add(
+        engine, board, PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup"), HOSTILE, actor=ADMIN
+    )
+    second = pins.add(engine, board, PinnedFigure("sql", arms, "table"), "", actor=ADMIN)
+    pins.add(engine, board, PinnedFigure("sql", arms, "chart"), "", actor=ADMIN)
     app = open_page("dashboards", dashboard=board)
     shown = words(app)
     assert shown.index("Speed-up by load") < shown.index("Runs of each arm")
@@ -155,8 +158,8 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
     assert len(pins.pins_on(engine, board)) == 2
     press(app, "dashboards-undo")
     assert [pin.pin_id for pin in pins.pins_on(engine, board)][:2] == [second, first]
-    dashboards.create(engine, "taken")
+    dashboards.create(engine, "taken", actor=ADMIN)
     app.text_input(key=f"dashboards-name-{board}").set_value("taken").run()
     assert "a dashboard named 'taken' exists already" in words(app)
-    pins.remove(engine, first)  # by somebody else, meanwhile
+    pins.remove(engine, first, actor=ADMIN)  # by somebody else, meanwhile
     assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))

@@ -14,6 +14,7 @@ from jobs.presets import load_preset
 from lab.study import Study
 from lab.study.arm import METHODS
 from lab.study.reference_pair import reference_version
+from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import tell_worker
@@ -132,7 +133,7 @@ def test_a_link_or_the_list_says_what_the_form_starts_from(
     open_page: OpenPage, settings: Settings, demo: Study
 ) -> None:
     large = study(name="of yesterday", repeats=2, target=str(settings.models_dir / "target"))
-    job_id = queue.submit(settings, large)
+    job_id = queue.submit(settings, large, actor=ADMIN)
     (stored,) = [job.study for job in submitted_jobs(settings)]
     app = open_page("submit", preset="friday-nigth")
     assert "did you mean friday-night" in words(app)

@@ -1,0 +1,51 @@
+"""The audit table: who changed what, when and by what way. Rows are only added, in the transaction of the change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+
+from lab.access import Actor
+from warehouse.app_db.engine import reading
+from warehouse.app_db.schema import audit
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A change, or an attempt to sign in. `subject` is what was changed; `detail` says how."""
+
+    at: datetime
+    actor: str
+    role: str
+    via: str
+    action: str
+    subject: str
+    detail: dict[str, Any]
+
+
+def record(connection: sa.Connection, actor: Actor, action: str, subject: str, **detail: object) -> None:
+    """Add a row in the caller's transaction: without the change there is no row, and without the row no change."""
+    row = {"actor": actor.name, "role": actor.role.value, "via": actor.via, "action": action, "subject": subject}
+    connection.execute(audit.insert().values(**row, at=datetime.now(UTC), detail_json=json.dumps(detail, default=str)))
+
+
+def record_alone(engine: sa.Engine, actor: Actor, action: str, subject: str, **detail: object) -> None:
+    """Add a row for a change of files, which no transaction can hold together with it."""
+    with engine.begin() as connection:
+        record(connection, actor, action, subject, **detail)
+
+
+def newest(engine: sa.Engine, limit: int) -> list[Entry]:
+    """Return the last changes, the newest first."""
+    query = sa.select(audit).order_by(audit.c.audit_id.desc()).limit(limit)
+    with reading(engine).connect() as connection:
+        return [_entry(row) for row in connection.execute(query).mappings()]
+
+
+def _entry(row: sa.RowMapping) -> Entry:
+    names = ("at", "actor", "role", "via", "action", "subject")
+    return Entry(**{name: row[name] for name in names}, detail=json.loads(row["detail_json"]))
