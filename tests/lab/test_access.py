@@ -11,8 +11,9 @@ from lab.errors import AccessError
 from tests.actors import ADMIN, SUBMITTER, VIEWER
 
 #: (change, whose) -> the roles that may make it. "own" is the actor's, or new; "other" somebody else's, or nobody's.
-ADMINISTRATORS, SUBMITTERS, ALL = {"administrator"}, {"administrator", "submitter"}, set(Role)
-ALLOWED: dict[Change, tuple[set[str], set[str]]] = {
+ADMINISTRATORS = {Role.ADMINISTRATOR}
+SUBMITTERS, ALL = {*ADMINISTRATORS, Role.SUBMITTER}, set(Role)
+ALLOWED: dict[Change, tuple[set[Role], set[Role]]] = {
     Change.SUBMIT: (SUBMITTERS, ADMINISTRATORS),
     Change.CANCEL: (SUBMITTERS, ADMINISTRATORS),
     Change.RETRY: (SUBMITTERS, ADMINISTRATORS),
