@@ -312,6 +312,17 @@ def test_a_job_that_only_a_worker_cannot_read_is_named_until_another_version_tak
     assert queue.set_aside(home.database) == []
 
 
+def test_the_last_worker_that_could_not_read_a_job_is_named(home: Home) -> None:
+    job_id = home.submit()
+    text = home.job(job_id).study.model_dump_json()
+    changed(home, job_id, study_json="{")
+    for worker in ("the first", "the second"):
+        assert leases.claim(home.database, worker, 30.0) is None
+    changed(home, job_id, study_json=text)
+    (named,) = queue.set_aside(home.database)
+    assert named.reason.startswith("by the second: ")
+
+
 def test_a_running_job_that_cannot_be_read_is_put_back_when_its_worker_is_gone(home: Home) -> None:
     first, second = running(home, lease_s=-1.0), running(home, lease_s=-1.0)
     changed(home, first.job_id, study_json="{", progress_json='{"a_new_field": 1}')

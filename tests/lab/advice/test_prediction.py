@@ -110,3 +110,8 @@ def test_a_run_that_is_faster_than_its_rounds_are_long_has_no_negative_cost() ->
     cost = (2.4 / 1.6 - 1) / 3
     assert slow.break_even_alpha == prediction.break_even_alpha(3, cost)
     assert slow.best_gamma == prediction.best_gamma(0.7, cost)[0]
+
+
+@pytest.mark.parametrize(("speedup", "gamma"), [(1.6, 0), (0.0, 3), (-1.0, 3)])
+def test_without_drafts_or_without_a_speed_no_cost_is_implied(speedup: float, gamma: int) -> None:
+    assert prediction.implied_draft_cost(speedup, 2.4, gamma) is None

@@ -58,3 +58,11 @@ def test_what_requests_add_to_a_block_leaves_out_what_a_prompt_repeats() -> None
     pairs = pair(runs("plain", base), runs("draft", tried))
     assert request_variance(pairs, influence.mean) == pytest.approx(2 / 3 * 2 * 0.1**2)
     assert request_variance(pair(runs("plain", base)[:1], runs("draft", tried)[:1])) is None
+
+
+def test_prompts_scatter_by_what_exceeds_the_residual_of_their_mean_square() -> None:
+    """Three prompts in two blocks; mean squares by hand: 2 (1 + 0 + 1) / 2 of prompts, 0.04 / (2 * 1) of the rest."""
+    influences = np.array([[1.1, 0.9], [0.0, 0.0], [-1.1, -0.9]])
+    crossed = spread.over_blocks_and_prompts(np.array([0.1, 0.3]), influences)
+    assert crossed.prompts == pytest.approx((2.0 - 0.02) / 6)
+    assert crossed.prompts_df == 2

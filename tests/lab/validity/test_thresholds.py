@@ -108,10 +108,11 @@ def clocks(first: float, last: float, count: int = 12, use: float = 50.0) -> Mea
     )
 
 
-def idle(busy: int, use: float = 50.0) -> Measured:
-    """Seconds without a request of this run, so many of them with the GPU at work."""
+def idle(busy: int, use: float = 50.0, **doing: int) -> Measured:
+    """Seconds without a request of this run, so many with the GPU at work; `doing` is what it did in these."""
     nothing = {"requests_in_flight": 0, "chunks_received": 0, "engine_running": 0}
-    return samples((3, nothing | {"gpu_utilisation_percent": 0.0}), (busy, nothing | {"gpu_utilisation_percent": use}))
+    at_work = nothing | {"gpu_utilisation_percent": use} | doing
+    return samples((3, nothing | {"gpu_utilisation_percent": 0.0}), (busy, at_work))
 
 
 def speeds(early: Sequence[float], late: Sequence[float]) -> Measured:
@@ -210,6 +211,7 @@ CASES: tuple[Case, ...] = (
     case("prompt_truncated", "warning", lambda: cut(limit=64, characters=384)),
     case("prompt_truncated", None, lambda: cut(limit=63, characters=384)),
     case("prompt_truncated", None, lambda: few(0)),
+    case("prompt_truncated", "warning", lambda: cut(at_limit=4).with_requests(first=1, prompt_tokens=0)),
     case("prompt_truncated", "warning", lambda: texts(100, 300, 350, 450)),
     case("prompt_truncated", None, lambda: texts(100, 300, 350, 449)),
     case("prompt_truncated", None, lambda: texts(100, 300, 450)),
@@ -307,6 +309,9 @@ CASES: tuple[Case, ...] = (
     case("gpu_shared", None, lambda: idle(busy=1)),
     case("gpu_shared", "invalid", lambda: idle(busy=2)),
     case("gpu_shared", None, lambda: idle(busy=9, use=49.0)),
+    case("gpu_shared", None, lambda: idle(busy=9, requests_in_flight=1)),
+    case("gpu_shared", None, lambda: idle(busy=9, chunks_received=1)),
+    case("gpu_shared", None, lambda: idle(busy=9, engine_running=1)),
     case("gpu_shared", None, lambda: samples((1, {"gpu_other_processes": 1}), (9, {}))),
     case("gpu_shared", "warning", lambda: samples((2, {"gpu_other_processes": 1}), (8, {}))),
     case("idle_engine_busy", None, lambda: beside(cpu_percent=5.0, gpu_percent=5.0)),
