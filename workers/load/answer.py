@@ -183,13 +183,16 @@ class EventReader:
     __slots__ = ("_data", "_tail")
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail: list[bytes] = []  # of a line that has not ended; joined once, however many pieces it comes in
         self._data: list[bytes] = []
 
     def feed(self, received: bytes) -> list[bytes]:
         """Return the events completed by these bytes, oldest first."""
-        lines = (self._tail + received).split(b"\n")
-        self._tail = lines.pop()
+        self._tail.append(received)
+        if b"\n" not in received:
+            return []
+        lines = b"".join(self._tail).split(b"\n")
+        self._tail = [lines.pop()]
         events = []
         for line in lines:
             if line[:5] == b"data:":

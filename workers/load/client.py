@@ -19,6 +19,9 @@ from workers.load.connections import KEEPALIVE_S, CannotConnectError, Connection
 
 _HEADERS = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
 _ERROR_CHARS = 500
+#: An answer may have so many bytes for each token that was asked for, and so many for what it repeats and reports. A
+#: chunk of one token takes about 300, and the tokens of a prompt of a million that vLLM repeats 8 MB.
+_BYTES_PER_TOKEN, _BYTES_BESIDES = 8_192, 16 * 2**20
 HIDDEN = "[the API key]"
 _PATHS = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 
@@ -141,7 +144,10 @@ async def send(
     answer, body = Answer(), request_body(target, prompt, params)
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
-    broken = await _exchange(connections, target, body, params.timeout_s, answer=answer, clock=clock)
+    most_bytes = _BYTES_BESIDES + _BYTES_PER_TOKEN * params.output_tokens_for(prompt)
+    broken = await _exchange(
+        connections, target, body, params.timeout_s, answer=answer, clock=clock, most_bytes=most_bytes
+    )
     end_s = clock() if broken or answer.last_event_s is None else answer.last_event_s
     spec = (answer.speculation if target.per_request_spec_metrics else None) or {}
     return replace(
@@ -220,12 +226,14 @@ async def _exchange(
     *,
     answer: Answer,
     clock: Callable[[], float],
+    most_bytes: int,
 ) -> str | None:
     """Post the body and feed the stream to `answer`. Return what failed, or None."""
     reception = _Reception(answer, target)
     try:
         async with asyncio.timeout(timeout_s):
-            response = await connections.post(target.url, _HEADERS | target.headers, body, reception, clock)
+            headers = _HEADERS | target.headers
+            response = await connections.post(target.url, headers, body, reception, clock, most_bytes=most_bytes)
     except TimeoutError:
         return f"no complete answer within {timeout_s:g} s"
     except CannotConnectError as error:

@@ -29,6 +29,8 @@ T = TypeVar("T")
 #: Shorter than the 5 s after which uvicorn drops an idle connection, or a request could meet the closing one.
 KEEPALIVE_S = 2.0
 _READ_BYTES = 1 << 16
+#: So much of an answer whose status is not 200 is kept.
+_REFUSAL_BYTES = 1 << 16
 _SLICE_S = 0.0002
 _WOULD_BLOCK = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _PORTS = {"http": 80, "https": 443}
@@ -86,9 +88,19 @@ class Connections:
         self._selector.close()
 
     async def post(
-        self, url: str, headers: Mapping[str, str], body: bytes, receiver: Receiver, clock: Callable[[], float]
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes,
+        receiver: Receiver,
+        clock: Callable[[], float],
+        *,
+        most_bytes: int,
     ) -> Response:
-        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or what broke."""
+        """Send a request and read its answer to the end. Raises OSError: CannotConnectError, or what broke.
+
+        An answer of more than `most_bytes` breaks too: a foreign server must not fill this process's memory.
+        """
         parts = urlsplit(url)
         origin = _Origin(parts.scheme, parts.hostname or "", parts.port or _PORTS[parts.scheme])
         lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
@@ -96,7 +108,7 @@ class Connections:
         head = "\r\n".join([*lines, f"Content-Length: {len(body)}", "", ""]).encode()
         connection = self._idle_connection(origin) or await self._connect(origin)
         try:
-            return await connection.exchange(head + body, receiver, clock)
+            return await connection.exchange(head + body, receiver, clock, most_bytes)
         finally:
             if connection.is_reusable:
                 connection.idle_since_s = time.monotonic()
@@ -185,6 +197,7 @@ class _Connection:
         self._ended: asyncio.Future[None] | None = None  # of the exchange that goes on
         self._receiver: Receiver
         self._clock: Callable[[], float]
+        self._most_bytes = self._room_bytes = 0  # of the answer, and what is left of it
         self._begin_answer()
         selector.register(opened, selectors.EVENT_READ, self)
 
@@ -192,10 +205,13 @@ class _Connection:
     def is_reusable(self) -> bool:
         return self._is_open and self._keeps_alive
 
-    async def exchange(self, request: bytes, receiver: Receiver, clock: Callable[[], float]) -> Response:
+    async def exchange(
+        self, request: bytes, receiver: Receiver, clock: Callable[[], float], most_bytes: int
+    ) -> Response:
         """Raises OSError. The connection is reusable only after a complete answer."""
         self._begin_answer()
         self._receiver, self._clock, self._keeps_alive = receiver, clock, False
+        self._most_bytes = self._room_bytes = most_bytes
         self._ended = ended = asyncio.get_running_loop().create_future()
         try:
             rest = memoryview(request)
@@ -271,8 +287,13 @@ class _Connection:
             self._end(ConnectionError(f"the server compressed its answer, which nobody asked for ({self._coding!r})"))
 
     def on_body(self, body: bytes) -> None:
-        if self._status != 200:
-            self._refusal += body
+        self._room_bytes -= len(body)
+        if self._room_bytes < 0:
+            self._end(
+                ConnectionError(f"the server sent more than {self._most_bytes:,} bytes, the limit of this answer")
+            )
+        elif self._status != 200:
+            self._refusal += body[: _REFUSAL_BYTES - len(self._refusal)]
         elif self._receiver.receive(self._now_s, body):
             self._put_aside(self._receiver)
 

@@ -20,6 +20,7 @@ from workers.load.connections import CannotConnectError, Connections, Response
 
 #: Key and certificate of a server at localhost, which nobody trusts by default.
 CERTIFICATE = Path(__file__).with_name("localhost.pem")
+MOST_BYTES = 2**20
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -71,13 +72,11 @@ def saying(*answers: bytes, hangs_up: bool = True) -> Talk:
 
 
 async def post(
-    connections: Connections, port: int, *, host: str = "127.0.0.1", scheme: str = "http"
+    connections: Connections, port: int, *, host: str = "127.0.0.1", scheme: str = "http", most_bytes: int = MOST_BYTES
 ) -> tuple[Response, Received]:
-    received = Received()
+    received, url = Received(), f"{scheme}://{host}:{port}/path"
     async with asyncio.timeout(20):
-        done = await connections.post(
-            f"{scheme}://{host}:{port}/path", {"X": "y"}, b"body", received, time.perf_counter
-        )
+        done = await connections.post(url, {"X": "y"}, b"body", received, time.perf_counter, most_bytes=most_bytes)
     return done, received
 
 
@@ -193,8 +192,37 @@ async def test_a_long_request_is_sent_whole_to_a_server_that_reads_slowly(connec
 
     body = bytes(range(256)) * 2**16
     async with talking(talk) as port:
-        done = await connections.post(f"http://127.0.0.1:{port}/", {}, body, Received(), time.perf_counter)
+        url, received = f"http://127.0.0.1:{port}/", Received()
+        done = await connections.post(url, {}, body, received, time.perf_counter, most_bytes=MOST_BYTES)
     assert (done.status, read) == (200, body)
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"500 No"])
+async def test_an_answer_without_end_is_given_up_at_its_limit(connections: Connections, status: bytes) -> None:
+    """A foreign server that sends for ever does not fill the memory."""
+    sent = 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent
+        await reader.readuntil(b"\r\n\r\nbody")
+        writer.write(b"HTTP/1.1 " + status + b"\r\n\r\n")
+        while not writer.is_closing() and sent < 100 * MOST_BYTES:
+            writer.write(bytes(2**16))
+            await writer.drain()
+            sent += 2**16
+
+    async with talking(talk) as port:
+        with pytest.raises(ConnectionError, match="more than 1,048,576 bytes, the limit of this answer"):
+            await post(connections, port)
+    assert sent < 30 * MOST_BYTES
+
+
+async def test_of_a_long_refusal_the_beginning_is_kept(connections: Connections) -> None:
+    text = b"no" * 50_000
+    refusal = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n" % len(text) + text
+    async with talking(saying(refusal)) as port:
+        done, _ = await post(connections, port)
+    assert done == Response(500, text[:65_536])
 
 
 async def test_tls_is_spoken_with_a_server_whose_certificate_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
