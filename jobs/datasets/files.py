@@ -23,8 +23,11 @@ from jobs.datasets.formats import Row, RowError, RowReader
 from lab.errors import UserError
 from lab.study.model_base import Frozen
 
-#: Records read at once from a Parquet file.
-_BATCH = 1024
+#: Records read at once from a Parquet file, and the most bytes that they may take: a file of 500 bytes can hold 100,000
+#: times the same long text.
+_BATCH, _BATCH_BYTES = 1024, 2**28
+#: The most characters of text in the rows of a dataset, which stay in memory.
+_MOST_CHARACTERS = 2**30
 #: Characters in which the format of a file is recognised.
 _HEAD = 4096
 #: Files in memory: every check of a study reads its datasets, the list of datasets reads all, and they rarely change.
@@ -85,12 +88,18 @@ def read_file(path: Path, read_row: RowReader, called: str) -> DatasetFile:
 
 def _read_file(path: Path, _changed: tuple[int, int], read_row: RowReader, called: str) -> DatasetFile:
     content = path.read_bytes()
-    rows, left_out = [], 0
+    rows, left_out, room = [], 0, _MOST_CHARACTERS
     for place, record in _records(content, called):
         try:
             row = read_row(record)
         except RowError as error:
             raise UserError(f"{called}, {place}: {error}") from None
+        room -= 0 if row is None else len(row.text) + len(row.reply or "")
+        if room < 0:
+            raise UserError(
+                f"{called}, {place}: its texts have more than {_MOST_CHARACTERS:,} characters so far, the limit of a "
+                "dataset: keep fewer rows"
+            )
         if row is None:
             left_out += 1
         else:
@@ -173,7 +182,10 @@ def _csv(text: str, called: str) -> Iterator[tuple[str, Any]]:
 def _parquet(content: bytes, called: str) -> Iterator[tuple[str, Any]]:
     number = 0
     try:
-        for batch in parquet.ParquetFile(io.BytesIO(content)).iter_batches(_BATCH):
+        file = parquet.ParquetFile(io.BytesIO(content))
+        groups = (file.metadata.row_group(place) for place in range(file.metadata.num_row_groups))
+        longest = max((group.total_byte_size for group in groups), default=0)  # no value is longer than its group
+        for batch in file.iter_batches(max(1, min(_BATCH, _BATCH_BYTES // max(1, longest)))):
             for record in batch.to_pylist():
                 number += 1
                 yield f"row {number}", record

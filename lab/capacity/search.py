@@ -13,7 +13,7 @@ from typing import Literal
 
 from lab.capacity.attainment import Observation, Posterior, of_all, of_repeat
 from lab.study import Load
-from lab.study.plan import MOST_TRIALS
+from lab.study.study import MOST_TRIALS
 
 #: The width of the interval over all repeats at which a search ends, as a share of the capacity.
 WIDTH = 0.05

@@ -10,7 +10,8 @@ from lab.capacity.result import capacity_of_repeat, observation
 from lab.capacity.search import Ask, next_trial
 from lab.schedule.schedule import End, Outcome, Step
 from lab.study import Load, Study
-from lab.study.plan import MOST_TRIALS, Launch, PlannedRun, plan, trial_run
+from lab.study.plan import Launch, PlannedRun, plan, trial_run
+from lab.study.study import MOST_TRIALS
 
 #: A search whose trials fail or are invalid so often in one repeat is given up there.
 MOST_UNUSABLE = 3

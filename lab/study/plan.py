@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from lab.study import Arm, Load, Study, Trial, Tune, Workload
+from lab.study.study import MOST_TRIALS
 from lab.study.trial import arrivals_seed, trial_load
 from lab.study.tune import drafts
 
@@ -17,8 +18,6 @@ ASSUMED_START_S = 35.0
 REPEATS_SIDE_BY_SIDE = 2
 #: The fewest requests of a warm-up, and the most tokens that each of them generates.
 _WARMUP_REQUESTS, _WARMUP_TOKENS = 4, 16
-#: The most trials of a search in one repeat.
-MOST_TRIALS = 12
 #: A dataset that is read does not say here how long its prompts are.
 _ASSUMED_INPUT_TOKENS = 200
 

@@ -16,6 +16,12 @@ from lab.study.workload import Workload
 #: if several repeats share one). What it was promised hangs on this number: see `lab.comparison.looks`.
 UNTIL_DECIDED, MOST_LOOKS = "until decided", 12
 
+#: The most arms, workloads or loads of a study, and the most runs, which is about two weeks of short ones: a plan is
+#: made in memory, by every page that shows the queue.
+MOST_PARTS, MOST_RUNS = 500, 10_000
+#: The most trials of a search for a capacity in one repeat.
+MOST_TRIALS = 12
+
 
 class Sampling(Frozen):
     """Sampling parameters, always sent and stored, because engines' defaults differ. The default is greedy."""
@@ -45,9 +51,9 @@ class Study(Frozen):
 
     name: Name
     target: Name
-    arms: tuple[Arm, ...] = Field(min_length=1)
-    workloads: tuple[Workload, ...] = Field(min_length=1)
-    loads: tuple[Load, ...] = Field(min_length=1)
+    arms: tuple[Arm, ...] = Field(min_length=1, max_length=MOST_PARTS)
+    workloads: tuple[Workload, ...] = Field(min_length=1, max_length=MOST_PARTS)
+    loads: tuple[Load, ...] = Field(min_length=1, max_length=MOST_PARTS)
     repeats: int = Field(default=1, ge=1, le=100)
     repeats_per_launch: int = Field(
         default=1, ge=1, le=100
@@ -62,6 +68,15 @@ class Study(Frozen):
     price_usd_per_hour: float | None = Field(default=None, ge=0)
     tune: Tune | None = None  # if set, `repeats` and `order` do not count
     hardware: Name | None = None  # runs only on workers whose hardware name contains this; None: on any
+
+    @model_validator(mode="after")
+    def _has_a_limit(self) -> Self:
+        if self.most_runs > MOST_RUNS:
+            raise ValueError(
+                f"{len(self.arms)} arms x {len(self.workloads)} workloads x {len(self.loads)} loads x {self.repeats} "
+                f"repeats are up to {self.most_runs:,} runs: a study has at most {MOST_RUNS:,}; split it"
+            )
+        return self
 
     @model_validator(mode="after")
     def _can_stop_early(self) -> Self:
@@ -113,6 +128,12 @@ class Study(Frozen):
             if problems := list(tuning_problems(*parts)):
                 raise ValueError("; ".join(problems))
         return self
+
+    @property
+    def most_runs(self) -> int:
+        """The most runs that it may take, a search for a capacity with all its trials. Counted, not planned."""
+        of_loads = sum(1 if load.find is None else MOST_TRIALS for load in self.loads)
+        return len(self.arms) * len(self.workloads) * of_loads * self.repeats
 
     @property
     def runs_are_planned(self) -> bool:

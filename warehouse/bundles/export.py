@@ -12,6 +12,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
@@ -25,6 +26,8 @@ MANIFEST_FORMAT = "drafthouse export"
 MANIFEST_VERSION = 1
 #: The format by the suffix of the file's name; a name with another suffix is a folder.
 FORMATS = {".csv": "csv", ".parquet": "parquet", ".json": "vllm", ".jsonl": "vllm"}
+#: The beginning of a text that spreadsheets take for a formula: names of arms and of imports are other people's.
+FORMULA = r"^([=+@\t\r-])"
 _RESULTS = "SELECT * FROM results WHERE job_id IN (SELECT unnest(?)) ORDER BY started_at, run_id"
 _STUDIES = "SELECT DISTINCT study_id, toml FROM studies JOIN runs USING (study_id) WHERE job_id IN (SELECT unnest(?))"
 
@@ -92,12 +95,15 @@ def _write_parquet(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Pa
 
 
 def _write_csv(con: duckdb.DuckDBPyConnection, jobs: Sequence[str], path: Path) -> int:
-    """Write CSV: null is an empty field, a list is JSON."""
+    """Write CSV: null is an empty field, a list is JSON, and text that a spreadsheet would run begins with '."""
     table = _results(con, jobs)
     for place, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             texts = [None if value is None else json.dumps(value) for value in table.column(place).to_pylist()]
             table = table.set_column(place, field.name, pa.array(texts, type=pa.string()))
+        elif pa.types.is_string(field.type):
+            plain = pc.replace_substring_regex(table.column(place), FORMULA, r"'\1")
+            table = table.set_column(place, field.name, plain)
     csv.write_csv(table, path)
     return table.num_rows
 

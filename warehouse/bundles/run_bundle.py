@@ -8,8 +8,10 @@ reader sees all of it or nothing. It is never changed afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +37,8 @@ from warehouse.bundles.stored_run import READABLE_FORMAT_VERSIONS, run_from_json
 
 RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE = "run.json", "requests.parquet", "telemetry.parquet", "engine.log"
 _TEMPORARY = ".writing-"
+#: What is still being written after this long belongs to a process that was killed.
+_LEFT_BEHIND_S = 24 * 3600.0
 
 
 def _schema(record: type[RequestRecord | TelemetrySample], version: int) -> pa.Schema:
@@ -104,8 +108,9 @@ def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
         for final, fill in bundles.items():
             if final.exists():
                 continue
+            _prepare_folder(final.parent)
             staged[final] = writing = final.with_name(f"{_TEMPORARY}{final.name}-{uuid.uuid4().hex[:8]}")
-            writing.mkdir(parents=True)
+            writing.mkdir()
             fill(writing)
             for path in (*writing.rglob("*"), writing):
                 fsync(path)
@@ -114,6 +119,18 @@ def write_atomically(bundles: Mapping[Path, Callable[[Path], None]]) -> None:
     finally:
         for writing in staged.values():
             shutil.rmtree(writing, ignore_errors=True)
+
+
+def _prepare_folder(of_job: Path) -> None:
+    """Make a job's folder, which a power cut must not take with it, and remove what killed workers left in it."""
+    is_new = not of_job.exists()
+    of_job.mkdir(parents=True, exist_ok=True)
+    if is_new:
+        fsync(of_job.parent)
+    for left in of_job.glob(f"{_TEMPORARY}*"):
+        with contextlib.suppress(FileNotFoundError):  # another worker removes it too
+            if time.time() - left.stat().st_mtime > _LEFT_BEHIND_S:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 def _publish(writing: Path, final: Path) -> None:

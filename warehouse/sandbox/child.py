@@ -16,7 +16,9 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +30,8 @@ _READING = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
 _MOST_EXPLAIN_TOKENS = 20
 _MOST_COLUMNS = 2_000
 _MOST_ERROR_CHARACTERS = 2_000
+#: Values within lists and structures: a bit each in Arrow, an object of 50 to 200 bytes each in the page.
+_MOST_NESTED = 200_000
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -47,7 +51,9 @@ _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
 
 
 def answer(attaching: list[str], sql: str, *, archive: str, max_rows: int, max_bytes: int, memory_mib: int) -> pa.Table:
-    """The first rows, as many as fit; the schema's metadata says whether `rows` or `bytes` cut it. Raises duckdb.Error.
+    """The first rows, as many as fit; the schema's metadata says what cut it, `rows`, `bytes` or `values`.
+
+    Raises duckdb.Error.
 
     The statements `attaching` are ours and attach the warehouse; `archive` is the folder of its archive.
     """
@@ -129,31 +135,53 @@ def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statem
 
 
 def _first(reader: pa.RecordBatchReader, max_rows: int, max_bytes: int) -> pa.Table:
-    """The first rows within both limits; `cut` in the metadata names the limit that cut them, or is empty."""
+    """The first rows within all limits; `cut` in the metadata names the limit that cut them, or is empty."""
     batches: list[pa.RecordBatch] = []
-    rows, room, cut = 0, max_bytes, b""
+    rows, room, nested, cut = 0, max_bytes, _MOST_NESTED, b""
     for batch in reader:
-        fitting = batch.slice(0, _rows_within(batch, room))
+        by_bytes = _rows_within(batch, room, lambda part: part.nbytes)
+        by_values = _rows_within(batch, nested, _nested_values)
+        fitting = batch.slice(0, min(by_bytes, by_values))
         batches.append(fitting)
-        rows, room = rows + fitting.num_rows, room - fitting.nbytes
-        cut = b"rows" if rows > max_rows else b"bytes" if fitting.num_rows < batch.num_rows else b""
+        rows, room, nested = rows + fitting.num_rows, room - fitting.nbytes, nested - _nested_values(fitting)
+        if fitting.num_rows < batch.num_rows:
+            cut = b"values" if by_values < by_bytes else b"bytes"
+        cut = b"rows" if rows > max_rows else cut
         if cut:
             break
     if cut and not rows:
-        raise duckdb.InvalidInputException(
-            f"one row is larger than {max_bytes / 2**20:g} MiB, the limit of an answer: select less of it"
-        )
+        most = f"{_MOST_NESTED:,} values" if cut == b"values" else f"{max_bytes / 2**20:g} MiB"
+        raise duckdb.InvalidInputException(f"one row is larger than {most}, the limit of an answer: select less of it")
     table = pa.Table.from_batches(batches, schema=reader.schema).slice(0, max_rows)
     return table.rename_columns(_named_apart(table.column_names)).replace_schema_metadata({b"cut": cut})
 
 
-def _rows_within(batch: pa.RecordBatch, room: int) -> int:
-    """How many of the first rows fit into `room` bytes."""
+def _rows_within(batch: pa.RecordBatch, room: int, size: Callable[[pa.RecordBatch], int]) -> int:
+    """How many of the first rows have a size of at most `room`."""
     least, most = 0, batch.num_rows
     while least < most:
         middle = (least + most + 1) // 2
-        least, most = (middle, most) if batch.slice(0, middle).nbytes <= room else (least, middle - 1)
+        least, most = (middle, most) if size(batch.slice(0, middle)) <= room else (least, middle - 1)
     return least
+
+
+def _nested_values(batch: pa.RecordBatch) -> int:
+    """The values within lists, structures and maps."""
+    return sum(_values(column) for column in batch.columns if pa.types.is_nested(column.type))
+
+
+def _values(column: Any) -> int:
+    kind, count = column.type, len(column)
+    if not pa.types.is_nested(kind):
+        return count
+    if pa.types.is_fixed_size_list(kind):
+        inner = [column.values.slice(column.offset * kind.list_size, count * kind.list_size)]
+    elif pa.types.is_struct(kind) or pa.types.is_union(kind):
+        inner = [column.field(place) for place in range(kind.num_fields)]
+    else:  # not `flatten`, which imports more, and nothing can be opened any more
+        first, end = column.offsets[0].as_py(), column.offsets[count].as_py()
+        inner = [column.values.slice(first, end - first)]
+    return count + sum(map(_values, inner))
 
 
 def _named_apart(columns: list[str]) -> list[str]:

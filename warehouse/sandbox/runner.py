@@ -178,7 +178,12 @@ def _ending(status: int) -> str:
 
 def _left_out(table: pa.Table) -> str:
     shown = f"only the first {table.num_rows:,} rows are shown: "
-    more = {b"": "", b"rows": "there are more", b"bytes": f"more would be over {MAX_BYTES / 2**20:g} MiB"}
+    more = {
+        b"": "",
+        b"rows": "there are more",
+        b"bytes": f"more would be over {MAX_BYTES / 2**20:g} MiB",
+        b"values": "more would be too many values in lists and structures",
+    }
     why = more[table.schema.metadata[b"cut"]]
     return why and shown + why
 

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import streamlit as st
 import vl_convert
 
+from warehouse.bundles.export import FORMULA
 from webapp.charts.panels import Figure
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale, themed
 from webapp.charts.vega_spec import plain
@@ -119,9 +120,13 @@ class About:
 
 
 def csv(frame: pd.DataFrame, about: About) -> bytes:
-    """A CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them)."""
+    """A CSV file in UTF-8; its first lines begin with `#` (pandas: `comment="#"`; DuckDB detects them).
+
+    Text that a spreadsheet would run as a formula begins with an apostrophe.
+    """
+    safe = frame.map(lambda value: re.sub(FORMULA, r"'\1", value) if isinstance(value, str) else value)
     header = "".join(f"# {_one_line(line)}\n" for line in (about.title, *about.lines))
-    return (header + frame.to_csv(index=False)).encode()
+    return (header + safe.to_csv(index=False)).encode()
 
 
 def parquet(frame: pd.DataFrame, about: About) -> bytes:

@@ -97,6 +97,15 @@ def test_a_parquet_file_is_read_and_a_broken_one_is_refused(tmp_path: Path) -> N
         read(path)
 
 
+def test_a_small_parquet_file_with_a_gigabyte_of_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bomb.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 1100, pa.int32()), pa.array(["a" * 2**20]))
+    parquet.write_table(pa.table({"prompt": texts}), path, compression="zstd")
+    assert path.stat().st_size < 20_000
+    with pytest.raises(UserError, match="row 1025: its texts have more than 1,073,741,824 characters so far"):
+        read(path)
+
+
 def test_a_dataset_in_another_encoding_says_so(tmp_path: Path) -> None:
     path = tmp_path / "own.jsonl"
     path.write_bytes('{"prompt": "é"}'.encode("latin-1"))

@@ -13,7 +13,7 @@ from lab.capacity.result import capacities
 from lab.capacity.search import Ask, Found, next_trial
 from lab.schedule import End, Outcome, Step, schedule_of
 from lab.schedule.capacity_search import MOST_UNUSABLE
-from lab.study.plan import MOST_TRIALS
+from lab.study.study import MOST_TRIALS
 from tests.lab.capacity.queues import QUEUES, Queue
 from tests.lab.capacity.searches import capacity_of, outcomes_of, searching
 

@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from pydantic import JsonValue
 
+from lab.errors import StudyError
 from lab.study import Arm, Load, Speculation, Study, Tune
 from lab.study.arm import SCHEDULE
-from lab.study.parsing import study_from_json, study_from_toml, study_to_toml
+from lab.study.parsing import study_from_dict, study_from_json, study_from_toml, study_to_toml
+from lab.study.plan import plan
 from lab.study.tune import drafts
 from tests.lab.studies import study, study_dict
 from tests.lab.study.generated import studies
@@ -85,3 +87,19 @@ def test_a_drafts_name_does_not_say_how_many_tokens(name: str) -> None:
     assert scheduled.speculation is not None
     assert scheduled.speculation.num_speculative_tokens == 3
     assert [scheduled.speculation.scheduled_tokens(load) for load in (1, 8)] == [3, 0]
+
+
+def test_a_study_of_more_runs_than_anybody_waits_for_is_refused_without_being_planned() -> None:
+    arms = [{"name": f"arm {number}", "baseline": number == 0} for number in range(50)]
+    workloads = [{"category": "code", "output_tokens": 16 + number} for number in range(50)]
+    loads = [{"max_concurrency": 1 + number, "num_prompts": 64} for number in range(50)]
+    with pytest.raises(StudyError, match=r"50 arms x 50 workloads x 50 loads x 100 repeats are up to 12,500,000 runs"):
+        study_from_dict(study_dict(arms=arms, workloads=workloads, loads=loads, repeats=100))
+    with pytest.raises(StudyError, match="at most 500"):
+        study_from_dict(study_dict(loads=[{"max_concurrency": 1, "num_prompts": 1 + number} for number in range(501)]))
+
+
+def test_a_search_counts_with_all_its_trials() -> None:
+    search = {"find": "rate", "max_concurrency": 8, "num_prompts": 100}
+    searching = study(arms=[{"name": "plain"}], loads=[search], repeats=3, slo={"ttft_ms": 100})
+    assert (searching.most_runs, sum(len(launch.runs) for launch in plan(searching))) == (36, 36)

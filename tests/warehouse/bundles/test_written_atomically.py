@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def test_every_file_and_both_folders_are_synced_around_the_rename(tmp_path: Path
     before = sorted(name for _, name in steps[:at])
     (temporary,) = (name for name in before if name.startswith(".writing-"))
     assert temporary.startswith(".writing-run-1-")
-    assert before == sorted([RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE, temporary])
+    new_folder_in = tmp_path.name
+    assert before == sorted([new_folder_in, RUN_FILE, REQUESTS_FILE, TELEMETRY_FILE, LOG_FILE, temporary])
     assert steps[at:] == [("rename", "run-1"), ("sync", "job-1")]
     assert folder == tmp_path / "job-1" / "run-1"
     assert sorted(path.name for path in (tmp_path / "job-1").iterdir()) == ["run-1"]
@@ -60,7 +62,7 @@ def test_several_bundles_are_renamed_only_when_all_are_synced(tmp_path: Path, st
     targets = [tmp_path / "job" / name for name in ("a", "b")]
     write_atomically({target: lambda folder: (folder / RUN_FILE).touch() for target in targets})
     kinds = [kind for kind, _ in steps]
-    assert kinds == ["sync"] * 4 + ["rename", "sync"] * 2
+    assert kinds == ["sync"] * 5 + ["rename", "sync"] * 2
     assert [target.is_dir() for target in targets] == [True, True]
 
 
@@ -127,6 +129,17 @@ def test_bundles_are_found_by_job_and_run_and_half_written_ones_are_not(tmp_path
     (half / RUN_FILE).touch()
     (tmp_path / "a" / "no run").mkdir()
     assert list(find_bundles(tmp_path)) == [tmp_path / "a" / "1", tmp_path / "a" / "2", tmp_path / "b" / "1"]
+
+
+def test_what_a_killed_worker_left_a_day_ago_is_removed_and_what_another_writes_now_is_not(tmp_path: Path) -> None:
+    left, now = tmp_path / "job-1" / ".writing-3-0badcafe", tmp_path / "job-1" / ".writing-4-0badcafe"
+    for folder in (left, now):
+        folder.mkdir(parents=True)
+        (folder / RUN_FILE).touch()
+    yesterday = time.time() - 25 * 3600
+    os.utime(left, (yesterday, yesterday))
+    write_run(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "job-1").iterdir()) == [now.name, "run-1"]
 
 
 def test_files_are_utf8_and_the_record_is_readable_text(tmp_path: Path) -> None:

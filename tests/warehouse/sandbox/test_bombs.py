@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from lab.errors import QueryError
 from tests.cli.homes import REPOSITORY
 from tests.warehouse.ingest.processes import until
 from tests.warehouse.sandbox.walled import Walled, answering
@@ -89,6 +90,25 @@ def test_an_answer_of_a_gigabyte_is_cut_and_that_is_said(walled: Walled) -> None
     result = run_sql(roomy, "select repeat('x', 20000) from range(50000)")
     assert result.table.num_rows == 32 * 2**20 // 20_004  # an offset of 4 bytes each
     assert result.left_out == "only the first 1,677 rows are shown: more would be over 32 MiB"
+
+
+FLAGS = "list_transform(range(5000), lambda x: {'a': true, 'b': false})"
+
+
+@pytest.mark.parametrize(("values", "rows"), [(FLAGS, 13), ("map([1, 2], ['a', 'b'])", 28_571)])
+def test_values_that_take_a_bit_here_and_an_object_in_the_page_are_cut_too(
+    walled: Walled, values: str, rows: int
+) -> None:
+    result = run_sql(walled.settings, f"select {values} as v from range(40000)", 50_000)
+    assert result.table.num_rows == rows
+    assert result.left_out == (
+        f"only the first {rows:,} rows are shown: more would be too many values in lists and structures"
+    )
+
+
+def test_a_row_of_more_values_than_an_answer_is_refused(walled: Walled) -> None:
+    with pytest.raises(QueryError, match="one row is larger than 200,000 values"):
+        run_sql(walled.settings, "select range(200001)")
 
 
 def test_a_row_that_is_too_large_is_refused(walled: Walled) -> None:

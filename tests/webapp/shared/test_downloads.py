@@ -80,3 +80,11 @@ def test_a_table_as_parquet_has_the_same_in_its_metadata() -> None:
     assert table.schema.metadata[b"drafthouse"].decode().splitlines()[0] == "Speed-up <b>"
     assert table.num_rows == len(rows)
     assert json.loads(table.schema.metadata[b"pandas"])["index_columns"] == []
+
+
+def test_text_that_a_spreadsheet_would_run_is_text_in_csv() -> None:
+    rows = pd.DataFrame(
+        {"arm": ["=cmd|' /C calc'!A0", "@SUM(1)", "-1+1", "plain = good"], "ratio": [-1.5, 2.0, 1.0, 1.0]}
+    )
+    lines = downloads.csv(rows, TOLD).decode().splitlines()[-4:]
+    assert lines == ["'=cmd|' /C calc'!A0,-1.5", "'@SUM(1),2.0", "'-1+1,1.0", "plain = good,1.0"]

@@ -50,6 +50,10 @@ _STUDY = (
 )
 
 
+#: Configurations of engines have a page.
+_MOST_CONFIG_CHARACTERS = 100_000
+
+
 class UnreadableError(Exception):
     """A text that cannot be parsed; the message says how to write it."""
 
@@ -86,9 +90,24 @@ def config_text(config: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).strip("\n") if config else ""
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """YAML without references: ten lines of them can name a value a billion times."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            alias = self.peek_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(None, None, "references (*name) are not supported", alias.start_mark)
+        node: yaml.Node | None = super().compose_node(parent, index)
+        return node
+
+
 def read_config(text: str) -> dict[str, Any]:
+    if len(text) > _MOST_CONFIG_CHARACTERS:
+        raise UnreadableError(f"it has {len(text):,} characters: the limit is {_MOST_CONFIG_CHARACTERS:,}")
     try:
-        config = yaml.safe_load(text)
+        config = yaml.load(text, _PlainLoader)  # noqa: S506 - a SafeLoader with less
+    except (RecursionError, ValueError) as error:  # nested too deeply, or a number with too many digits
+        raise UnreadableError(f"not a configuration: {error}") from None
     except yaml.YAMLError as error:
         raise UnreadableError(f"not valid YAML: {' '.join(str(error).split())}") from None
     if config is None:
