@@ -56,6 +56,12 @@ class Settings(BaseSettings):
     )
     web_host: str = Field(default="127.0.0.1", description="address that the page listens on")
     web_port: int = Field(default=8501, ge=1, le=65535, description="port that the page listens on")
+    web_memory_mib: int | None = Field(
+        default=None, ge=512, description="memory limit of the page; default: half of the machine's"
+    )
+    ingester_memory_mib: int | None = Field(
+        default=None, ge=512, description="memory limit of the ingester; default: half of the machine's"
+    )
     web_workarounds: str = Field(
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
         description="the page's work-arounds for Streamlit that are on, separated by commas",

@@ -6,6 +6,7 @@ import socket
 import sys
 
 from lab.errors import UserError
+from warehouse.process_memory import limit_memory
 from warehouse.settings import load_settings
 from webapp.server import workarounds
 
@@ -47,6 +48,7 @@ def main() -> int:
     except UserError as error:
         print(error, file=sys.stderr)
         return 2
+    limit_memory(settings.web_memory_mib)
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
 
     app.run(config=streamlit_options(settings.web_host, settings.web_port))

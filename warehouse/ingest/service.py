@@ -33,6 +33,7 @@ from warehouse.ingest.master import (
 )
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.publication import Master
+from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 
 #: Bundles are ingested for at most this long before the master is published.
@@ -309,7 +310,9 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        run(load_settings(), stop)
+        settings = load_settings()
+        limit_memory(settings.ingester_memory_mib)
+        run(settings, stop)
     except UserError as error:
         print(error, file=sys.stderr)
         return 1
