@@ -14,7 +14,7 @@ from jobs.queue import job
 from lab.errors import UserError
 from lab.estimate import Estimate, History, PastRuns, estimate
 from lab.study import Study
-from lab.study.plan import WITH_GPU, WITHOUT_GPU, plan
+from lab.study.plan import OF_ANOTHER_MODEL, WITH_GPU, WITHOUT_GPU, plan
 from lab.study.reference_pair import TARGET
 from warehouse.app_db.engine import app_engine
 from warehouse.queries.connect import open_warehouse
@@ -29,12 +29,26 @@ _METRIC = "output_tok_per_s"
 _REMEMBERED_PUBLICATIONS = 4
 
 
-def forecast_study(warehouse_file: Path, models_dir: Path, study: Study) -> Estimate:
-    """Estimate how long the study takes on this host (or on the hardware it names), from the published runs."""
+def forecast_study(
+    warehouse_file: Path, models_dir: Path, study: Study, *, workers_elsewhere: bool = False
+) -> Estimate:
+    """Estimate how long the study takes on this host (or on the hardware it names), from the published runs.
+
+    `workers_elsewhere`: as in the settings; then workers may have a GPU that this host lacks.
+    """
     past = _history(warehouse_file, study.target, study.hardware)
-    small = study.target == TARGET or (local_folder(models_dir, study.target) is not None and not nvidia_gpus())
-    forecast = estimate(plan(study), past, WITHOUT_GPU if small and study.hardware is None else WITH_GPU)
+    here = study.hardware is None or study.hardware.casefold() in hardware_name().casefold()
+    on_gpu = bool(nvidia_gpus()) or workers_elsewhere if here else True
+    small = study.target == TARGET and study.hardware is None
+    assumed = (
+        WITH_GPU if on_gpu and not small else WITHOUT_GPU if _is_reference(models_dir, study) else OF_ANOTHER_MODEL
+    )
+    forecast = estimate(plan(study), past, assumed, hardware=study.hardware or hardware_name())
     return forecast if study.budget_s is None else forecast.within(study.budget_s)
+
+
+def _is_reference(models_dir: Path, study: Study) -> bool:
+    return local_folder(models_dir, study.target) == local_folder(models_dir, TARGET)
 
 
 def forecast_verdicts(warehouse_file: Path, models_dir: Path, study: Study) -> Prospects | None:

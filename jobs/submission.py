@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from jobs.engines.addresses import check_host
 from jobs.engines.capabilities import Capabilities, capabilities
 from jobs.engines.checks import Problem, arm_problems, flag_problems, tuning_problems
 from jobs.engines.hardware import hardware_name, nvidia_gpus
+from jobs.engines.hub import check_hub_model
 from jobs.engines.kinds import KINDS
-from jobs.engines.models import REFERENCE_MODELS, check_model, model_path
+from jobs.engines.models import REFERENCE_MODELS, check_model, local_folder, model_path
+from jobs.engines.profiles import installed_profile
 from jobs.engines.side_by_side import memory_problems
 from jobs.worker_registry import known_engines, list_workers
 from lab.errors import StudyError, UserError
@@ -31,6 +34,22 @@ def check_study(settings: Settings, study: Study) -> Study:
     if problems := list(dict.fromkeys(_problems(settings, settled))):
         raise StudyError(problems)
     return settled
+
+
+def missing_here(settings: Settings, study: Study) -> list[Problem]:
+    """Return the models, datasets and categories that the study names and that are not there.
+
+    No engine is asked and no database is read, so that a page can call it after each edit. Empty if the study may run
+    on another host, which alone knows what it has.
+    """
+    if settings.workers_elsewhere or not _is_for_hardware_here(study):
+        return []
+    try:
+        for arm in study.arms:
+            installed_profile(settings, arm.engine)
+    except UserError:  # another host may have the engine, and then what it serves
+        return []
+    return list(dict.fromkeys(_missing_here(settings, absolute(settings, study))))
 
 
 def absolute(settings: Settings, study: Study) -> Study:
@@ -81,7 +100,7 @@ def _problems(settings: Settings, study: Study) -> Iterator[Problem]:
 
 def _has_gpu(settings: Settings, study: Study) -> bool:
     """Return whether a host that may take the study is known to have a GPU."""
-    if bool(nvidia_gpus()) and (study.hardware is None or study.hardware.lower() in hardware_name().lower()):
+    if bool(nvidia_gpus()) and _is_for_hardware_here(study):
         return True
     database = app_engine(settings.app_database_url)
     try:
@@ -106,12 +125,16 @@ def _engine_problems(settings: Settings, study: Study, arm: Arm, field: str) -> 
 
 def _problems_here(settings: Settings, study: Study, arm: Arm, field: str) -> list[Problem] | None:
     """Return None if this host cannot judge: the study needs other hardware, or an engine that only others have."""
-    if study.hardware is not None and study.hardware.lower() not in hardware_name().lower():
+    if not _is_for_hardware_here(study):
         return None
     try:
         return _problems_with(capabilities(settings, arm.engine), study, arm, field)
     except UserError as error:
         return None if settings.workers_elsewhere else [(f"{field}.engine", str(error))]
+
+
+def _is_for_hardware_here(study: Study) -> bool:
+    return study.hardware is None or study.hardware.lower() in hardware_name().lower()
 
 
 def _problems_with(has: Capabilities, study: Study, arm: Arm, field: str) -> list[Problem]:
@@ -131,16 +154,32 @@ def _known_elsewhere(app_database_url: str, hardware: str | None) -> list[Capabi
 
 
 def _missing_here(settings: Settings, study: Study) -> Iterator[Problem]:
-    yield from _problem("target", functools.partial(check_model, settings.models_dir, study.target))
+    check_name = functools.partial(_check_model, settings, study)
+    yield from _problem("target", functools.partial(check_name, study.target))
     for index, arm in enumerate(study.arms):
         if arm.server is None and arm.speculation is not None and arm.speculation.model is not None:
-            check = functools.partial(check_model, settings.models_dir, arm.speculation.model)
+            check = functools.partial(check_name, arm.speculation.model)
             yield from _problem(f"arms[{index}].speculation.model", check)
     count = max(load.num_prompts for load in study.loads)
     trace = any(load.arrivals == "trace" for load in study.loads)
     for index, workload in enumerate(study.workloads):
         check = functools.partial(check_workload, settings, workload, count, target=study.target, trace=trace)
         yield from _problem(f"workloads[{index}]", check)
+
+
+def _check_model(settings: Settings, study: Study, name: str) -> None:
+    check_model(settings.models_dir, name)
+    if local_folder(settings.models_dir, name) is None and _hub_is_ours(settings, study):
+        check_hub_model(name)
+
+
+def _hub_is_ours(settings: Settings, study: Study) -> bool:
+    """Return whether engines that are started here reach the hub as this process does: with its token and cache."""
+    started = [arm for arm in study.arms if arm.server is None]
+    profiles = (installed_profile(settings, arm.engine) for arm in started)
+    environments = [*(profile.environment for profile in profiles), *(arm.environment for arm in started)]
+    names = itertools.chain.from_iterable(environments)
+    return bool(started) and not any(name.startswith(("HF_", "HUGGING")) for name in names)
 
 
 def _problem(field: str, check: Callable[[], object]) -> Iterator[Problem]:

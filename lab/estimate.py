@@ -41,6 +41,7 @@ class Estimate:
     launches_from_history: int
     runs_from_history: int
     assumed_of: str
+    hardware: str  # where the study would run
     at_most: bool = False  # the study stops when it is decided, or when its budget is spent
 
     def within(self, budget_s: float) -> Estimate:
@@ -53,11 +54,12 @@ class Estimate:
         if self.at_most:
             return "at most: the budget of a study that measures until decided"
         if self.runs_from_history == self.runs:
-            return "from earlier runs on this hardware"
+            return f"from earlier runs of this target on {self.hardware}"
+        guess = f"a guess by the speed of {self.assumed_of}"
         if not self.runs_from_history:
-            return f"no such run was measured on this hardware yet: assumed to be like {self.assumed_of}"
-        others = f"the others are assumed to be like {self.assumed_of}"
-        return f"{self.runs_from_history} of {self.runs} runs from earlier ones on this hardware, {others}"
+            return f"no such run of this target was measured on {self.hardware} yet: {guess}"
+        earlier = f"from earlier ones of this target on {self.hardware}"
+        return f"{self.runs_from_history} of {self.runs} runs {earlier}, the others are {guess}"
 
 
 class History:
@@ -95,8 +97,14 @@ class _Sum:
         self.total += 1
 
 
-def estimate(launches: Sequence[Launch], history: History, assumed: Assumptions = WITHOUT_GPU) -> Estimate:
-    """Estimate launches; each start and each run from the history if it has an answer."""
+def estimate(
+    launches: Sequence[Launch],
+    history: History,
+    assumed: Assumptions = WITHOUT_GPU,
+    *,
+    hardware: str = "this hardware",
+) -> Estimate:
+    """Estimate launches; each start and each run from the history if it has an answer. `hardware`: whose history."""
     starts, runs, requests = _Sum(), _Sum(), 0
     for arm in engine_starts(launches):
         starts.add(history.start_s(arm), assumed.start_s)
@@ -104,7 +112,17 @@ def estimate(launches: Sequence[Launch], history: History, assumed: Assumptions 
         runs.add(history.run_s(run), assumed.run_s(run))
         requests += run.load.num_prompts
     seconds = starts.seconds + runs.seconds
-    return Estimate(starts.total, runs.total, requests, seconds, starts.seconds, starts.known, runs.known, assumed.of)
+    return Estimate(
+        launches=starts.total,
+        runs=runs.total,
+        requests=requests,
+        seconds=seconds,
+        starts_s=starts.seconds,
+        launches_from_history=starts.known,
+        runs_from_history=runs.known,
+        assumed_of=assumed.of,
+        hardware=hardware,
+    )
 
 
 def _token_s(runs: PastRuns) -> float:

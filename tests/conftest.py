@@ -27,6 +27,9 @@ _MEMORY, _ROOM_BYTES = Path("/dev/shm"), 6 * 2**30
 if _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM_BYTES:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
+# No test asks a model hub in the network, whatever models its studies name.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 
 @pytest.fixture(scope="session")
 def migrated() -> Path:

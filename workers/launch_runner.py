@@ -14,10 +14,11 @@ from typing import Self
 
 from jobs.datasets.prompt import Prompt
 from jobs.engine_logs import engine_log
-from lab.errors import EngineError
+from lab.errors import EngineError, UserError
 from lab.study import Arm
 from lab.study.plan import Launch, PlannedRun
 from warehouse import quiet
+from workers.engine_runtime import hopeless
 from workers.engine_runtime.launch import Command, Process, RunningEngine, start_engine
 from workers.engine_runtime.room import refuse_without_room
 from workers.heartbeat import Heartbeat
@@ -58,7 +59,8 @@ class _ArmEngine:
 
 @dataclass
 class LaunchRunner:
-    """Measures launches. An engine that does not start or dies is a result, recorded as failed runs.
+    """Measures launches. An engine that does not start or dies is a result, recorded as failed runs; if it is the first
+    of its job and no other arm can do better, the job ends with its words.
 
     Use it as `with LaunchRunner(...)`: afterwards no process of an engine is left. Engines stay up until a launch of
     another index begins, or one of the same index without their arm.
@@ -69,6 +71,7 @@ class LaunchRunner:
     prompts: Mapping[str, Sequence[Prompt]]  # by workload, as many as its largest load needs
     _launch: Launch | None = field(default=None, init=False)
     _engines: dict[str, _ArmEngine] = field(default_factory=dict, init=False)  # by the arm's name
+    _has_started: bool = field(default=False, init=False)  # any engine of the job
 
     def __enter__(self) -> Self:
         return self
@@ -79,7 +82,8 @@ class LaunchRunner:
     def measure(self, launch: Launch, left: Sequence[PlannedRun]) -> None:
         """Measure the runs that are left of the launch.
 
-        Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written.
+        Raises the heartbeat's reasons to stop, and UserError if a bundle cannot be written or if the first engine shows
+        that none will start.
         """
         self._begin(launch)
         if left:
@@ -115,7 +119,17 @@ class LaunchRunner:
             except EngineError as error:
                 engine.why_gone, engine.starts = str(error), _STARTS
                 engine.stop(_STOP_GRACE_S)
+                self._raise_if_hopeless(engine, for_runs[0])
         return engine.running
+
+    def _raise_if_hopeless(self, engine: _ArmEngine, run: PlannedRun) -> None:
+        """Record one failed run and raise UserError if no other arm can start either, and none has so far."""
+        recorder, launch = self.recorder, self._launch
+        if self._has_started or recorder.status.runs_done > recorder.status.runs_failed or launch is None:
+            return
+        if hopeless.for_every_arm(recorder.job.study, engine.arm, engine.why_gone):
+            recorder.unmeasured(launch, run, engine.command, engine.why_gone)
+            raise UserError(hopeless.sentence(engine.arm, engine.why_gone))
 
     def _start(self, engine: _ArmEngine, for_runs: Sequence[PlannedRun]) -> None:
         """Raises EngineError if it does not start."""
@@ -130,6 +144,7 @@ class LaunchRunner:
         log = engine_log(settings.logs_dir, job.job_id, engine.place)
         with named_os_errors(f"starting the engine of {engine.arm.name!r}"):
             engine.running = self.heartbeat.run(start_engine(settings, job.study, engine.arm, log, started))
+        self._has_started = True
         if engine.running.start_s is not None:
             self.recorder.status.forecast.saw_start(engine.running.start_s)
 

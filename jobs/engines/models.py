@@ -27,7 +27,7 @@ def local_folder(models_dir: Path, name: str) -> Path | None:
 
 
 def check_model(models_dir: Path, name: str) -> None:
-    """Raise UserError for a folder without a model. A hub name is not looked up: the engine reports if it is wrong."""
+    """Raise UserError for a folder without a model. A hub name is not looked up here, but by `jobs.engines.hub`."""
     folder = local_folder(models_dir, name)
     if folder is None:
         if name.count("/") > 1:

@@ -155,8 +155,10 @@ class Assumptions:
 
 #: Fitted to the reference pair on two cores.
 WITHOUT_GPU = Assumptions("the reference pair on two cores", ASSUMED_START_S, 0.025, 0.2, 0.001)
+#: The same for any other model there, which says what a guess it is.
+OF_ANOTHER_MODEL = replace(WITHOUT_GPU, of="another model, the reference pair on two cores")
 #: Near the published figures of gpt-oss-120b: 180 tok/s alone, some 2,500 tok/s at 200 requests at once.
-WITH_GPU = Assumptions("a mixture of experts of 120 B parameters on one large GPU", 120.0, 0.006, 0.06, 0.0001)
+WITH_GPU = Assumptions("another model on other hardware, gpt-oss-120b on one large GPU", 120.0, 0.006, 0.06, 0.0001)
 
 
 def estimate_s(launches: tuple[Launch, ...]) -> float:

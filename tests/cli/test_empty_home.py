@@ -18,7 +18,7 @@ ANSWERS = {
     ("presets",): "friday-night",
     ("datasets",): "spec_bench",
     ("datasets", "add", "spec_bench", str(REPOSITORY / "datasets" / "spec_bench_sample.jsonl")): "24 prompts",
-    ("plan", "demo"): "engine starts",
+    ("plan", "demo"): "target: the model 'reference' is not prepared yet",
     ("jobs",): "No jobs yet.",
     ("cancel", "nothing"): "no job 'nothing'",
     ("retry", "nothing"): "no job 'nothing'",

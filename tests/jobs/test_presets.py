@@ -137,8 +137,26 @@ def test_a_plan_counts_launches_and_runs_and_says_what_its_time_rests_on(home: H
     assert (planned["launches"], planned["runs"], planned["repeats"]) == (2, 70, 1)
     assert planned["estimated_s"] > 0
     assert (planned["launches_from_history"], planned["runs_from_history"]) == (0, 0)
-    assert "assumed" in planned["estimated_by"]
+    assert "of this target was measured on" in planned["estimated_by"]
+    assert "a guess by the speed of another model, " in planned["estimated_by"]
     assert not home.folder.exists()
+
+
+def test_a_plan_lists_what_is_missing_here(home: Home, tmp_path: Path) -> None:
+    missing = {
+        "target": "./nothing",
+        "workloads": [{"dataset": "nothere.jsonl"}, {"dataset": "spec_bench_sample", "category": "poetry"}],
+    }
+    planned = study_from_dict(load_preset("engines", reference=True).model_dump(mode="json") | missing)
+    file = tmp_path / "study.toml"
+    file.write_text(study_to_toml(planned), encoding="utf-8")
+    head, *missing_lines = home.ask("plan", str(file)).stdout.partition("missing here")[2].splitlines()
+    assert head == ", to be fixed before it can be submitted:"
+    fields = ("target", "workloads[0]", "workloads[1]")
+    sentences = ("does not hold a model", "nothere.jsonl: there is no such file", "has no category 'poetry'")
+    for line, field, sentence in zip(missing_lines, fields, sentences, strict=True):
+        assert line.startswith(f"  {field}: ")
+        assert sentence in line
 
 
 def test_a_file_is_planned_as_a_preset_is(home: Home, tmp_path: Path) -> None:

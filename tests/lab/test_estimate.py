@@ -46,8 +46,9 @@ def test_without_history_the_assumptions_answer(planned: Study) -> None:
     assert (forecast.launches, forecast.runs) == (len(launches), sum(len(launch.runs) for launch in launches))
     assert (forecast.launches_from_history, forecast.runs_from_history) == (0, 0)
     assert forecast.seconds == pytest.approx(estimate_s(launches))
-    assert forecast.basis.startswith(
-        "no such run was measured on this hardware yet: assumed to be like the reference pair"
+    assert forecast.basis == (
+        "no such run of this target was measured on this hardware yet: a guess by the speed of the reference pair on "
+        "two cores"
     )
 
 
@@ -87,12 +88,15 @@ def test_an_engine_start_is_that_of_the_arm_or_else_of_the_engine() -> None:
 
 
 def test_an_estimate_says_how_much_of_it_was_measured() -> None:
-    some = estimate(plan(study()), History([PAST]))
+    some = estimate(plan(study()), History([PAST]), hardware="H200")
     assert (some.launches_from_history, some.runs_from_history, some.runs) == (2, 1, 4)
-    assert some.basis.startswith("1 of 4 runs from earlier ones on this hardware, the others are assumed")
+    assert some.basis == (
+        "1 of 4 runs from earlier ones of this target on H200, the others are a guess by the speed of the reference "
+        "pair on two cores"
+    )
     one_load = study(loads=[{"max_concurrency": 1, "num_prompts": 4}], arms=[{"name": "plain"}])
     whole = estimate(plan(one_load), History([PAST]))
-    assert (whole.seconds, whole.basis) == (28.0, "from earlier runs on this hardware")
+    assert (whole.seconds, whole.basis) == (28.0, "from earlier runs of this target on this hardware")
 
 
 def test_a_gpu_is_assumed_to_lose_less_by_concurrency() -> None:

@@ -158,8 +158,23 @@ def test_a_port_that_is_taken_meanwhile_costs_another_start_and_no_run(home: Hom
     assert len(set(ports)) > 1
 
 
+def test_a_first_engine_that_shows_that_none_will_start_ends_the_job_with_its_words(home: Home) -> None:
+    job = worked(home, engine_flags={"fail_to_start": True}, repeats=3)
+    assert job.state == "failed"
+    words = "ValueError: User-specified max_model_len is greater than the derived max_model_len"
+    assert (job.error or "").splitlines()[0] == (
+        f"no engine of this study can start; the first, of arm 'plain', says: {words}"
+    )
+    assert job.progress is not None
+    assert (job.progress.runs_done, job.progress.runs_failed, job.progress.runs_total) == (1, 1, 12)
+    (run,) = home.runs()
+    assert (run.arm.name, run.status) == ("plain", "failed")
+    assert words in (run.error or "")
+
+
 def test_a_job_whose_every_run_failed_has_failed(home: Home) -> None:
-    job = worked(home, engine_flags={"fail_to_start": True})
+    flags = {"fail_to_start": True}
+    job = worked(home, arms=[BASELINE | {"flags": flags}, {"name": "odd", "flags": flags}])
     assert job.state == "failed"
     assert "4 of 4 runs failed; the first: the engine ended" in (job.error or "")
 

@@ -270,7 +270,8 @@ def _arms(job_id: str) -> tuple[str, ...]:
 @cached_by_publication()
 def _forecast(digest: str, _study: Study) -> Estimate:
     del digest  # the key
-    return forecast_study(settings().warehouse_file, settings().models_dir, _study)
+    ours = settings()
+    return forecast_study(ours.warehouse_file, ours.models_dir, _study, workers_elsewhere=ours.workers_elsewhere)
 
 
 @cached_by_publication()

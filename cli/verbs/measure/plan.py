@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from cli.named_study import named_study
 from cli.output import print_json, print_table
 from jobs.forecast import forecast_study, forecast_verdicts
 from jobs.presets import all_presets
+from jobs.submission import missing_here
 from lab.estimate import Estimate
 from lab.study import Study
 from warehouse.settings import load_settings
@@ -29,13 +31,19 @@ def presets(*, as_json: AsJson = False) -> None:
 
 
 def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = False) -> None:
-    """Show what a study needs: engine starts, runs, requests, and time."""
+    """Show what a study needs: engine starts, runs, requests, time, and which models and datasets are missing here."""
     settings, named = load_settings(), named_study(study, reference=reference)
     home = (settings.warehouse_file, settings.models_dir)
-    planned = _plan_as_dict(named, forecast_study(*home, named), forecast_verdicts(*home, named))
+    forecast = forecast_study(*home, named, workers_elsewhere=settings.workers_elsewhere)
+    planned = _plan_as_dict(named, forecast, forecast_verdicts(*home, named))
+    planned["missing"] = [{"field": field, "problem": problem} for field, problem in missing_here(settings, named)]
     if as_json:
         print_json(planned)
-        return
+    else:
+        _print_plan(named, planned)
+
+
+def _print_plan(named: Study, planned: Mapping[str, Any]) -> None:
     minutes = planned["estimated_s"] / 60
     about = "" if named.tune is None else "about "
     print(
@@ -45,6 +53,9 @@ def plan(study: StudyName, *, reference: AsReference = False, as_json: AsJson = 
     print(f"about {minutes:,.0f} minutes ({planned['estimated_by']})")
     if planned["verdicts"] is not None:
         print("\n".join(line for line in (planned["verdicts"]["sentence"], planned["verdicts"]["advice"]) if line))
+    if planned["missing"]:
+        print("missing here, to be fixed before it can be submitted:")
+        print("\n".join(f"  {missing['field']}: {missing['problem']}" for missing in planned["missing"]))
 
 
 def _plan_as_dict(study: Study, estimate: Estimate, prospects: Prospects | None) -> dict[str, Any]:
