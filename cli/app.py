@@ -89,6 +89,7 @@ PANELS: dict[str, dict[str, Verb]] = {
         "doctor": Verb(
             "operate.doctor:doctor", "Check what is installed and running, and say how to fix what is missing."
         ),
+        "user": Verb("operate.user:app", "Say who may open the page, and whether they look, submit or administer."),
         "migrate": Verb(
             "operate.databases:migrate", "Create both databases, or upgrade them to this version; safe to repeat."
         ),

@@ -18,6 +18,8 @@ from services import valkey
 from services.process import Process
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
+from webapp.access import start_token
+from webapp.access.hosts import refuse_open_page
 
 _READY_TIMEOUT_S = 60.0
 
@@ -52,6 +54,7 @@ def running(settings: Settings) -> Iterator[Services]:
 
     Raises UserError if the home is in use, the port is taken, or a service does not start.
     """
+    refuse_open_page(settings)
     make_home(settings)
     with _exclusive(settings.home, settings.page_url):
         if not valkey.port_is_free(settings.web_host, settings.web_port):
@@ -60,6 +63,8 @@ def running(settings: Settings) -> Iterator[Services]:
                 "or set DRAFTHOUSE_WEB_PORT to a free port"
             )
         migrate(settings)
+        if settings.web_login == "token":
+            start_token.renew(settings.start_token_file)
         services = Services(_processes(settings))
         try:
             services.start()

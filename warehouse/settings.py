@@ -11,7 +11,7 @@ import re
 import stat
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -61,6 +61,22 @@ class Settings(BaseSettings):
     )
     ingester_memory_mib: int | None = Field(
         default=None, ge=512, description="memory limit of the ingester; default: half of the machine's"
+    )
+    web_login: Literal["none", "accounts", "token"] = Field(
+        default="none",
+        description="who may open the page: none asks nobody, and needs an address of this machine; accounts are made "
+        "by `drafthouse user`; a token is made at each start",
+    )
+    web_public_hosts: str = Field(
+        default="",
+        description="names by which browsers reach the page, separated by commas, such as lab.example.org; needed "
+        "behind a proxy, and where the page listens on every address",
+    )
+    web_https: bool = Field(
+        default=False, description="browsers reach the page by https, through a proxy: cookies are sent by https only"
+    )
+    web_frame_ancestors: str = Field(
+        default="", description="origins whose pages may show this one in a frame, separated by commas"
     )
     web_workarounds: str = Field(
         default="script_lock,first_paint,index_html,tcp_nodelay,switch_interval,gc_freeze",
@@ -135,6 +151,25 @@ class Settings(BaseSettings):
         """The page's address for a browser on this machine."""
         host = "127.0.0.1" if self.web_host in ("0.0.0.0", "::") else self.web_host  # noqa: S104 - compared, not bound
         return f"http://{host}:{self.web_port}"
+
+    @property
+    def public_url(self) -> str:
+        """The page's address for browsers: by its first public name, else as on this machine."""
+        names = self.public_hosts
+        if not names:
+            return self.page_url
+        scheme = "https" if self.web_https else "http"
+        port = "" if self.web_https or ":" in names[0] else f":{self.web_port}"
+        return f"{scheme}://{names[0]}{port}"
+
+    @property
+    def public_hosts(self) -> tuple[str, ...]:
+        return tuple(name.strip().lower() for name in self.web_public_hosts.split(",") if name.strip())
+
+    @property
+    def start_token_file(self) -> Path:
+        """The token of this start, with `web_login = "token"`; readable by its owner only."""
+        return self.home / "web-token"
 
     @property
     def models_dir(self) -> Path:

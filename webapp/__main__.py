@@ -7,12 +7,12 @@ import sys
 
 from lab.errors import UserError
 from warehouse.process_memory import limit_memory
-from warehouse.settings import load_settings
+from warehouse.settings import Settings, load_settings
+from webapp.access import start_token
+from webapp.access.hosts import hosts_of, refuse_open_page
 from webapp.server import workarounds
 
-#: A visitor's browser must ask for one of these, or a page of elsewhere could talk to this server (DNS rebinding).
-LOCAL_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, never bound by default
+_SCHEMES = ("http", "https")
 
 
 def refuse_taken_port(host: str, port: int) -> None:
@@ -29,14 +29,18 @@ def refuse_taken_port(host: str, port: int) -> None:
             ) from None
 
 
-def streamlit_options(host: str, port: int) -> dict[str, object]:
-    """Streamlit's options that depend on our settings; `.streamlit/config.toml` beside this file has the others."""
-    hosts = ["*"] if host in _ANY_ADDRESS else sorted({*LOCAL_HOSTS, host})
+def streamlit_options(settings: Settings) -> dict[str, object]:
+    """Streamlit's options that depend on our settings; `.streamlit/config.toml` beside this file has the others.
+
+    The guard is stricter than Streamlit's own checks of host and origin: it also looks at ports and at plain requests.
+    """
+    hosts = hosts_of(settings)
     return {
-        "server.address": host,
-        "server.port": port,
-        "server.allowedHosts": hosts,
-        "browser.serverAddress": host,
+        "server.address": settings.web_host,
+        "server.port": settings.web_port,
+        "server.allowedHosts": sorted(hosts.names),
+        "server.corsAllowedOrigins": sorted(f"{scheme}://{host}" for host in hosts.public for scheme in _SCHEMES),
+        "browser.serverAddress": settings.web_host,
     }
 
 
@@ -44,6 +48,8 @@ def main() -> int:
     try:
         settings = load_settings()
         workarounds.parse(settings.web_workarounds)
+        refuse_open_page(settings)
+        start_token.ensure(settings)
         refuse_taken_port(settings.web_host, settings.web_port)
     except UserError as error:
         print(error, file=sys.stderr)
@@ -51,7 +57,7 @@ def main() -> int:
     limit_memory(settings.web_memory_mib)
     from webapp.server.asgi import app  # noqa: PLC0415 - a second of imports that a refused port should not wait for
 
-    app.run(config=streamlit_options(settings.web_host, settings.web_port))
+    app.run(config=streamlit_options(settings))
     return 0
 
 

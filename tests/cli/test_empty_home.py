@@ -31,6 +31,8 @@ ANSWERS = {
     ("tune", "nothing"): "no results of 'nothing'",
     ("cost", "nothing"): "no results of 'nothing'",
     ("prices",): "The price book is empty",
+    ("user", "list"): "There are no users yet",
+    ("user", "add", "ada", "--role", "administrator"): "ada is an administrator of this lab.",
     ("prices", "add", "H200", "--per-hour", "3.5", "--source", "a list"): "price 1: H200 at 3.5 USD",
     ("checks",): "what to do",
     ("sql", "select count(*) as runs from results where origin = 'measured'"): "0",

@@ -11,6 +11,7 @@ import yaml
 from cli.app import VERBS
 from tests.cli.homes import REPOSITORY
 from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+from webapp.access.hosts import refuse_open_page
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "compose.yaml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -66,3 +67,11 @@ def test_no_password_stands_in_the_file() -> None:
     given = re.findall(r"PASSWORD: \"?([^\s,}]+)", text) + re.findall(r"//\w*:([^@]+)@", text)
     assert len(given) == 3
     assert all(value.startswith("${") for value in given)
+
+
+def test_the_page_asks_who_comes_and_answers_to_this_machines_names_alone() -> None:
+    given = SERVICES["web"]["environment"]
+    names = given["DRAFTHOUSE_WEB_PUBLIC_HOSTS"].removeprefix("${WEB_PUBLIC_HOSTS:-").removesuffix("}")
+    login = given["DRAFTHOUSE_WEB_LOGIN"]
+    refuse_open_page(Settings(web_host=given["DRAFTHOUSE_WEB_HOST"], web_login=login, web_public_hosts=names))
+    assert (login, names) == ("accounts", "localhost,127.0.0.1")

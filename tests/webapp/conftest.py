@@ -20,6 +20,7 @@ from tests.webapp.homes import environment, make_home
 from tests.webapp.measured import measure_study
 from tests.webapp.three_arms import ARMS
 from warehouse.settings import Settings
+from webapp.access.gate import gate
 from webapp.server import first_paint
 from webapp.shared import published_data
 
@@ -77,6 +78,7 @@ def forget_everything() -> None:
     st.cache_data.clear()
     st.cache_resource.clear()
     published_data.settings.cache_clear()
+    gate.cache_clear()
 
 
 @pytest.fixture

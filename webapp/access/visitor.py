@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from jobs.access.local import local_actor
+import streamlit as st
+
 from lab.access import Actor, Change, may, may_any
+from lab.errors import AccessError
+from webapp.access.gate import gate
 
 
 def actor() -> Actor:
-    """The person whose browser shows the page."""
-    return local_actor("page")
+    """The person whose browser shows the page. Raises AccessError if their session has ended since it was opened."""
+    here = gate()
+    cookie = None if here.is_open else st.context.cookies.get(here.cookie)
+    found = here.actor_of(cookie)
+    if found is None:
+        raise AccessError("your session has ended: load this page again to sign in")
+    return found
 
 
 def allowed(change: Change, owner: str | None) -> bool:
@@ -19,3 +27,8 @@ def allowed(change: Change, owner: str | None) -> bool:
 def allowed_any(change: Change) -> bool:
     """Whether the page should offer this change at all."""
     return may_any(actor(), change)
+
+
+def has_signed_in() -> bool:
+    """Whether the visitor is a user of this lab, who can sign out."""
+    return gate().has_users

@@ -1,4 +1,4 @@
-"""The Starlette application: the pages and their HTML, `/healthz` for supervisors and containers, and old addresses."""
+"""The Starlette application: the guard, the login, the pages and their HTML, and old addresses."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import streamlit as st
+from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse
+from starlette.responses import HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
+from webapp.access.gate import gate
+from webapp.access.guard import Guard
+from webapp.access.headers import script_digests
+from webapp.access.routes import access_routes
 from webapp.server import workarounds
 
 _INDEX = Path(st.__file__).parent / "static/index.html"
@@ -58,10 +63,6 @@ def page_routes() -> list[Route]:
     return [Route(f"/{page.parent.name}", answer) for page in sorted(_PAGES.glob("*/page.py"))]
 
 
-async def _healthz(_request: Request) -> JSONResponse:
-    return JSONResponse({"status": "ok"})
-
-
 async def _moved(request: Request) -> RedirectResponse:
     """Redirect to the page's address, relative to the requested one, with the parameters of the link."""
     query = f"?{request.url.query}" if request.url.query else ""
@@ -71,7 +72,12 @@ async def _moved(request: Request) -> RedirectResponse:
 def routes() -> list[Route]:
     """Everything besides Streamlit's own routes."""
     pages = page_routes() if workarounds.INDEX_HTML in workarounds.enabled() else []
-    return [Route("/healthz", _healthz), *(Route(path, _moved) for path in MOVED), *pages]
+    return [*access_routes(gate()), *(Route(path, _moved) for path in MOVED), *pages]
+
+
+def _guard() -> Middleware:
+    """Before everything else: it may answer itself."""
+    return Middleware(Guard, gate=gate(), scripts=script_digests(index_html()))
 
 
 @asynccontextmanager
@@ -80,4 +86,4 @@ async def _lifespan(_app: object) -> AsyncIterator[None]:
     yield
 
 
-app = st.App(MAIN, routes=routes(), lifespan=_lifespan)
+app = st.App(MAIN, routes=routes(), middleware=[_guard()], lifespan=_lifespan)

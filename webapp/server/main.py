@@ -8,9 +8,11 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from webapp.access import visitor
 from webapp.server import first_paint, navigation
 from webapp.server.script_lock import page_turn
 from webapp.shared import published_data, study_bar, url_widgets
+from webapp.shared.errors import show_user_errors
 from webapp.shared.url_params import page_file
 
 STATIC = Path(__file__).parents[1] / "static"
@@ -116,6 +118,8 @@ def start() -> StreamlitPage:
 with page_turn(), published_data.shared_connection():
     st.set_page_config(page_title="Drafthouse", page_icon=str(STATIC / "icon.svg"), layout="wide")
     st.logo(str(STATIC / "logo.svg"), icon_image=str(STATIC / "icon.svg"), size="large")
+    with show_user_errors():
+        visitor.actor()
     listed = sections()
     page = st.navigation([start(), *itertools.chain(*listed.values())], position="hidden")
     url_widgets.begin(opened=first_paint.begin(page.url_path))

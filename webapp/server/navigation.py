@@ -11,8 +11,10 @@ from pathlib import Path
 import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
+from webapp.access import visitor
 from webapp.shared import url_params, url_widgets
 from webapp.shared.study_bar import Bar
+from webapp.shared.text import literal
 
 _STYLE = Path(__file__).parents[1] / "static" / "pages.css"
 
@@ -27,3 +29,12 @@ def show(sections: Mapping[str, Sequence[StreamlitPage]], bar: Bar) -> None:
                 view = url_widgets.left_view(page.url_path, study)
                 query = [(key, value) for key, values in view.items() for value in values]
                 st.page_link(page, query_params=query)
+        if visitor.has_signed_in():
+            _show_visitor()
+
+
+def _show_visitor() -> None:
+    """Who has signed in, and the way out: a link, because only the server can take back its cookie."""
+    actor = visitor.actor()
+    st.caption(f"Signed in as {literal(actor.name)}, {actor.role.value}")
+    st.html('<a class="sign-out" href="logout" target="_self">Sign out</a>')

@@ -20,6 +20,7 @@ from services import supervisor
 from services.supervisor import stopped_by_signal
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings, load_settings
+from webapp.access import start_token
 
 _TEND_EVERY_S = 0.25
 
@@ -28,7 +29,7 @@ def up() -> None:
     """Start the broker, a worker, the ingester and the web page; Ctrl-C stops them all."""
     settings = load_settings()
     with stopped_by_signal(), supervisor.running(settings) as services:
-        print(f"Drafthouse is up: {settings.page_url}  (state in {settings.home.absolute()}, Ctrl-C stops)")
+        print(f"Drafthouse is up: {start_token.address(settings)}  (state in {settings.home.absolute()}, Ctrl-C stops)")
         _tend_until_stopped(services)
 
 

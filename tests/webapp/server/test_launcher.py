@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +12,9 @@ from tests.cli.homes import REPOSITORY
 from tests.webapp.homes import environment
 from warehouse.settings import Settings
 from webapp.__main__ import refuse_taken_port, streamlit_options
+
+#: Every address of this machine.
+ANY = "0.0.0.0"  # noqa: S104 - refused in every test here
 
 
 def launch(extra: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -56,11 +58,28 @@ def test_an_unknown_workaround_is_refused_before_anything_starts() -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_only_names_of_this_machine_are_answered_unless_the_page_listens_everywhere(tmp_path: Path) -> None:
-    local = streamlit_options("127.0.0.1", 8501)["server.allowedHosts"]
-    named = streamlit_options("lab.example.org", 8501)["server.allowedHosts"]
-    everywhere = streamlit_options("0.0.0.0", 8501)["server.allowedHosts"]  # noqa: S104
-    assert local == ["127.0.0.1", "[::1]", "localhost"]
-    assert isinstance(named, list)
-    assert "lab.example.org" in named
-    assert everywhere == ["*"]
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"WEB_HOST": ANY}, "without a login"),
+        ({"WEB_HOST": ANY, "WEB_LOGIN": "accounts"}, "set DRAFTHOUSE_WEB_PUBLIC_HOSTS"),
+    ],
+)
+def test_a_page_open_to_the_network_is_refused_before_anything_starts(
+    settings: Settings, variables: dict[str, str], words: str
+) -> None:
+    ended = launch(environment(settings) | {f"DRAFTHOUSE_{name}": value for name, value in variables.items()})
+    assert ended.returncode == 2
+    (sentence,) = ended.stderr.splitlines()
+    assert words in sentence
+
+
+def test_streamlit_knows_the_names_that_the_guard_answers_to() -> None:
+    options = streamlit_options(Settings(web_host="::", web_login="accounts", web_public_hosts="lab.org, gpu:8443"))
+    assert options["server.allowedHosts"] == ["gpu", "lab.org"]
+    assert options["server.corsAllowedOrigins"] == [
+        "http://gpu:8443",
+        "http://lab.org",
+        "https://gpu:8443",
+        "https://lab.org",
+    ]

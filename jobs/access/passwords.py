@@ -1,0 +1,61 @@
+"""Passwords as argon2id hashes, and random secrets that are stored as digests."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import secrets
+import threading
+from typing import TYPE_CHECKING
+
+from lab.errors import AccessError
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+LEAST_LENGTH, MOST_LENGTH = 10, 256
+#: Each hash takes 64 MiB and tens of milliseconds: more at once would let visitors without a password stop the page.
+_HASHING = threading.BoundedSemaphore(2)
+
+
+def hash_password(password: str) -> str:
+    """Raises AccessError for a password that is too short or too long."""
+    if not LEAST_LENGTH <= len(password) <= MOST_LENGTH:
+        raise AccessError(f"a password has {LEAST_LENGTH} to {MOST_LENGTH} characters")
+    with _HASHING:
+        return _hasher().hash(password)
+
+
+def is_password(stored: str | None, password: str) -> bool:
+    """Whether the password is the one that was hashed. Takes as long for None, where there is none to compare with."""
+    from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415 - see _hasher
+
+    with _HASHING:
+        try:
+            matches = _hasher().verify(_nobodys_hash() if stored is None else stored, password[: MOST_LENGTH + 1])
+        except (VerificationError, InvalidHashError):
+            return False
+    return matches and stored is not None
+
+
+def new_secret() -> str:
+    """256 random bits that fit into a URL and a cookie."""
+    return secrets.token_urlsafe(32)
+
+
+def digest(secret: str) -> str:
+    """What is stored of a secret from `new_secret`: too random to be guessed, so it needs no slow hash."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+@functools.cache
+def _hasher() -> PasswordHasher:
+    """argon2id with the library's parameters (RFC 9106, for little memory)."""
+    from argon2 import PasswordHasher  # noqa: PLC0415 - only a lab with accounts needs it
+
+    return PasswordHasher()
+
+
+@functools.cache
+def _nobodys_hash() -> str:
+    return _hasher().hash(secrets.token_urlsafe(16))

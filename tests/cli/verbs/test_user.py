@@ -1,0 +1,42 @@
+"""`drafthouse user`, as an administrator types it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from jobs.access import accounts, sessions
+from tests.cli.homes import new_home
+from warehouse.app_db import audit
+from warehouse.app_db.engine import app_engine
+from warehouse.settings import Settings
+
+
+def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_path: Path) -> None:
+    home = new_home(tmp_path / "home")
+    added = home.ask("user", "add", "ada", "--role", "administrator").stdout
+    (secret,) = re.findall(rf"^  {home.url}/login/link/(\S{{43}})$", added, re.MULTILINE)
+    assert "works once within 3 days" in added
+    assert "has no password yet" in home.ask("user", "list").stdout
+    database = app_engine(Settings(home=home.folder).app_database_url)
+    accounts.set_password(database, secret, "correct horse battery")
+    assert sessions.sign_in(database, "ada", "correct horse battery", "here")
+    assert home.ask("user", "role", "ada", "viewer").stdout == "ada is a viewer now\n"
+    assert home.ask("user", "disable", "ada").stdout == "ada is disabled\n"
+    (listed,) = json.loads(home.ask("user", "list", "--json").stdout)
+    assert (listed["name"], listed["role"], listed["has_password"]) == ("ada", "viewer", True)
+    assert listed["disabled_at"] is not None
+    assert home.ask("user", "enable", "ada").stdout == "ada may sign in again\n"
+    made = [(entry.via, entry.action, entry.detail) for entry in reversed(audit.newest(database, 10))]
+    assert made[0] == ("command", "user.change", {"added": "administrator"})
+    assert made[-2:] == [
+        ("command", "user.change", {"disabled": True}),
+        ("command", "user.change", {"disabled": False}),
+    ]
+    refused = home.ask("user", "role", "ada", "root")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "drafthouse: there is no role 'root': use viewer, submitter, administrator\n",
+    )
+    database.dispose()

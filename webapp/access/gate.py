@@ -1,0 +1,94 @@
+"""Who a browser is, by the cookie that it sends: one answer for the server's guard and for the pages."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import threading
+import time
+
+import sqlalchemy as sa
+
+from jobs.access import sessions
+from jobs.access.local import local_actor
+from lab.access import Actor
+from warehouse.app_db.engine import app_engine
+from warehouse.settings import Settings, load_settings
+from webapp.access import start_token
+
+#: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
+FRESH_S = 1.0
+_MOST_REMEMBERED = 10_000
+
+
+class Gate:
+    """Safe to use from any thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._lock = threading.Lock()
+        self._answers: dict[str, tuple[float, Actor | None]] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody is asked who they are."""
+        return self.settings.web_login == "none"
+
+    @property
+    def has_users(self) -> bool:
+        """Whether visitors are users of this lab, not simply the person at this machine."""
+        return self.settings.web_login in ("accounts", "oidc")
+
+    @functools.cached_property
+    def engine(self) -> sa.Engine:
+        return app_engine(self.settings.app_database_url)
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name: browsers send a host's cookies to all of its ports, where other labs may be."""
+        return "__Host-drafthouse" if self.settings.web_https else f"drafthouse-{self.settings.web_port}"
+
+    def actor_of(self, cookie: str | None) -> Actor | None:
+        """The visitor with this cookie; None if they have to sign in. Raises UserError if the database is away."""
+        if self.is_open:
+            return local_actor("page")
+        if not cookie:
+            return None
+        if not self.has_users:
+            return local_actor("page") if self.is_token_cookie(cookie) else None
+        with self._lock:
+            at_s, known = self._answers.get(cookie, (float("-inf"), None))
+        if time.monotonic() - at_s < FRESH_S:
+            return known
+        actor = sessions.actor_of(self.engine, cookie)
+        self._remember(cookie, actor)
+        return actor
+
+    def forget(self, cookie: str) -> None:
+        """Ask the database at the next look."""
+        with self._lock:
+            self._answers.pop(cookie, None)
+
+    def is_start_token(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), start_token.read(self.settings.start_token_file).encode())
+
+    def token_cookie(self) -> str:
+        """What a browser that has shown the start's token keeps; the token itself does not stay in it."""
+        token = start_token.read(self.settings.start_token_file)
+        return hmac.new(token.encode(), b"cookie", hashlib.sha256).hexdigest()
+
+    def is_token_cookie(self, cookie: str) -> bool:
+        return hmac.compare_digest(cookie.encode(), self.token_cookie().encode())
+
+    def _remember(self, cookie: str, actor: Actor | None) -> None:
+        with self._lock:
+            if len(self._answers) >= _MOST_REMEMBERED:
+                self._answers.clear()
+            self._answers[cookie] = (time.monotonic(), actor)
+
+
+@functools.cache
+def gate() -> Gate:
+    """The gate of this process."""
+    return Gate(load_settings())

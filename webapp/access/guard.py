@@ -1,0 +1,162 @@
+"""Stands before everything that answers: checks each request's host and origin, asks who it comes from, and adds
+headers. Pure ASGI, because a websocket has to be refused before Streamlit accepts it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from urllib.parse import parse_qsl, urlencode
+
+import sqlalchemy as sa
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lab.errors import UserError
+from webapp.access.gate import Gate
+from webapp.access.headers import page_headers
+from webapp.access.hosts import hosts_of
+
+#: Whoever runs the server asks these, by whatever name and without a login; they say nothing but that it runs.
+HEALTH = ("/healthz", "/readyz")
+LOGIN, LOGOUT = "/login", "/logout"
+#: Streamlit's own figures name files and functions.
+_CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check")
+_READING = ("GET", "HEAD", "OPTIONS")
+#: How long a websocket may go on after its session has ended: it is closed at its next message.
+_LOOK_EVERY_S = 2.0
+TOKEN = "token"  # noqa: S105 - the name of a parameter
+
+
+class Guard:
+    """`scripts` are the digests of what stands in the pages' HTML."""
+
+    def __init__(self, app: ASGIApp, gate: Gate, scripts: Sequence[str]) -> None:
+        self._app, self._gate, self._scripts = app, gate, scripts
+        self._hosts = hosts_of(gate.settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        refusal = await self._refusal(scope)
+        if scope["type"] == "http":
+            answer: ASGIApp = self._app if refusal is None else refusal
+            await answer(scope, receive, self._with_headers(scope, send))
+        elif refusal is not None:
+            await _refuse_websocket(scope, send, refusal.status_code)
+        else:
+            await self._app(scope, self._while_signed_in(scope, receive, send), send)
+
+    async def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that goes no further; None if it may."""
+        path = scope["path"]
+        if path in HEALTH:
+            return None
+        if (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None or _is_login(path):
+            return refusal
+        try:
+            actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
+        except (UserError, sa.exc.DBAPIError):
+            return _plain(503, "The database does not answer: `drafthouse doctor` finds the cause.")
+        return None if actor is not None else self._to_login(scope)
+
+    def _wrong_door(self, scope: Scope, headers: Headers) -> Response | None:
+        if scope["path"] in _CLOSED:
+            return _plain(404, "Not found")
+        if not self._hosts.answers(headers.get("host")):
+            return _plain(403, "This lab does not answer to that name: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.")
+        if self._is_foreign(scope, headers):
+            return _plain(403, "Requests of other sites' pages are refused: see DRAFTHOUSE_WEB_PUBLIC_HOSTS.")
+        return None
+
+    def _is_foreign(self, scope: Scope, headers: Headers) -> bool:
+        """Browsers name the origin of every websocket, and of every request that may change something."""
+        origin, host = headers.get("origin"), headers.get("host")
+        if scope["type"] == "websocket":
+            return not self._hosts.trusts(origin, host)
+        return scope["method"] not in _READING and origin is not None and not self._hosts.trusts(origin, host)
+
+    def _cookie(self, scope: Scope) -> str | None:
+        return HTTPConnection(scope).cookies.get(self._gate.cookie)
+
+    def _to_login(self, scope: Scope) -> Response:
+        """A page that is opened leads to the login and back; anything else is refused."""
+        if scope["type"] == "websocket" or scope["method"] != "GET" or _is_part_of_a_page(scope):
+            return _plain(401, "Sign in first.")
+        query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        token = next((value for name, value in query if name == TOKEN), None)
+        rest = urlencode([(name, value) for name, value in query if name != TOKEN])
+        target = f"{scope['path']}?{rest}" if rest else scope["path"]
+        if self._gate.settings.web_login == "token" and token is not None and self._gate.is_start_token(token):
+            response = RedirectResponse(local_path(target), 303)
+            set_cookie(response, self._gate, self._gate.token_cookie())
+            return response
+        return RedirectResponse(f"{LOGIN}?{urlencode({'next': target})}", 303)
+
+    def _with_headers(self, scope: Scope, send: Send) -> Send:
+        host = Headers(scope=scope).get("host", "")
+        added = page_headers(self._gate.settings, host if self._hosts.answers(host) else "", self._scripts)
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                more = [(name, value) for name, value in added if name not in given]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        return sending
+
+    def _while_signed_in(self, scope: Scope, receive: Receive, send: Send) -> Receive:
+        """Ends the websocket at the first message after its session has ended."""
+        if self._gate.is_open:
+            return receive
+        cookie, looked_s = self._cookie(scope), time.monotonic()
+
+        async def receiving() -> Message:
+            nonlocal looked_s
+            message = await receive()
+            if message["type"] != "websocket.receive" or time.monotonic() - looked_s < _LOOK_EVERY_S:
+                return message
+            looked_s = time.monotonic()
+            if await run_in_threadpool(self._gate.actor_of, cookie) is not None:
+                return message
+            await send({"type": "websocket.close", "code": 1008, "reason": "signed out"})
+            return {"type": "websocket.disconnect", "code": 1008}
+
+        return receiving
+
+
+def set_cookie(response: Response, gate: Gate, value: str) -> None:
+    """Kept until the browser is closed; scripts do not see it, and other sites' pages do not send it along."""
+    response.set_cookie(gate.cookie, value, path="/", secure=gate.settings.web_https, httponly=True, samesite="lax")
+
+
+def local_path(target: str) -> str:
+    """Where to go after signing in: a path of ours, or the first page instead of an address of elsewhere."""
+    is_ours = target.startswith("/") and target[1:2] not in ("/", "\\") and target.isprintable()
+    return target if is_ours and not target.startswith((LOGIN, LOGOUT)) else "/"
+
+
+def _is_login(path: str) -> bool:
+    return path in (LOGIN, LOGOUT) or path.startswith(f"{LOGIN}/")
+
+
+def _is_part_of_a_page(scope: Scope) -> bool:
+    path: str = scope["path"]
+    return path.startswith(("/_stcore/", "/media/", "/static/", "/component/", "/api/"))
+
+
+def _plain(status: int, sentence: str) -> Response:
+    return PlainTextResponse(sentence, status)
+
+
+async def _refuse_websocket(scope: Scope, send: Send, status: int) -> None:
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    await send({"type": "websocket.http.response.start", "status": status, "headers": []})
+    await send({"type": "websocket.http.response.body", "body": b""})

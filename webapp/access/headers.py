@@ -1,0 +1,75 @@
+"""Headers with which browsers guard the page: what may be loaded into it, and who may show it in a frame."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+
+from warehouse.settings import Settings
+
+Headers = list[tuple[bytes, bytes]]
+_INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+_YEAR_S = 365 * 24 * 3600
+
+
+def script_digests(html: str) -> list[str]:
+    """The scripts that stand in the HTML itself, as a policy names them."""
+    found = (hashlib.sha256(script.encode()).digest() for script in _INLINE_SCRIPT.findall(html))
+    return [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in found]
+
+
+def page_headers(settings: Settings, host: str, scripts: Iterable[str]) -> Headers:
+    """For all that Streamlit and we answer to a request for `host`, a name that was checked.
+
+    Streamlit's charts compile their expressions, and its style sheets are made in the browser.
+    """
+    policy = {
+        "default-src": "'self'",
+        "script-src": " ".join(["'self'", "'unsafe-eval'", *scripts]),
+        "style-src": "'self' 'unsafe-inline'",
+        "img-src": "'self' data: blob:",
+        "font-src": "'self' data:",
+        "media-src": "'self' data: blob:",
+        "connect-src": f"'self' ws://{host} wss://{host}",
+        "worker-src": "'self' blob:",
+        "frame-src": "'self'",
+        "object-src": "'none'",
+        "base-uri": "'self'",
+        "form-action": "'self'",
+        "frame-ancestors": _ancestors(settings),
+    }
+    return _headers(settings, policy)
+
+
+def login_headers(settings: Settings, style: str) -> Headers:
+    """For the pages of the login: they load nothing, and nobody shows them in a frame."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = {
+        "default-src": "'none'",
+        "style-src": f"'sha256-{digest}'",
+        "form-action": "'self'",
+        "base-uri": "'none'",
+        "frame-ancestors": "'none'",
+    }
+    return [*_headers(settings, policy), (b"cache-control", b"no-store")]
+
+
+def _headers(settings: Settings, policy: dict[str, str]) -> Headers:
+    text = "; ".join(f"{name} {sources}" for name, sources in policy.items())
+    fixed = {
+        "content-security-policy": text,
+        "x-content-type-options": "nosniff",
+        "referrer-policy": "same-origin",
+        "cross-origin-opener-policy": "same-origin",
+        "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    }
+    if settings.web_https:
+        fixed["strict-transport-security"] = f"max-age={_YEAR_S}"
+    return [(name.encode(), value.encode("latin-1")) for name, value in fixed.items()]
+
+
+def _ancestors(settings: Settings) -> str:
+    origins = [origin.strip() for origin in settings.web_frame_ancestors.split(",") if origin.strip()]
+    return " ".join(["'self'", *origins])

@@ -1,0 +1,83 @@
+"""By which names the page answers, from which pages requests may come, and which settings are too open to start with.
+
+A page of elsewhere can make a browser send requests here (cross-site, or by a name that it points to this address):
+the names in Host and Origin give it away.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from lab.errors import SettingsError
+from warehouse.settings import Settings
+
+#: This machine's names for itself.
+LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+_ANY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, never bound by default
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """`names` are host names in lower case; `public` may have ports too, for origins behind a proxy."""
+
+    names: frozenset[str]
+    public: frozenset[str]
+
+    def answers(self, host: str | None) -> bool:
+        """Whether a request with this Host header is answered."""
+        return host is not None and _name_in(host) in self.names
+
+    def trusts(self, origin: str | None, host: str | None) -> bool:
+        """Whether the page at this origin may send requests that change something, or open a websocket."""
+        if origin is None:
+            return False
+        netloc = urlsplit(origin).netloc.lower()
+        return bool(netloc) and (netloc == (host or "").lower() or netloc in self.public)
+
+
+def hosts_of(settings: Settings) -> Hosts:
+    own = () if settings.web_host in _ANY_ADDRESS else (*LOCAL_NAMES, settings.web_host.lower())
+    public = settings.public_hosts
+    names = {*own, *(_name_in(host) for host in public)}
+    return Hosts(frozenset(name for name in names if name), frozenset(public))
+
+
+def refuse_open_page(settings: Settings) -> None:
+    """Raise SettingsError where anybody on the network could come in, or the page could not tell who asks for it."""
+    if settings.web_login == "none" and not is_loopback(settings.web_host):
+        raise SettingsError(
+            f"the page would listen on {settings.web_host} without a login, and whoever submits a study uses this "
+            "machine: set DRAFTHOUSE_WEB_LOGIN=accounts and run `drafthouse user add NAME --role administrator` "
+            "(docs/deployment.md has the other logins), or leave DRAFTHOUSE_WEB_HOST at 127.0.0.1"
+        )
+    if settings.web_host in _ANY_ADDRESS and not settings.public_hosts:
+        raise SettingsError(
+            f"the page would listen on every address ({settings.web_host}) and cannot know its own name: set "
+            "DRAFTHOUSE_WEB_PUBLIC_HOSTS to the names by which browsers reach it, such as localhost,lab.example.org"
+        )
+    if wrong := sorted(name for name in settings.public_hosts if not _name_in(name) or "*" in name):
+        raise SettingsError(
+            f"DRAFTHOUSE_WEB_PUBLIC_HOSTS has {', '.join(map(repr, wrong))}: use names such as lab.example.org or "
+            "lab.example.org:8443, without a scheme, a path or a *"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _name_in(host: str) -> str:
+    """The name in `name:port`, in lower case; empty for anything else."""
+    try:
+        parts = urlsplit(f"//{host}")
+        _ = parts.port  # raises ValueError for a port that is none
+    except ValueError:
+        return ""
+    is_plain = parts.netloc == host and parts.username is None and parts.password is None
+    return (parts.hostname or "").rstrip(".") if is_plain else ""

@@ -1,0 +1,196 @@
+"""What the server answers besides pages: the login, the logout, and whether it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from urllib.parse import parse_qs
+
+import sqlalchemy as sa
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from jobs.access import accounts, sessions
+from lab.errors import UserError
+from warehouse.app_db.engine import reading
+from warehouse.queries.connect import open_warehouse
+from webapp.access import login_page
+from webapp.access.gate import Gate
+from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
+from webapp.access.headers import login_headers
+
+_MOST_FORM_BYTES = 8_192
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def access_routes(gate: Gate) -> list[Route]:
+    """The routes of this way of signing in."""
+    by_login: dict[str, tuple[Answer, Answer]] = {
+        "none": (_nothing_to_do, _nothing_to_do),
+        "accounts": (_show_sign_in, _sign_in),
+        "token": (_show_token, _take_token),
+    }
+    show, take = by_login[gate.settings.web_login]
+    routes = [_route(LOGIN, gate, show, take), _route(LOGOUT, gate, _show_sign_out, _sign_out)]
+    if gate.settings.web_login == "accounts":
+        routes.append(_route(f"{LOGIN}/link/{{secret}}", gate, _show_link, _use_link))
+    routes.append(Route(f"{LOGIN}/{{rest:path}}", _nothing_here))
+    ready = _with_gate(gate, _readyz)
+    return [*routes, Route("/healthz", _healthz), Route("/readyz", ready)]
+
+
+def _route(path: str, gate: Gate, show: Answer, take: Answer) -> Route:
+    async def answer(request: Request) -> Response:
+        response = await (take if request.method == "POST" else show)(request)
+        for name, value in login_headers(gate.settings, login_page.STYLE):
+            response.headers[name.decode()] = value.decode()
+        return response
+
+    return Route(path, _with_gate(gate, answer), methods=["GET", "POST"])
+
+
+def _with_gate(gate: Gate, answer: Answer) -> Answer:
+    async def answering(request: Request) -> Response:
+        request.state.gate = gate
+        return await answer(request)
+
+    return answering
+
+
+async def _healthz(_request: Request) -> JSONResponse:
+    """Whether the process answers: a supervisor restarts one that does not."""
+    return JSONResponse({"status": "ok"})
+
+
+async def _readyz(request: Request) -> JSONResponse:
+    """Whether pages can be shown: a proxy sends visitors to one that can."""
+    found = await run_in_threadpool(_parts, request.state.gate)
+    is_ready = set(found.values()) == {"ok"}
+    return JSONResponse({"status": "ready" if is_ready else "not ready", **found}, 200 if is_ready else 503)
+
+
+def _parts(gate: Gate) -> dict[str, str]:
+    found = {"database": "ok", "warehouse": "ok"}
+    try:
+        with reading(gate.engine).connect() as connection:
+            connection.execute(sa.select(1))
+    except (UserError, sa.exc.DBAPIError):
+        found["database"] = "away"
+    try:
+        with closing(open_warehouse(gate.settings.warehouse_file)):
+            pass
+    except UserError:
+        found["warehouse"] = "away"
+    return found
+
+
+async def _nothing_here(_request: Request) -> Response:
+    """Else Streamlit would answer, to whom nobody has asked who they are."""
+    return PlainTextResponse("Not found", 404)
+
+
+async def _nothing_to_do(_request: Request) -> Response:
+    return RedirectResponse("/", 303)
+
+
+async def _show_sign_in(request: Request) -> Response:
+    return _html(login_page.sign_in(_then(request)))
+
+
+async def _sign_in(request: Request) -> Response:
+    form, gate = await _form(request), _gate(request)
+    name, then = form.get("name", "").strip(), form.get("next", "")
+    try:
+        address = request.client.host if request.client else "unknown"
+        secret = await run_in_threadpool(sessions.sign_in, gate.engine, name, form.get("password", ""), address)
+    except UserError as error:
+        return _html(login_page.sign_in(then, name, str(error)), 401)
+    response = RedirectResponse(local_path(then), 303)
+    set_cookie(response, gate, secret)
+    return response
+
+
+async def _show_link(request: Request) -> Response:
+    """Looking at the link does not use it up: mail programs and chats look at links, too."""
+    try:
+        name = await run_in_threadpool(accounts.user_of_link, _gate(request).engine, request.path_params["secret"])
+    except UserError as error:
+        return _html(login_page.refused(str(error)), 404)
+    return _html(login_page.choose_password(name))
+
+
+async def _use_link(request: Request) -> Response:
+    form, gate, secret = await _form(request), _gate(request), request.path_params["secret"]
+    try:
+        name = await run_in_threadpool(accounts.user_of_link, gate.engine, secret)
+    except UserError as error:
+        return _html(login_page.refused(str(error)), 404)
+    if form.get("password") != form.get("again"):
+        return _html(login_page.choose_password(name, "the two passwords differ: type the same one twice"), 400)
+    try:
+        await run_in_threadpool(accounts.set_password, gate.engine, secret, form.get("password", ""))
+    except UserError as error:
+        return _html(login_page.choose_password(name, str(error)), 400)
+    address = request.client.host if request.client else "unknown"
+    response = RedirectResponse("/", 303)
+    set_cookie(response, gate, await run_in_threadpool(sessions.begin, gate.engine, name, address))
+    return response
+
+
+async def _show_token(request: Request) -> Response:
+    return _html(login_page.start_token(_then(request)))
+
+
+async def _take_token(request: Request) -> Response:
+    form, gate = await _form(request), _gate(request)
+    then = form.get("next", "")
+    if not gate.is_start_token(form.get("token", "").strip()):
+        return _html(login_page.start_token(then, "this is not the token of this start"), 401)
+    response = RedirectResponse(local_path(then), 303)
+    set_cookie(response, gate, gate.token_cookie())
+    return response
+
+
+async def _show_sign_out(request: Request) -> Response:
+    """A click on our own page signs out at once; a link of elsewhere has to be confirmed."""
+    if request.headers.get("sec-fetch-site") == "same-origin":
+        return await _sign_out(request)
+    return _html(login_page.sign_out())
+
+
+async def _sign_out(request: Request) -> Response:
+    gate = _gate(request)
+    cookie = request.cookies.get(gate.cookie)
+    if cookie and gate.has_users:
+        await run_in_threadpool(sessions.end, gate.engine, cookie)
+        gate.forget(cookie)
+    response = RedirectResponse(LOGIN, 303)
+    response.delete_cookie(gate.cookie, path="/", secure=gate.settings.web_https, httponly=True, samesite="lax")
+    return response
+
+
+def _gate(request: Request) -> Gate:
+    gate: Gate = request.state.gate
+    return gate
+
+
+def _then(request: Request) -> str:
+    return local_path(request.query_params.get("next", "/"))
+
+
+def _html(text: str, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(text, status)
+
+
+async def _form(request: Request) -> dict[str, str]:
+    """The last value of each field; empty for a form larger than any of ours."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_FORM_BYTES:
+            return {}
+    return {
+        name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True).items()
+    }

@@ -1,0 +1,45 @@
+"""The token of `web_login = "token"`: made at each start, printed with the page's address, in a file of its owner's."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from lab.errors import UserError
+from warehouse.settings import Settings
+
+
+def renew(file: Path) -> str:
+    """Write a new token. Nobody else can read the file at any moment."""
+    token = secrets.token_urlsafe(32)
+    written = file.with_name(f"{file.name}.{os.getpid()}")
+    written.unlink(missing_ok=True)
+    with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+        opened.write(token + "\n")
+    written.replace(file)
+    return token
+
+
+def ensure(settings: Settings) -> None:
+    """Make a token if the page needs one and `drafthouse up` has made none for this start."""
+    if settings.web_login == "token" and not settings.start_token_file.exists():
+        renew(settings.start_token_file)
+        print(f"The page's address with its token: {address(settings)}", flush=True)
+
+
+def address(settings: Settings) -> str:
+    """The page's address for a browser that has not signed in yet."""
+    if settings.web_login != "token":
+        return settings.public_url
+    return f"{settings.public_url}/?token={read(settings.start_token_file)}"
+
+
+def read(file: Path) -> str:
+    """Raises UserError if there is no token, or others can read it."""
+    try:
+        if file.stat().st_mode & 0o077:
+            raise UserError(f"{file} can be read by others: remove it and start the page again")
+        return file.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        raise UserError(f"{file} is gone: start the page again") from None
