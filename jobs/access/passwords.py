@@ -23,7 +23,8 @@ def hash_password(password: str) -> str:
     if not LEAST_LENGTH <= len(password) <= MOST_LENGTH:
         raise AccessError(f"a password has {LEAST_LENGTH} to {MOST_LENGTH} characters")
     with _HASHING:
-        return _hasher().hash(password)
+        hashed: str = _hasher().hash(password)
+    return hashed
 
 
 def is_password(stored: str | None, password: str) -> bool:
@@ -32,7 +33,7 @@ def is_password(stored: str | None, password: str) -> bool:
 
     with _HASHING:
         try:
-            matches = _hasher().verify(_nobodys_hash() if stored is None else stored, password[: MOST_LENGTH + 1])
+            matches: bool = _hasher().verify(_nobodys_hash() if stored is None else stored, password[: MOST_LENGTH + 1])
         except (VerificationError, InvalidHashError):
             return False
     return matches and stored is not None
@@ -58,4 +59,5 @@ def _hasher() -> PasswordHasher:
 
 @functools.cache
 def _nobodys_hash() -> str:
-    return _hasher().hash(secrets.token_urlsafe(16))
+    hashed: str = _hasher().hash(secrets.token_urlsafe(16))
+    return hashed
