@@ -1,0 +1,77 @@
+"""From `drafthouse user add` to the pages, as a new administrator and a new viewer walk it in a browser."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from playwright.sync_api import BrowserContext, Page, expect
+
+from tests.chromium import without_profile
+from tests.cli.homes import DRAFTHOUSE, REPOSITORY
+from tests.webapp.browser.conftest import PATIENCE_MS
+from tests.webapp.homes import environment, make_home
+from tests.webapp.served import served
+
+PASSWORD = "correct horse battery"
+
+
+def invited(variables: dict[str, str], name: str, role: str) -> str:
+    """The path of the link that the command prints for a new user."""
+    command = (DRAFTHOUSE, "user", "add", name, "--role", role)
+    added = subprocess.run(
+        command, cwd=REPOSITORY, env=os.environ | variables, capture_output=True, text=True, check=True
+    )
+    (link,) = re.findall(r"http://\S+", added.stdout)
+    return urlsplit(link).path
+
+
+def come_in(page: Page, url: str, link: str) -> None:
+    page.goto(f"{url}{link}")
+    page.get_by_label("New password").fill(PASSWORD)
+    page.get_by_label("The same again").fill(PASSWORD)
+    page.get_by_role("button", name="Set the password").click()
+    expect(page.get_by_role("heading", name="Home")).to_be_visible()
+
+
+def visitor(browser: BrowserContext) -> Page:
+    """In a browser of their own."""
+    context = without_profile(browser).new_context(viewport={"width": 1280, "height": 1000})
+    context.set_default_timeout(PATIENCE_MS)
+    return context.new_page()
+
+
+def test_an_administrator_and_a_viewer_come_in_see_what_they_may_and_sign_out(
+    tmp_path: Path, browser: BrowserContext
+) -> None:
+    settings = make_home(tmp_path)
+    variables = environment(settings) | {"DRAFTHOUSE_WEB_LOGIN": "accounts"}
+    ada, vera = invited(variables, "ada", "administrator"), invited(variables, "vera", "viewer")
+    with served(variables) as url:
+        admin = visitor(browser)
+        admin.goto(f"{url}/submit?preset=demo")
+        expect(admin.get_by_role("heading", name="Sign in")).to_be_visible()
+        come_in(admin, url, ada)
+        expect(admin.get_by_text("Signed in as ada, administrator")).to_be_visible()
+        admin.goto(f"{url}/submit?preset=demo")
+        expect(admin.get_by_role("button", name="Submit study")).to_be_visible()
+
+        viewer = visitor(browser)
+        come_in(viewer, url, vera)
+        viewer.goto(f"{url}/submit?preset=demo")
+        expect(viewer.get_by_text("submitting it takes the role of a submitter")).to_be_visible()
+        expect(viewer.get_by_role("button", name="Submit study")).to_have_count(0)
+        viewer.get_by_role("link", name="Sign out").click()
+        expect(viewer.get_by_role("heading", name="Sign in")).to_be_visible()
+        viewer.get_by_label("Name").fill("vera")
+        viewer.get_by_label("Password").fill("a wrong password")
+        viewer.get_by_role("button", name="Sign in").click()
+        expect(viewer.get_by_role("alert")).to_have_text("The name or the password is wrong.")
+        viewer.get_by_label("Password").fill(PASSWORD)
+        viewer.get_by_role("button", name="Sign in").click()
+        expect(viewer.get_by_text("Signed in as vera, viewer")).to_be_visible()
+        for page in (admin, viewer):
+            page.context.close()
