@@ -13,6 +13,14 @@ from lab.access import Actor
 from warehouse.app_db.engine import reading
 from warehouse.app_db.schema import audit
 
+#: An administrator's SQL sees this many of the newest rows: some ten megabytes.
+MOST_IN_SQL = 50_000
+_IN_SQL = {
+    "audit_id": "BIGINT",
+    "changed_at": "TIMESTAMPTZ",
+    **dict.fromkeys(("actor", "role", "via", "action", "subject", "detail"), "VARCHAR"),
+}
+
 
 @dataclass(frozen=True)
 class Entry:
@@ -44,6 +52,24 @@ def newest(engine: sa.Engine, limit: int) -> list[Entry]:
     query = sa.select(audit).order_by(audit.c.audit_id.desc()).limit(limit)
     with reading(engine).connect() as connection:
         return [_entry(row) for row in connection.execute(query).mappings()]
+
+
+def as_duckdb_table(engine: sa.Engine) -> str:
+    """The statement that makes the newest rows a temporary table `audit` of a DuckDB connection.
+
+    It is never published: everybody may read the published warehouse, and only administrators this.
+    """
+    query = sa.select(audit).order_by(audit.c.audit_id.desc()).limit(MOST_IN_SQL)
+    with reading(engine).connect() as connection:
+        rows = [dict(row) for row in connection.execute(query).mappings()]
+    for row in rows:
+        row["changed_at"], row["detail"] = row.pop("at").isoformat(), row.pop("detail_json")
+        row["subject"] = row["subject"].replace("\0", "?")  # which DuckDB's texts cannot hold
+    text = json.dumps(rows).replace("'", "''")
+    columns = ", ".join(f"{name} {kind}" for name, kind in _IN_SQL.items())
+    kinds = json.dumps([_IN_SQL]).replace("'", "''")
+    made = f"CREATE TEMP TABLE audit ({columns})"
+    return f"{made}; INSERT INTO audit SELECT unnest(from_json('{text}', '{kinds}'), recursive := true)"
 
 
 def _entry(row: sa.RowMapping) -> Entry:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from lab.access import Actor, Change, may_any
 from lab.errors import QueryError, UserError
 from warehouse import quiet
 from warehouse.migrate import MIGRATE_COMMAND
@@ -73,20 +75,25 @@ def as_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def run_sql(
-    settings: Settings, sql: str, max_rows: int = MAX_ROWS, while_waiting: Callable[[], object] = lambda: None
+    settings: Settings,
+    sql: str,
+    max_rows: int = MAX_ROWS,
+    while_waiting: Callable[[], object] = lambda: None,
+    *,
+    actor: Actor | None = None,
 ) -> SqlResult:
     """Run one reading statement on the published warehouse. Raises QueryError with DuckDB's message.
 
     The statement is killed after settings.sql_timeout_s, and may use settings.sql_memory_mib. Within
     `queries.point_in_time.as_of` it sees the warehouse as of that moment. `while_waiting` is called a few times per
-    second; whatever it raises kills the statement.
+    second; whatever it raises kills the statement. For an `actor` who may read it, there is a table `audit` too.
     """
     _refuse_unreadable(sql)
     if not settings.warehouse_file.exists():
         raise UserError(f"there is no warehouse in {settings.home.absolute()} yet: run `{MIGRATE_COMMAND}`")
     request = {
         "parent": os.getpid(),
-        "attaching": attaching(str(settings.warehouse_file.absolute())),
+        "attaching": [*attaching(str(settings.warehouse_file.absolute())), *_audit(settings, sql, actor)],
         "archive": str(settings.archive_dir.absolute()),
         "sql": sql,
         "max_rows": max_rows,
@@ -98,6 +105,24 @@ def run_sql(
         code = _YIELDING_CHILD if quiet.under_way(settings.home, "window") else _CHILD
         done = _run_child(code, json.dumps(request).encode(), settings.sql_timeout_s, while_waiting)
     return _answer(done, settings.sql_memory_mib)
+
+
+def asks_for_audit(sql: str, actor: Actor) -> bool:
+    """Whether the statement can mean the audit table, and the actor may read it."""
+    return may_any(actor, Change.AUDIT) and re.search(r"\baudit\b", sql, re.IGNORECASE) is not None
+
+
+def _audit(settings: Settings, sql: str, actor: Actor | None) -> list[str]:
+    if actor is None or not asks_for_audit(sql, actor):
+        return []
+    from warehouse.app_db import audit  # noqa: PLC0415 - SQLAlchemy, which other questions do without
+    from warehouse.app_db.engine import app_engine  # noqa: PLC0415 - likewise
+
+    engine = app_engine(settings.app_database_url)
+    try:
+        return [audit.as_duckdb_table(engine)]
+    finally:
+        engine.dispose()
 
 
 def _refuse_unreadable(sql: str) -> None:

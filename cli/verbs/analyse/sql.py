@@ -10,6 +10,7 @@ import typer
 from cli.arguments import AsJson
 from cli.home import ready_settings
 from cli.output import print_json, print_table
+from jobs.access.local import local_actor
 from warehouse.sandbox.runner import run_sql
 
 
@@ -19,7 +20,7 @@ def sql(
     as_json: AsJson = False,
 ) -> None:
     """Query the published warehouse; a query cannot change it."""
-    answer = run_sql(ready_settings(), query)
+    answer = run_sql(ready_settings(), query, actor=local_actor())
     rows = answer.rows()
     if as_json:
         print_json([dict(zip(answer.columns, row, strict=True)) for row in rows])

@@ -7,88 +7,30 @@ import contextlib
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from http.cookies import SimpleCookie
 from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
-import sqlalchemy as sa
 
 from jobs.access import accounts
 from lab.access import Role
 from tests.actors import ADMIN
-from tests.webapp.homes import environment, make_home
-from tests.webapp.served import served
-from warehouse.app_db.engine import app_engine
-from warehouse.settings import Settings
+from tests.webapp.access.labs import PASSWORD, Lab, lab_served
 from webapp.access.gate import FRESH_S
-
-PASSWORD = "correct horse battery"
-
-
-@dataclass(frozen=True)
-class Lab:
-    settings: Settings
-    url: str
-    database: sa.Engine
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).netloc
-
-    def ask(self, path: str, method: str = "GET", **options: object) -> tuple[int, dict[str, str], str]:
-        """Status, headers by their names in lower case, and body; redirects are not followed."""
-        return asyncio.run(_ask(f"{self.url}{path}", method, options))
-
-    def websocket(self, **headers: str) -> int:
-        """The status with which the websocket of the pages answers; 101 if it is open."""
-        return asyncio.run(_open(f"{self.url}/_stcore/stream", {"Origin": self.url} | headers))
-
-    def link(self, name: str, role: Role) -> str:
-        accounts.add_user(self.database, name, role, actor=ADMIN)
-        return f"/login/link/{accounts.new_link(self.database, name, actor=ADMIN)}"
-
-    def signed_in(self, name: str, role: Role = Role.VIEWER) -> str:
-        """A new user's cookie."""
-        fields = {"password": PASSWORD, "again": PASSWORD}
-        status, headers, _ = self.ask(self.link(name, role), "POST", data=fields)
-        assert (status, headers["location"]) == (303, "/")
-        return headers["set-cookie"].partition(";")[0]
-
-
-async def _ask(url: str, method: str, options: dict[str, object]) -> tuple[int, dict[str, str], str]:
-    async with (
-        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session,
-        session.request(method, url, allow_redirects=False, **options) as answer,  # type: ignore[arg-type]
-    ):
-        headers = {name.lower(): value for name, value in answer.headers.items()}
-        return answer.status, headers, await answer.text(errors="replace")
-
-
-async def _open(url: str, headers: dict[str, str]) -> int:
-    async with aiohttp.ClientSession() as session:
-        try:
-            async with session.ws_connect(url, headers=headers, protocols=("streamlit",)):
-                return 101
-        except aiohttp.WSServerHandshakeError as refusal:
-            return refusal.status
 
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab with accounts and without a user, on every address of this machine."""
-    settings = make_home(tmp_path_factory.mktemp("guarded"))
     guarded = {
         "DRAFTHOUSE_WEB_LOGIN": "accounts",
         "DRAFTHOUSE_WEB_HOST": "0.0.0.0",  # noqa: S104 - what is tested
         "DRAFTHOUSE_WEB_PUBLIC_HOSTS": "127.0.0.1,lab.example.org",
         "DRAFTHOUSE_WEB_FRAME_ANCESTORS": "https://wiki.example.org",
     }
-    database = app_engine(settings.app_database_url)
-    with served(environment(settings) | guarded) as url:
-        yield Lab(settings, url, database)
-    database.dispose()
+    with lab_served(tmp_path_factory.mktemp("guarded"), guarded) as it:
+        yield it
 
 
 @pytest.mark.parametrize("path", ["/", "/home", "/submit?preset=demo", "/unknown/page", "/loginx"])

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from lab.errors import QueryError
-from tests.actors import ADMIN
+from tests.actors import ADMIN, VIEWER
 from tests.webapp.conftest import MeasuredHome, OpenPage, using_home
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import saved_views
@@ -185,3 +185,15 @@ def test_mistakes_are_explained_and_a_query_is_saved_found_again_and_its_name_de
     click(other, "Delete the saved name")
     assert next(box for box in other.selectbox if box.label == "Saved queries").disabled
     assert other.text_area(key="sql-text").value == "select 1 as one, 2 as two"
+
+
+@pytest.mark.usefixtures("settings")
+def test_the_audit_table_is_shown_to_an_administrator_and_goes_into_no_shared_figure(open_page: OpenPage) -> None:
+    asked = "SELECT action, subject FROM audit ORDER BY audit_id DESC LIMIT 1"
+    app = write(open_page("sql"), asked)
+    assert list(app.dataframe[0].value.columns) == ["action", "subject"]
+    assert "its answers cannot be pinned" in words(app)
+    assert not [button for button in app.button if button.key and button.key.startswith("pin-")]
+    with pytest.raises(QueryError, match="audit does not exist"):
+        data.answer(asked)
+    assert data.audit_answer(asked, VIEWER) is None

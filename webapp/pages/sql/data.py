@@ -11,8 +11,9 @@ import duckdb
 import pandas as pd
 import streamlit as st
 
+from lab.access import Actor
 from lab.errors import QueryError
-from warehouse.sandbox.runner import SqlResult, as_frame, run_sql
+from warehouse.sandbox.runner import SqlResult, as_frame, asks_for_audit, run_sql
 from warehouse.schema.dictionary import relations
 from warehouse.settings import Settings
 from webapp.charts import custom
@@ -61,12 +62,22 @@ def answer(sql: str) -> Answer:
     return Answer(frame, columns, chart, result.left_out, duration_s)
 
 
+def audit_answer(sql: str, actor: Actor) -> pd.DataFrame | None:
+    """The answer to a question about the audit table, for an actor who may ask it; None for any other.
+
+    It is asked each time: what is remembered, drawn or pinned is seen by all visitors.
+    """
+    if not asks_for_audit(sql, actor):
+        return None
+    return as_frame(_run(published_data.settings(), sql, actor)[0].table)
+
+
 def _let_reader_stop() -> None:
     """End this run of the page's script, by Streamlit's exception, if the reader has clicked: each access looks."""
     st.session_state.get(_LOOK)
 
 
-def _run(settings: Settings, sql: str) -> tuple[SqlResult, float]:
+def _run(settings: Settings, sql: str, actor: Actor | None = None) -> tuple[SqlResult, float]:
     """The result, and how many seconds it took.
 
     Raises QueryError as `run_sql` does, or if all slots stay taken by other queries for too long.
@@ -75,6 +86,6 @@ def _run(settings: Settings, sql: str) -> tuple[SqlResult, float]:
         raise QueryError(f"{count(MAX_CONCURRENT, 'other query', 'other queries')} are running: try again in a moment")
     try:
         start_s = time.perf_counter()
-        return run_sql(settings, sql, while_waiting=_let_reader_stop), time.perf_counter() - start_s
+        return run_sql(settings, sql, while_waiting=_let_reader_stop, actor=actor), time.perf_counter() - start_s
     finally:
         SLOTS.release()

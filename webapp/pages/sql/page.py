@@ -189,6 +189,10 @@ def show_answer() -> None:
     stop = st.empty()
     stop.button("Stop", icon=":material/stop:", key="sql-stop", on_click=_stop, args=(query.sql,))
     try:
+        if (rows := data.audit_answer(query.sql, visitor.actor())) is not None:
+            st.caption("The audit table is shown to administrators only, and its answers cannot be pinned.")
+            st.dataframe(rows, hide_index=True, alt="Rows of the audit table", placeholder="")
+            return
         answer = data.answer(query.sql)
     except QueryError as error:
         st.error(literal(error), icon=":material/error:")
