@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, Page, expect
 
@@ -25,8 +24,8 @@ def invited(variables: dict[str, str], name: str, role: str) -> str:
     added = subprocess.run(
         command, cwd=REPOSITORY, env=os.environ | variables, capture_output=True, text=True, check=True
     )
-    (link,) = re.findall(r"http://\S+", added.stdout)
-    return urlsplit(link).path
+    (path,) = re.findall(r"/login/link/\S+", added.stdout)
+    return str(path)
 
 
 def come_in(page: Page, url: str, link: str) -> None:
