@@ -14,6 +14,8 @@ from rich.text import Text
 
 #: Of sentences; longer lines are hard to read.
 _MOST_WIDTH = 100
+#: So many columns can still be read if their texts are folded.
+_MOST_FOLDED = 5
 #: Nothing in a text is read as Rich markup, coloured, or cut off.
 _LITERALLY: Mapping[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
 
@@ -23,14 +25,29 @@ def print_json(value: Any) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print values literally: nothing in them is read as Rich markup."""
-    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    console = Console()
+    """Print values literally: nothing in them is read as Rich markup.
+
+    A table of many columns that is wider than the terminal becomes a paragraph for each row.
+    """
+    console, texts = Console(), [[_cell(value) for value in row] for row in rows]
     if not console.is_terminal:
         console.width = 4096  # a program reads this: nothing may be cut off
+    widths = [max(map(cell_len, column)) for column in zip(columns, *texts, strict=True)]
+    if len(columns) > _MOST_FOLDED and sum(widths) + 2 * len(widths) > console.width:
+        _print_paragraphs(console, columns, texts)
+        return
+    table = Table(*columns, box=None, header_style="bold", pad_edge=False)
+    for row in texts:
+        table.add_row(*map(Text, row))
     console.print(table)
+
+
+def _print_paragraphs(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The first value in bold, the others after the names of their columns; empty ones are left out."""
+    for first, *others in rows:
+        console.print(first, style="bold", **_LITERALLY)
+        pairs = [f"{name} {text}".strip() for name, text in zip(columns[1:], others, strict=True) if text]
+        console.print(_indented("; ".join(pairs), console.width), **_LITERALLY)
 
 
 def print_entries(columns: Sequence[str], entries: Sequence[tuple[Sequence[Any], Sequence[str]]]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lab.advice import prediction
+from lab.metrics.number_format import ratio
 from lab.study.arm import METHODS
 
 Outcome = Literal["faster", "slower", "no difference", "not enough data"]
@@ -160,14 +161,13 @@ def _evidence(cell: Measured) -> Reason:
 def _words(cell: Measured) -> str:
     if cell.speedup is None:
         return "not comparable with the baseline"
-    interval = "" if cell.low is None or cell.high is None else f" (95 % interval {cell.low:.2f} to {cell.high:.2f})"
     verdicts = {
         "faster": "faster than the baseline",
         "slower": "slower than the baseline",
         "no difference": "no different from the baseline",
         "not enough data": "not certainly different from the baseline",
     }
-    return f"{verdicts[cell.outcome]}: {cell.speedup:.2f} times its throughput{interval}"
+    return f"{verdicts[cell.outcome]}: {ratio(cell.speedup, cell.low, cell.high)} of its throughput"
 
 
 def _prediction(cell: Measured) -> Iterator[Reason]:

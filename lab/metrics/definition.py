@@ -7,14 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from lab.metrics.number_format import number
+
 Better = Literal["higher", "lower"]
 
 
 @dataclass(frozen=True)
 class Unit:
-    """How numbers in a unit are shown: in which unit, times which factor, in which format.
+    """How numbers in a unit are shown: in which unit, times which factor.
 
-    `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike.
+    `spec` is a format that Python, D3 and (after a `%`) Streamlit understand alike: of counts, and of what cannot be
+    written with three significant digits.
     """
 
     shown: str
@@ -110,8 +113,7 @@ class Metric:
         if value is None or math.isnan(value):
             return _UNKNOWN
         shown = value * self.factor
-        exponent = self.number_format.endswith("g") and abs(shown) >= 10_000  # Python would write 1.2e+04
-        return format(shown, ",.0f" if exponent else self.number_format)
+        return format(shown, self.number_format) if self.spec or self.unit in _COUNTS else number(shown)
 
     def format_with_unit(self, value: float | None) -> str:
         """Return `format` with the unit behind it; a dash alone where the value is unknown."""

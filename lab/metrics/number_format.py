@@ -38,6 +38,16 @@ def bounds(value: float | None, low: float | None, high: float | None) -> str:
     return f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
+def percent(value: float | None, low: float | None = None, high: float | None = None) -> str:
+    """`32.3 % [-67.6, 72.6]` of a value and its bounds in per cent; without bounds the value alone."""
+    if value is None or not math.isfinite(value):
+        return _UNKNOWN
+    if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
+        return f"{value:,.1f} %"
+    decimals = 1 if high <= low else min(3, max(1, -math.floor(math.log10((high - low) / 2))))
+    return f"{value:,.{decimals}f} % [{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
 def _decimals(value: float, low: float | None, high: float | None) -> int:
     """Three significant digits of a ratio above 1, and more if its interval is so narrow, or ends so close to 1, that
     they would not show it.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lab.comparison.compare import CellRuns, Comparison, compare_cells
 from lab.comparison.samples import RunSample
 from lab.comparison.verdict import MARGIN, Verdict, verdicts
+from lab.metrics.number_format import times
 from lab.schedule.tuning import Progress, RunResult, Tuning
 from lab.study import Arm, Study
 from lab.study.arm import SCHEDULE
@@ -187,5 +188,5 @@ def _fate(setting: Setting, at: Standing, runs: int) -> str:
         return f"still open: it may be faster by up to {math.expm1(at.upper(setting, chosen)):.0%}"
     if at.gain(setting) > at.gain(chosen) - math.log1p(MARGIN):
         return f"within {MARGIN:.0%} of the {named} one"
-    worse = f"slower: {math.exp(at.gain(setting) - at.gain(chosen)):.2f}× of the {named} one"
+    worse = f"slower: {times(math.exp(at.gain(setting) - at.gain(chosen)))} of the {named} one"
     return worse if runs else f"not run, {worse} judged by its neighbours"

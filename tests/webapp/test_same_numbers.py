@@ -109,5 +109,5 @@ def test_counts_ratios_and_costs_are_the_same_everywhere(job_id: str, settings: 
     (mean,) = ask(settings, MEAN_COST)
     assert cost["draft", 1][OUTPUT_COST] == pytest.approx(mean[0])
     columns = json.loads(costs.dataframe[0].proto.columns)
-    assert columns[OUTPUT_COST]["label"] == "Per 10⁶ output tokens (USD)"
+    assert columns[OUTPUT_COST]["label"] == "Per 10⁶ output (USD)"
     assert "per 10^6 output tokens" in home.ask("cost", job_id).stdout

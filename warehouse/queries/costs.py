@@ -13,6 +13,7 @@ import duckdb
 from lab import cost
 from lab.comparison.verdict import Word
 from lab.cost import Price, Window
+from lab.metrics.number_format import percent
 from lab.study import Slo
 from warehouse.queries.comparing.capacities import searched
 from warehouse.queries.comparing.comparisons import Pair, compare_study
@@ -75,6 +76,12 @@ class ArmCost:
     saving_high: float | None = None
     verdict: Verdict | None = None  # on the saving; None of the baseline, and without a saving
     within_slo: float | None = None  # share of the requests that met the study's SLO; failed ones did not
+
+
+def saving_words(arm_cost: ArmCost) -> str:
+    """`32.3 % [-4.6, 52.0]`; a dash without a saving."""
+    parts = (arm_cost.saving, arm_cost.saving_low, arm_cost.saving_high)
+    return percent(*(None if share is None else 100 * share for share in parts))
 
 
 def study_costs(

@@ -9,6 +9,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.metrics.number_format import ratio
 from webapp.charts.theme import ArmStyle, Mode
 
 PANEL_HEIGHT = 280
@@ -69,3 +70,8 @@ def arms_drawn(frame: pd.DataFrame, arms: Sequence[str]) -> list[str]:
     """The study's arms that have rows, in the study's order."""
     with_rows = set(frame["arm"])
     return [arm for arm in arms if arm in with_rows]
+
+
+def written_ratios(frame: pd.DataFrame, columns: Sequence[str] = ("ratio", "low", "high")) -> list[str]:
+    """The ratio of each row with its interval, as the pages write it."""
+    return list(map(ratio, *(frame[column].astype(float) for column in columns)))

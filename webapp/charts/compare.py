@@ -13,7 +13,7 @@ import pandas as pd
 from lab.comparison.verdict import MARKS
 from lab.metrics.number_format import bounds, times
 from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT, SHORT
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Worse, neither, better: of Okabe and Ito's colours, told apart by every reader; the middle is a little off the page.
@@ -36,9 +36,7 @@ _BREAK_EVEN_TOOLTIP = [
     alt.Tooltip("workload:N", title="Workload"),
     alt.Tooltip("pattern:N", title="Load"),
     alt.Tooltip("concurrency:Q", title=_CONCURRENCY),
-    alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
-    alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
-    alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
+    alt.Tooltip("written:N", title="Ratio to the baseline [95 %]"),
     alt.Tooltip("verdict:N", title="Verdict"),
     alt.Tooltip("basis:N", title="Interval from"),
 ]
@@ -84,6 +82,7 @@ def heat_panel(
         log2=with_ratio["ratio"].map(lambda ratio: max(-reach, min(reach, math.log2(ratio)))),
         figure=list(map(_figure, *(with_ratio[name] for name in ("ratio", "low", "high", "verdict")))),
         interval=list(map(bounds, with_ratio["ratio"], with_ratio["low"], with_ratio["high"])),
+        written=written_ratios(with_ratio),
         words=with_ratio["verdict"].map(lambda word: word or "none: a mean"),
     )
     shown = shown.assign(is_dark=[_is_dark(mode, log2 / reach, higher=higher) for log2 in shown["log2"]])
@@ -158,9 +157,7 @@ def _heat_tooltip(rows: str, columns: str) -> list[alt.Tooltip]:
         alt.Tooltip("arm:N", title="Arm"),
         alt.Tooltip("row:N", title=rows),
         alt.Tooltip("column:N", title=columns),
-        alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
-        alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
-        alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
+        alt.Tooltip("written:N", title="Ratio to the baseline [95 %]"),
         alt.Tooltip("words:N", title="Verdict"),
         alt.Tooltip("basis:N", title="Interval from"),
     ]
@@ -201,7 +198,9 @@ def break_even_panel(gains: pd.DataFrame, crossings: pd.DataFrame, look: Look) -
 
 def _apart(gains: pd.DataFrame, styles: tuple[ArmStyle, ...]) -> pd.DataFrame:
     place = {style.arm: number - (len(styles) - 1) / 2 for number, style in enumerate(styles)}
-    return gains.assign(x=gains["concurrency"] * gains["arm"].map(place).map(lambda step: _APART**step))
+    return gains.assign(
+        written=written_ratios(gains), x=gains["concurrency"] * gains["arm"].map(place).map(lambda step: _APART**step)
+    )
 
 
 def _x(gains: pd.DataFrame) -> alt.X:

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from lab.metrics.number_format import number, percent
 from webapp.charts.axes import PANEL_HEIGHT, LoadAxis, Setting, with_load
 from webapp.charts.theme import INKS, colour_scale, shape_scale
 
@@ -34,7 +35,7 @@ def panel(frame: pd.DataFrame, title: str, setting: Setting, domain: tuple[float
         stroke=alt.Stroke("arm:N", scale=colours, legend=None),
         fill=alt.Fill("arm:N", scale=colours, legend=None),
         fillOpacity=alt.condition("datum.meets_slo === 'no'", alt.value(0), alt.value(1)),
-        tooltip=[*_where(setting.axis), alt.Tooltip("cost:Q", title=title, format=",.4~g"), *_TOLD],
+        tooltip=[*_where(setting.axis), alt.Tooltip("amount:N", title=title), *_TOLD],
     )
     return alt.LayerChart(layer=[_lines(base, setting, y), points]).properties(height=PANEL_HEIGHT)
 
@@ -52,10 +53,7 @@ def saving_panel(frame: pd.DataFrame, setting: Setting, domain: tuple[float, flo
         y=y,
         color=alt.Color("arm:N", scale=colour_scale(setting.styles), legend=None),
         shape=alt.Shape("arm:N", scale=shape_scale(setting.styles), legend=None),
-        tooltip=[
-            *_where(setting.axis),
-            *(alt.Tooltip(f"{name}:Q", title=title, format=".1%") for name, title in _SAVED),
-        ],
+        tooltip=[*_where(setting.axis), alt.Tooltip("saved:N", title="Saving [95 %]")],
     )
     sides = alt.Chart(pd.DataFrame({"zero": [0.0], "low": [domain[0]]}))
     layers: list[Any] = [
@@ -101,6 +99,11 @@ def ticks(domain: tuple[float, float]) -> list[float]:
 
 def _base(frame: pd.DataFrame, setting: Setting) -> alt.Chart:
     shown = with_load(frame)
+    if "cost" in shown:
+        shown = shown.assign(amount=shown["cost"].map(number))
+    if "saving" in shown:
+        shares = (100 * shown[name].astype(float) for name in ("saving", "saving_low", "saving_high"))
+        shown = shown.assign(saved=list(map(percent, *shares)))
     return alt.Chart(shown[[name for name in _DRAWN if name in shown]]).encode(x=setting.axis.encoding(padding=0.35))
 
 
@@ -125,12 +128,13 @@ _DRAWN = (
     "pattern",
     "load",
     "cost",
+    "amount",
+    "saved",
     "saving",
     "saving_low",
     "saving_high",
     "meets_slo",
     "price_source",
 )
-_TOLD = [alt.Tooltip("saving:Q", title="Saving against the baseline", format=".1%")]
+_TOLD = [alt.Tooltip("saved:N", title="Saving against the baseline [95 %]")]
 _TOLD += [alt.Tooltip("meets_slo:N", title="Meets the SLO"), alt.Tooltip("price_source:N", title="Price from")]
-_SAVED = (("saving", "Saving"), ("saving_low", "95 % from"), ("saving_high", "95 % to"))

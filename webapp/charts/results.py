@@ -16,8 +16,8 @@ import pandas as pd
 from lab.comparison.verdict import MARKS
 from lab.metrics.catalogue import BY_NAME
 from lab.metrics.definition import Metric
-from lab.metrics.number_format import times
-from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load
+from lab.metrics.number_format import number, times
+from webapp.charts.axes import PANEL_HEIGHT, SHORT, LoadAxis, Setting, with_load, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 MEASURES = tuple(
@@ -144,6 +144,8 @@ def with_label_sides(frame: pd.DataFrame, domain: tuple[float, float]) -> pd.Dat
         top=frame["high"].fillna(frame["ratio"]).clip(upper=most),
         bottom=frame["low"].fillna(frame["ratio"]).clip(lower=least),
         figure=figures,
+        written=written_ratios(frame),
+        mean=frame["value"].map(number),
         is_open=frame["verdict"] == "not enough data",
     )
 
@@ -190,10 +192,8 @@ def _speedup_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip(f"{axis.column}:N", title=axis.title),
         alt.Tooltip("verdict:N", title="Verdict"),
-        alt.Tooltip("ratio:Q", title="Ratio to the baseline (×)", format=".3f"),
-        alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
-        alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
-        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
+        alt.Tooltip("written:N", title="Ratio to the baseline [95 %]"),
+        alt.Tooltip("mean:N", title=f"Mean, {measure.shown_unit}"),
         alt.Tooltip("repeats:Q", title="Repeats"),
     ]
 
@@ -242,7 +242,9 @@ def _acceptance_tooltip() -> list[alt.Tooltip]:
 
 def throughput_panel(frame: pd.DataFrame, measure: Metric, setting: Setting, top: float) -> alt.LayerChart:
     """One panel; `frame` has one category's rows of `published_data.cells`; `top` is the figure's common upper end."""
-    rows = frame.assign(figure=frame["value"].map(_short), highest=frame["values"].map(max))
+    rows = frame.assign(
+        figure=frame["value"].map(_short), mean=frame["value"].map(number), highest=frame["values"].map(max)
+    )
     base = _base(with_load(rows.drop(columns="values")), setting)
     scale = alt.Scale(domain=[0, top], nice=False)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2).encode(
@@ -289,6 +291,6 @@ def _throughput_tooltip(measure: Metric, axis: LoadAxis) -> list[alt.Tooltip]:
         alt.Tooltip("arm:N", title="Arm"),
         alt.Tooltip("category:N", title="Category"),
         alt.Tooltip(f"{axis.column}:N", title=axis.title),
-        alt.Tooltip("value:Q", title=f"Mean, {measure.shown_unit}", format=",.4~g"),
+        alt.Tooltip("mean:N", title=f"Mean, {measure.shown_unit}"),
         alt.Tooltip("repeats:Q", title="Repeats"),
     ]

@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from webapp.charts import results
-from webapp.charts.axes import PANEL_HEIGHT
+from webapp.charts.axes import PANEL_HEIGHT, written_ratios
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, shape_scale
 
 #: Drafts stand this far apart beside their number of tokens, so that their intervals can be told apart.
@@ -18,12 +18,8 @@ _TOOLTIP = [
     alt.Tooltip("arm:N", title="Setting"),
     alt.Tooltip("load:Q", title="Requests at once"),
     alt.Tooltip("k:Q", title="Drafted tokens"),
-    alt.Tooltip("expected:Q", title="Expected speed-up (×)", format=".3f"),
-    alt.Tooltip("at_least:Q", title="90 % from (×)", format=".3f"),
-    alt.Tooltip("at_most:Q", title="90 % to (×)", format=".3f"),
-    alt.Tooltip("ratio:Q", title="Measured (×)", format=".3f"),
-    alt.Tooltip("low:Q", title="95 % from (×)", format=".3f"),
-    alt.Tooltip("high:Q", title="95 % to (×)", format=".3f"),
+    alt.Tooltip("foreseen:N", title="Expected speed-up [90 %]"),
+    alt.Tooltip("written:N", title="Measured [95 %]"),
     alt.Tooltip("runs:Q", title="Runs of the race"),
     alt.Tooltip("fate:N", title="What became of it"),
 ]
@@ -34,7 +30,8 @@ def panel(frame: pd.DataFrame, domain: tuple[float, float], styles: Sequence[Arm
     ink, place = INKS[mode], {style.arm: number for number, style in enumerate(styles)}
     middle = (len(styles) - 1) / 2
     shift = frame["draft"].map(lambda draft: _APART * (place.get(draft, middle) - middle))
-    rows = frame.assign(x=frame["k"] + shift)
+    foreseen = written_ratios(frame, ("expected", "at_least", "at_most"))
+    rows = frame.assign(x=frame["k"] + shift, foreseen=foreseen, written=written_ratios(frame))
     base = alt.Chart(rows).encode(x=_x(frame), color=alt.Color("draft:N", scale=colour_scale(styles), legend=None))
     y = alt.Y(
         "expected:Q",

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
+from pandas.api import types
+from pandas.io.formats.style import Styler
 
 from lab.metrics.definition import Metric
+from lab.metrics.number_format import number, percent, ratio
 from webapp.shared import downloads
 from webapp.shared.url_params import View
 
 _number, _text = st.column_config.NumberColumn, st.column_config.TextColumn
 _date = partial(st.column_config.DatetimeColumn, format="YYYY-MM-DD HH:mm:ss")
 _RATIO = "%.2f×"
+#: Columns with an interval in two others, which are written as one: `1.48× [1.36, 1.60]`.
+_INTERVALS: Mapping[str, tuple[str, str]] = {
+    "ratio": ("low", "high"),
+    "speedup": ("low", "high"),
+    "saving": ("saving_low", "saving_high"),
+}
+#: Writing a cell takes 20 us of the server; larger tables have the formats of their columns.
+_MOST_CELLS = 6_000
 _COLUMNS: dict[str, Callable[..., Any]] = {
     "arm": partial(_text, "Arm"),
     "basis": partial(_text, "Stands on", width="medium"),
@@ -36,7 +47,11 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
     "low": partial(_number, "95 % from", format=_RATIO, width=80, help="Lower end of the 95 % confidence interval"),
     "pattern": partial(_text, "Load", help="c: requests in flight, n: number of prompts"),
     "ratio": partial(
-        _number, "To baseline", format=_RATIO, width=85, help="Arm over baseline, geometric mean of the repeats' ratios"
+        _number,
+        "To baseline [95 %]",
+        format=_RATIO,
+        width=150,
+        help="Arm over baseline, geometric mean of the repeats' ratios, with the interval that the verdict stands on",
     ),
     "repeat": partial(_number, "Repeat", format="%d", width="small", help="Counted from 0"),
     "repeats": partial(_number, "Repeats", format="%d", width="small"),
@@ -53,9 +68,55 @@ _COLUMNS: dict[str, Callable[..., Any]] = {
 
 def show_table(frame: pd.DataFrame, config: dict[str, Any], title: str, view: View, key: str) -> None:
     """A table with buttons for its files. Runs link to their pages if the view or the row names the study."""
-    shown = with_run_links(frame, *view.parameters.get("job", ()))
-    st.dataframe(shown, hide_index=True, column_config=config, alt=title, placeholder="")
+    shown, shown_config = written(with_run_links(frame, *view.parameters.get("job", ())), config)
+    st.dataframe(shown, hide_index=True, column_config=shown_config, alt=title, placeholder="")
     downloads.show_table_buttons(frame, title, view, key)
+
+
+def written(frame: pd.DataFrame, config: dict[str, Any]) -> tuple[pd.DataFrame | Styler, dict[str, Any]]:
+    """The table with its numbers written as on cards and charts, an interval beside its number; they sort as numbers.
+
+    Streamlit's own formats know no significant digits. Counts keep them, and so does a table of too many cells. Columns
+    without any value are hidden; the downloads have them.
+    """
+    if frame.size > _MOST_CELLS:
+        return frame, config
+    plain, shown = frame.reset_index(drop=True), dict(config)
+    shown |= dict.fromkeys(name for name in plain.columns if len(plain) and plain[name].isin(["", None]).all())
+    texts: dict[str, Callable[[float], str]] = {}
+    for name in plain.columns:
+        write = _writer(plain, name, _format_of(shown.get(name)))
+        if write is not None:
+            texts[name] = write
+            shown[name] = _without_format(shown[name])
+    for name, bounds in _INTERVALS.items():
+        if name in texts and set(bounds) <= set(plain.columns):
+            shown |= dict.fromkeys(bounds)
+    return plain.style.format(texts, na_rep=""), shown  # type: ignore[arg-type]  # pandas-stubs wants text for keys
+
+
+def _writer(frame: pd.DataFrame, name: str, column_format: str) -> Callable[[float], str] | None:
+    """How the numbers of a column are written; None for counts, dates and text."""
+    if not types.is_float_dtype(frame[name]) or not column_format or column_format.endswith(("d", "%%")):
+        return None
+    bounds = _INTERVALS.get(name, ())
+    with_interval = bool(bounds) and set(bounds) <= set(frame.columns)
+    of_unit = ratio if column_format.endswith("×") else percent if name == "saving" else None
+    if of_unit is None:
+        return number
+    low, high = (frame[bound].astype(float) for bound in bounds) if with_interval else ([None] * len(frame),) * 2
+    texts = {value: of_unit(value, *ends) for value, *ends in zip(frame[name], low, high, strict=True)}
+    return texts.__getitem__
+
+
+def _format_of(column: Any) -> str:
+    """The format of a column of numbers, empty if it has none."""
+    settings = column.get("type_config", {}) if isinstance(column, dict) else {}
+    return str(settings.get("format") or "") if settings.get("type") == "number" else ""
+
+
+def _without_format(column: dict[str, Any]) -> dict[str, Any]:
+    return column | {"type_config": column["type_config"] | {"format": None}}
 
 
 def with_run_links(frame: pd.DataFrame, job_id: str | None = None) -> pd.DataFrame:

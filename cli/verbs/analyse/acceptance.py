@@ -10,6 +10,7 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.results import results_of
 from lab.comparison.acceptance import FALSE_ALARMS, LEAST_CHANGE, LEAST_RUNS, RULE, RankCorrelation
+from lab.metrics.number_format import number
 from warehouse.queries.acceptance import ArmAcceptance, History, histories, study_acceptance
 
 
@@ -94,7 +95,7 @@ def _share(rate: float | None) -> str:
 
 
 def _number(length: float | None) -> str:
-    return "" if length is None else f"{length:.3f}"
+    return "" if length is None else number(length)
 
 
 def _as_dict(arm: ArmAcceptance) -> dict[str, object]:

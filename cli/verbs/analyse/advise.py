@@ -21,9 +21,11 @@ from lab.advice.answer import Answer, JudgedPair
 from lab.advice.answer_text import sentences
 from lab.advice.prediction import Prediction, predictions
 from lab.errors import UserError
+from lab.metrics.number_format import number
 from warehouse.queries.advice_inputs import failed_arms, measured_arms, speculated_runs
 from warehouse.queries.comparing.answers import study_answer
 from warehouse.queries.comparing.comparisons import compare_study
+from warehouse.queries.comparing.tunings import answered
 
 #: The pairs of a `Choice`.
 _GROUPS = ("best", "behind", "rejected", "open")
@@ -45,12 +47,13 @@ def advise(study: StudyId, *, draft_cost: DraftCost = None, as_json: AsJson = Fa
     settings = ready_settings()
     with results_of(study, settings.warehouse_file) as con:
         comparison = compare_study(con, study)
+        judged = answered(con, comparison)
         advice = recommend(measured_arms(con, comparison), failed_arms(con, comparison))
         predicted = predictions(speculated_runs(con, comparison), draft_cost)
     repeat_s = repeat_seconds(
         settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]
     )
-    answer = study_answer(comparison, repeat_s)
+    answer = study_answer(judged, repeat_s)
     if as_json:
         cells = [
             asdict(suggestion) | {"runs": [_as_dict(prediction) for prediction in _of(suggestion, predicted)]}
@@ -136,7 +139,7 @@ def _row(prediction: Prediction) -> tuple[object, ...]:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+    return "" if value is None else number(value)
 
 
 def _as_dict(prediction: Prediction) -> dict[str, object]:

@@ -135,7 +135,7 @@ def _share(text: str) -> float:
 
 def _show(comparison: StudyComparison, agreed: Sequence[Agreement], findings: Sequence[dict[str, str]]) -> None:
     print(f"{comparison.metric}, each arm against {comparison.baseline!r} ({', '.join(comparison.jobs)})\n")
-    columns = ("workload", "pattern", "arm", "ratio", "95 % interval", "verdict", "same output", "degenerate", "from")
+    columns = ("arm", "verdict", "ratio", "95 % interval", "workload", "pattern", "same output", "degenerate", "from")
     print_table(columns, [_row(pair, agreement) for pair, agreement in zip(comparison.pairs, agreed, strict=True)])
     _show_reading(comparison)
     for pair in comparison.pairs:
@@ -160,8 +160,17 @@ def _row(pair: Pair, agreed: Agreement) -> tuple[str, ...]:
     word = pair.verdict.word + (f" ({more} more repeat{'s' * (more != 1)})" if more else "")
     shown = "" if ratio is None else times(ratio.value, ratio.low, ratio.high)
     place = pair.cell
-    figures = (shown, _bounds(ratio), word, _same(agreed), _degenerate(agreed), pair.comparison.basis)
-    return (place.workload, place.pattern, pair.candidate.arm, *figures)
+    outputs = (_same(agreed), _degenerate(agreed))
+    return (
+        pair.candidate.arm,
+        word,
+        shown,
+        _bounds(ratio),
+        place.workload,
+        place.pattern,
+        *outputs,
+        pair.comparison.basis,
+    )
 
 
 def _same(agreed: Agreement) -> str:

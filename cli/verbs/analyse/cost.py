@@ -13,9 +13,10 @@ from cli.home import ready_settings
 from cli.output import print_json, print_table
 from cli.results import results_of
 from lab.errors import UserError
+from lab.metrics.number_format import number
 from warehouse.queries.comparing.capacities import ArmCapacity
 from warehouse.queries.comparing.carried_loads import CarriedLoad, carried_loads
-from warehouse.queries.costs import ArmCost, study_costs
+from warehouse.queries.costs import ArmCost, saving_words, study_costs
 
 Utilisation = Annotated[
     float | None, typer.Option(help="Share of the paid hours in which the hardware is busy, above 0 and at most 1.")
@@ -41,18 +42,10 @@ def cost(
 
 
 def _print_costs(costs: Sequence[ArmCost]) -> None:
-    figures = (
-        "per 10^6 output tokens",
-        "",
-        "with start-up",
-        "per 10^6 tokens",
-        "per request",
-        "electricity",
-        "saving",
-        "verdict",
-    )
+    figures = ("per 10^6 output tokens", "with start-up", "per 10^6 tokens", "per request", "electricity")
     print_table(
-        ("workload", "pattern", "arm", *figures, "currency", "price from"), [_row(arm_cost) for arm_cost in costs]
+        ("arm", "verdict", "saving", "workload", "pattern", "", *figures, "currency", "price from"),
+        [_row(arm_cost) for arm_cost in costs],
     )
 
 
@@ -68,22 +61,15 @@ def _print_capacities(carried: Sequence[CarriedLoad]) -> None:
 
 def _capacity_row(arm: ArmCapacity) -> tuple[object, ...]:
     where = (arm.cell.workload, arm.cell.pattern, arm.arm)
+    cost = None if arm.cost is None else number(arm.cost)
     if arm.found is None:
-        beyond = f"above {arm.least:.3g}" if arm.least is not None else f"below {arm.greatest:.3g}"
-        return (*where, f"{beyond} {arm.unit}", "", arm.cost, arm.currency)
-    return (
-        *where,
-        f"{arm.found.value:.3g} {arm.unit}",
-        f"{arm.found.low:.3g} to {arm.found.high:.3g}",
-        arm.cost,
-        arm.currency,
-    )
+        beyond = f"above {number(arm.least)}" if arm.least is not None else f"below {number(arm.greatest)}"
+        return (*where, f"{beyond} {arm.unit}", "", cost, arm.currency)
+    interval = f"{number(arm.found.low)} to {number(arm.found.high)}"
+    return (*where, f"{number(arm.found.value)} {arm.unit}", interval, cost, arm.currency)
 
 
 def _row(arm_cost: ArmCost) -> tuple[object, ...]:
-    saving = "" if arm_cost.saving is None else f"{arm_cost.saving:.1%}"
-    if arm_cost.saving_low is not None and arm_cost.saving_high is not None:
-        saving += f" [{arm_cost.saving_low:.1%}, {arm_cost.saving_high:.1%}]"
     peak = "peak" if arm_cost.at_peak else ""
     others = (
         arm_cost.with_start_up,
@@ -91,12 +77,14 @@ def _row(arm_cost: ArmCost) -> tuple[object, ...]:
         arm_cost.per_request,
         arm_cost.electricity_per_million_output_tokens,
     )
-    figures = (arm_cost.per_million_output_tokens, peak, *others, saving, arm_cost.verdict)
     return (
+        arm_cost.arm,
+        "baseline" if arm_cost.is_baseline else arm_cost.verdict,
+        "" if arm_cost.saving is None else saving_words(arm_cost),
         arm_cost.cell.workload,
         arm_cost.cell.pattern,
-        arm_cost.arm,
-        *figures,
+        peak,
+        *(None if amount is None else number(amount) for amount in (arm_cost.per_million_output_tokens, *others)),
         arm_cost.currency,
         arm_cost.price_source,
     )

@@ -16,6 +16,7 @@ from cli.output import print_json, print_table
 from jobs import queue
 from jobs.access.local import local_actor
 from jobs.presets import load_preset
+from lab.metrics.number_format import number, times
 from lab.published.replication import Beside
 from lab.study import Study
 from warehouse.app_db.engine import app_engine
@@ -96,8 +97,8 @@ def _row(beside: Beside) -> tuple[Any, ...]:
     draft = (figure.draft_model or "").rpartition("/")[2]
     parts = (figure.engine, method, draft, figure.dataset, figure.access_pattern, figure.load)
     unit = figure.unit if figure.scale == "absolute" else f"{figure.unit} ({figure.scale})"
-    shown = "" if beside.ours is None else f"{beside.ours:.4g}"
-    ratio = "" if beside.ratio is None else f"{beside.ratio:.2f}"
+    shown = "" if beside.ours is None else number(beside.ours)
+    ratio = "" if beside.ratio is None else times(beside.ratio)
     return (", ".join(part for part in parts if part), figure.metric, f"{figure.printed} {unit}", shown, ratio)
 
 

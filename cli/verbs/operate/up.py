@@ -85,9 +85,10 @@ def _answer(settings: Settings, job_id: str) -> list[str]:
     from lab.advice.answer_text import sentences  # noqa: PLC0415 - loads SciPy, which `up` does not need
     from warehouse.queries.comparing.answers import study_answer  # noqa: PLC0415 - likewise
     from warehouse.queries.comparing.comparisons import compare_study  # noqa: PLC0415 - likewise
+    from warehouse.queries.comparing.tunings import answered  # noqa: PLC0415 - likewise
 
     with open_warehouse(settings.warehouse_file) as con:
-        comparison = compare_study(con, job_id)
+        comparison = answered(con, compare_study(con, job_id))
     repeat_s = repeat_seconds(settings.app_database_url, settings.warehouse_file, settings.models_dir, job_id)
     return sentences(study_answer(comparison, repeat_s)).lines
 

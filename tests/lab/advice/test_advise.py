@@ -65,7 +65,7 @@ def test_the_fastest_of_those_that_are_surely_faster_is_enabled() -> None:
     slower = replace(GOOD, arm="ngram", method="ngram", speedup=1.2, low=1.1, high=1.3)
     advice = only(luckier, slower, GOOD)
     assert (advice.action, advice.arm, advice.gamma) == ("enable", "draft k=3", 3)
-    assert "1.90 times its throughput (95 % interval 1.80 to 2.00)" in text(advice)
+    assert "1.90× [1.80, 2.00] of its throughput" in text(advice)
     assert advice.reasons[0].run_ids == ("r1", "r2")
 
 
@@ -212,7 +212,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         ("reference/code", 1, "enable", "draft k=3", 3, "c1"),
         (
             (
-                "draft k=3 (k = 3) is faster than the baseline: 1.30 times its throughput (95 % interval 1.20 to 1.40)",
+                "draft k=3 (k = 3) is faster than the baseline: 1.30× [1.20, 1.40] of its throughput",
                 "measured",
                 OURS,
             ),
@@ -259,8 +259,8 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         (
             (
                 (
-                    "draft k=3 (k = 3) is not certainly different from the baseline: 1.10 times its throughput (95 % "
-                    "interval 0.90 to 1.30); about 4 more repeats would decide"
+                    "draft k=3 (k = 3) is not certainly different from the baseline: 1.10× [0.90, 1.30] of its "
+                    "throughput; about 4 more repeats would decide"
                 ),
                 "measured",
                 OURS,
@@ -294,7 +294,7 @@ WHOLE: tuple[tuple[tuple[Measured, ...], tuple[Failed, ...], tuple[object, ...],
         ("reference/code", 5, "do not enable", None, None, ""),
         (
             (
-                "draft k=3 (k = 3) is slower than the baseline: 0.80 times its throughput (95 % interval 0.70 to 0.90)",
+                "draft k=3 (k = 3) is slower than the baseline: 0.80× [0.70, 0.90] of its throughput",
                 "measured",
                 OURS,
             ),
@@ -354,10 +354,10 @@ EDGES: tuple[tuple[dict[str, object], str, bool], ...] = (
     ({"own": Figures(), "baseline": Figures(gpu_memory_bytes=1.0)}, "memory", False),
     ({"own": Figures(tpot_ms=5.0), "baseline": Figures(tpot_ms=0.0)}, "interactive", False),
     ({"own": Figures(), "baseline": Figures(tpot_ms=5.0)}, "interactive", False),
-    ({"low": None}, "95 % interval", False),
-    ({"high": None}, "95 % interval", False),
-    ({"outcome": "not enough data", "more_repeats": None}, "different from the baseline: 1.90 times its", True),
-    ({"outcome": "not enough data", "more_repeats": None}, "2.00); add repeats", True),
+    ({"low": None}, "× [", False),
+    ({"high": None}, "× [", False),
+    ({"outcome": "not enough data", "more_repeats": None}, "different from the baseline: 1.90× [1.80", True),
+    ({"outcome": "not enough data", "more_repeats": None}, "2.00] of its throughput; add repeats", True),
     ({"acceptance_length": None}, "tokens a round would allow", False),
     ({"speedup": None}, "tokens a round would allow", False),
 )

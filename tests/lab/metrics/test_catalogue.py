@@ -71,18 +71,18 @@ def test_a_metric_without_a_better_direction_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [
-        ("output_tok_per_s", 1234.56, "1,234.6 tok/s"),
-        ("request_per_s", 0.456, "0.46 requests/s"),
+        ("output_tok_per_s", 1234.56, "1,235 tok/s"),
+        ("request_per_s", 0.456, "0.456 requests/s"),
         ("acceptance_rate", 0.6543, "65.4 %"),
-        ("gpu_memory_used_max_bytes", 3 * 2.0**29, "1.5 GiB"),
+        ("gpu_memory_used_max_bytes", 3 * 2.0**29, "1.50 GiB"),
         ("host_cpu_mean_percent", 12.34, "12.3 %"),
         ("engine_waiting_mean", 1.25, "1.2 requests"),
         ("num_drafts", 1200, "1,200 rounds"),
-        ("cost_per_million_output_tokens", 0.0123456, "0.01235 currency"),
+        ("cost_per_million_output_tokens", 0.0123456, "0.0123 currency"),
         ("cost_per_million_output_tokens", 12345.6, "12,346 currency"),
         ("ttft_p50_ms", None, "–"),
         ("ttft_p50_ms", float("nan"), "–"),
-        ("ttft_p50_ms", 0.0, "0.0 ms"),
+        ("ttft_p50_ms", 0.0, "0 ms"),
     ],
 )
 def test_a_number_is_shown_in_its_unit_and_format(name: str, value: float | None, shown: str) -> None:

@@ -44,3 +44,18 @@ def test_a_ratio_has_the_digits_that_its_interval_deserves(
 ) -> None:
     """A bound that excludes 1 does not read as 1."""
     assert number_format.ratio(value, low, high) == words
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "words"),
+    [
+        (None, None, None, "–"),
+        (32.34, None, None, "32.3 %"),
+        (32.34, -4.61, 52.04, "32.3 % [-4.6, 52.0]"),
+        (2.812, 2.801, 2.823, "2.81 % [2.80, 2.82]"),
+    ],
+)
+def test_a_share_has_as_many_decimals_as_its_interval_deserves(
+    value: float | None, low: float | None, high: float | None, words: str
+) -> None:
+    assert number_format.percent(value, low, high) == words

@@ -7,13 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from lab.comparison.effect import Interval
 from lab.study import Study
 from tests.lab.studies import DRAFT, study
 from tests.webapp.conftest import OpenPage
 from tests.webapp.measured import READY_TO_DRAFT, measure_study
 from tests.webapp.page_text import words
+from warehouse.queries.comparing.tunings import answered
+from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 from webapp.pages.tune import data, page
+from webapp.shared import published_data
 
 HEAD = {"method": "eagle3", "model": "reference-eagle3", "num_speculative_tokens": 3}
 ARMS = [{"name": "no draft"}, {"name": "draft", "speculation": DRAFT}, {"name": "head", "speculation": HEAD}]
@@ -43,6 +47,20 @@ def test_it_shows_the_setting_for_each_load_and_the_command_line(open_page: Open
     schedule = json.loads(codes[1])["options"]["num_speculative_tokens_per_batch_size"]
     assert schedule == [list(range_) for range_ in report.ranges]
     assert schedule[-1][2] == 0
+
+
+def test_the_answer_and_the_report_judge_the_same_arms_alike(tuned: str) -> None:
+    report = data.tuned(tuned)
+    comparison = published_data.compared(tuned, "output_tok_per_s")
+    with open_warehouse(published_data.settings().warehouse_file) as con:
+        pairs = answered(con, comparison).pairs
+    of_answer = {(pair.candidate.arm, pair.cell.concurrency): (pair.ratio, pair.verdict.word) for pair in pairs}
+    assert report is not None
+    of_report = {
+        (cell.arm, cell.load): (Interval(cell.ratio or 0.0, cell.low, cell.high), cell.verdict) for cell in report.final
+    }
+    assert of_answer == of_report
+    assert 0 < len(pairs) < len(comparison.pairs)
 
 
 def test_it_says_what_being_ready_to_draft_costs(open_page: OpenPage, tuned: str) -> None:

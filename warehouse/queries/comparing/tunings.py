@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import duckdb
 
+from lab.comparison.verdict import verdicts
 from lab.schedule.tuning import RunResult
 from lab.study import Study
 from lab.study.plan import PlannedRun
-from lab.tuning.report import Report, report
+from lab.tuning.report import Measured, Report, report
+from warehouse.queries.comparing.comparisons import Pair, StudyComparison, compare_study
 from warehouse.queries.comparing.paired_runs import Row, dicts
 
 #: Of attempts at the same cell the last one that counts, or else the last one, as the worker saw it.
@@ -19,8 +23,56 @@ _RUNS = """
 """
 
 
+_TUNED = """
+    SELECT studies.json FROM jobs JOIN studies USING (study_id)
+    WHERE job_id = ? AND json_extract_string(studies.json, '$.tune') IS NOT NULL
+"""
+
+
 def tuning_report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> Report | None:
-    """Return the report of the job of a study that is a tuning; None before its first results are published."""
+    """Return the report of the job of a study that is a tuning; None before its first results are published.
+
+    What was measured at the end is judged as the study's answer judges it.
+    """
+    told = _report(con, job_id, study)
+    if told is None or not told.final:
+        return told
+    pairs = _of_arms(compare_study(con, job_id), {cell.arm for cell in told.final}).pairs
+    by_place = {(pair.candidate.arm, pair.cell.concurrency): pair for pair in pairs}
+    return replace(told, final=tuple(_as_judged(cell, by_place.get((cell.arm, cell.load))) for cell in told.final))
+
+
+def answered(con: duckdb.DuckDBPyConnection, comparison: StudyComparison) -> StudyComparison:
+    """The comparison that the study's answer stands on: of a tuning the arms that were measured at the end, judged as a
+    table of their own. The race before it chose them, and most of its arms were given up early.
+    """
+    if len(comparison.jobs) != 1:
+        return comparison
+    (job_id,) = comparison.jobs
+    row = con.execute(_TUNED, [job_id]).fetchone()
+    told = None if row is None else _report(con, job_id, Study.model_validate_json(row[0]))
+    if told is None or not told.final:
+        return comparison
+    return _of_arms(comparison, {cell.arm for cell in told.final})
+
+
+def _of_arms(comparison: StudyComparison, arms: set[str]) -> StudyComparison:
+    pairs = [pair for pair in comparison.pairs if pair.candidate.arm in arms]
+    judged = verdicts([pair.comparison for pair in pairs], strict=comparison.strict)
+    again = [replace(pair, verdict=verdict) for pair, verdict in zip(pairs, judged, strict=True)]
+    return replace(comparison, pairs=tuple(again))
+
+
+def _as_judged(cell: Measured, pair: Pair | None) -> Measured:
+    if pair is None or pair.ratio is None:
+        return cell
+    interval, basis = pair.ratio, pair.comparison.basis
+    return replace(
+        cell, ratio=interval.value, low=interval.low, high=interval.high, verdict=pair.verdict.word, basis=basis
+    )
+
+
+def _report(con: duckdb.DuckDBPyConnection, job_id: str, study: Study) -> Report | None:
     rows = {(row["arm"], row["pattern"], row["repeat"]): row for row in dicts(con, _RUNS, [job_id])}
 
     def find(run: PlannedRun) -> RunResult | None:

@@ -17,6 +17,7 @@ from lab.metrics.catalogue import BY_NAME
 from warehouse.queries.comparing.answers import provenance, study_answer
 from warehouse.queries.comparing.comparisons import StudyComparison
 from warehouse.queries.comparing.ratio_tables import arm_tables
+from warehouse.queries.comparing.tunings import answered
 from webapp.charts.panels import Figure
 from webapp.charts.theme import arm_styles
 from webapp.pages.compare import figures, selection
@@ -60,7 +61,7 @@ def markdown(
     """The report's text; `picture` is the name of the picture's file beside it."""
     return report.markdown(
         report.Report(
-            study_answer(comparison, made.repeat_s),
+            study_answer(answered(con, comparison), made.repeat_s),
             provenance(con, comparison),
             None if picture is None else quote(picture),
             f"{made.page.rstrip('/')}/{view(comparison).link}",

@@ -123,7 +123,7 @@ def show_tables(choice: Choice, costs: Sequence[ArmCost], view: View) -> None:
 
     def show_costs() -> None:
         shown = tables.table(frame, has_slo=slo is not None)
-        show_table(shown, config, f"Cost of tokens ({currency})", view, "costs")
+        show_table(shown, config | dict.fromkeys(tables.hidden(shown)), f"Cost of tokens ({currency})", view, "costs")
         if frame["kwh_per_million_output_tokens"].isna().all():
             st.caption("Energy was not measured: these runs recorded no GPU power.")
 

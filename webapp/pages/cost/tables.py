@@ -12,7 +12,7 @@ import streamlit as st
 
 from lab.metrics.number_format import number
 from lab.study import Slo
-from warehouse.queries.costs import ArmCost, meets_slo
+from warehouse.queries.costs import ArmCost, meets_slo, saving_words
 from webapp.pages.cost.selection import MEASURES
 from webapp.shared.cards import Card
 from webapp.shared.tables import columns
@@ -29,6 +29,9 @@ _SIGNS = {
 }
 _FIRST, *_OTHERS = (measure.field for measure in MEASURES)
 _SAVING = ["saving", "saving_low", "saving_high"]
+#: In the downloads, but not in sight: the page's sentence on the price says them for all rows, or other columns do.
+_SAID_ABOVE = ("currency", "price_per_hour", "price_source")
+_SAID_BESIDE = ("pattern", "at_peak", "meets_slo")
 _ENERGY = ["kwh_per_million_output_tokens", "electricity_per_million_output_tokens"]
 _MEETS = {True: "yes", False: "no", None: "unknown"}
 
@@ -62,6 +65,12 @@ def table(frame: pd.DataFrame, *, has_slo: bool) -> pd.DataFrame:
     return shown.assign(verdict=words, **{name: 100 * shown[name].astype(float) for name in percent})
 
 
+def hidden(table: pd.DataFrame) -> tuple[str, ...]:
+    """The columns that would push others out of a page of 1280 pixels, and say nothing new."""
+    workload = ("workload",) if len(set(table["workload"])) == 1 else ()
+    return _SAID_BESIDE + workload + (_SAID_ABOVE if len(set(table["price_per_hour"])) == 1 else ())
+
+
 def cheapest(by_workload: Mapping[str, ArmCost | None]) -> pd.DataFrame:
     """One row per workload: the cheapest arm that meets the SLO. Shares in percent."""
     return pd.DataFrame([_cheapest_row(workload, arm_cost) for workload, arm_cost in by_workload.items()])
@@ -90,17 +99,22 @@ def slo_bounds(slo: Slo) -> str:
 def table_config(currency: str) -> dict[str, Any]:
     number, text = st.column_config.NumberColumn, st.column_config.TextColumn
     money = {
-        "per_million_output_tokens": (f"Per 10⁶ output tokens ({currency})", None),
-        "with_start_up": (f"With start-up ({currency})", "Includes each run's share of the engine's start"),
-        "per_million_tokens": (f"Per 10⁶ tokens ({currency})", "Input and output together"),
+        "per_million_output_tokens": (f"Per 10⁶ output ({currency})", "A million output tokens"),
+        "with_start_up": ("With start-up", "Includes each run's share of the engine's start"),
+        "per_million_tokens": ("Per 10⁶, all", "A million tokens, input and output together"),
         "electricity_per_million_output_tokens": (f"Electricity per 10⁶ ({currency})", "GPUs only"),
     }
     return {
         **columns("arm", "verdict", "workload", "pattern", "concurrency", "currency"),
-        **{name: number(title, format="%,.4g", help=explanation) for name, (title, explanation) in money.items()},
-        "per_request": number(f"Per request ({currency})", format="%.3g"),
+        **{
+            name: number(title, format="%,.4g", width=115, help=explanation)
+            for name, (title, explanation) in money.items()
+        },
+        "per_request": number("Per request", format="%.3g", width="small"),
         "at_peak": st.column_config.CheckboxColumn("Peak", help="This arm's highest throughput on the workload"),
-        "saving": number("Saving (%)", format="%.1f", help="Share of the baseline's cost; negative: it costs more"),
+        "saving": number(
+            "Saving [95 %]", format="%.1f", width=150, help="Share of the baseline's cost; negative: it costs more"
+        ),
         "saving_low": number("95 % from (%)", format="%.1f", help="Empty with one repeat"),
         "saving_high": number("95 % to (%)", format="%.1f"),
         "within_slo": number(
@@ -147,8 +161,8 @@ def saving_card(costs: Sequence[ArmCost]) -> Card:
     if most.saving is None or most.saving_low is None or most.saving_high is None:
         return Card(label, "–", "No cell has an interval yet: one repeat does not show how much runs vary")
     verdict = _SIGNS[most.verdict or "not enough data"]
-    interval = f"[{most.saving_low:.1%}, {most.saving_high:.1%}]"
-    return Card(label, f"{most.saving:.1%}", f"{verdict} {interval}: {where(most)}")
+    saving, _, interval = saving_words(most).partition(" [")
+    return Card(label, saving, f"{verdict} [{interval}: {where(most)}")
 
 
 def slo_card(slo: Slo | None, cheapest: Mapping[str, ArmCost | None], least_share: float) -> Card:

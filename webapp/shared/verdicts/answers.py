@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import duckdb
 import streamlit as st
 
 from jobs import queue
@@ -15,6 +16,8 @@ from lab.advice.next_study import next_study
 from lab.errors import UserError
 from lab.study import Study
 from warehouse.queries.comparing.answers import study_answer
+from warehouse.queries.comparing.comparisons import StudyComparison
+from warehouse.queries.comparing.tunings import answered
 from webapp.shared import published_data
 from webapp.shared.text import count, duration, literal
 from webapp.shared.url_params import JOB, page_file
@@ -130,4 +133,12 @@ def _asked(job_id: str, metric: str) -> _Asked | None:
 @published_data.cached_by_publication()
 def _answer(job_id: str, metric: str) -> Answer | None:
     comparison = published_data.comparison(job_id, metric)
-    return None if comparison is None else study_answer(comparison)
+    return None if comparison is None else study_answer(_answered(job_id, metric, comparison))
+
+
+@published_data.published_query()
+def _answered(
+    connection: duckdb.DuckDBPyConnection, job_id: str, metric: str, _compared: StudyComparison
+) -> StudyComparison:
+    del job_id, metric  # the key
+    return answered(connection, _compared)
