@@ -22,10 +22,29 @@ METHODS: dict[str, bool | None] = {
     "suffix": False,
     "layer_skip": False,
 }
+#: A method as a person calls it; any other by its own name.
+_SPOKEN = {
+    "draft_model": "draft model",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE-3",
+    "medusa": "Medusa",
+    "mlp_speculator": "MLP speculator",
+    "mtp": "MTP",
+    "ngram": "n-gram",
+    "ngram_gpu": "n-gram on the GPU",
+}
 #: Methods that look the next tokens up in the text so far.
 LOOKUP_METHODS = ("ngram", "ngram_gpu")
 #: vLLM's option for how many tokens it drafts at which batch size: [[first, last, tokens], ...].
 SCHEDULE = "num_speculative_tokens_per_batch_size"
+
+
+def spoken_name(method: str | None, num_speculative_tokens: int | None) -> str:
+    """Return the name of an arm that says how it drafts: `EAGLE-3 k=3`, or `no draft`."""
+    if method is None:
+        return "no draft"
+    spoken = _SPOKEN.get(method, method.replace("_", " "))
+    return spoken if num_speculative_tokens is None else f"{spoken} k={num_speculative_tokens}"
 
 
 class Speculation(Frozen):

@@ -9,13 +9,12 @@ import itertools
 from collections.abc import Container
 
 from lab.study import Arm, FlagValue, Load, Speculation, Study, Workload, tune
-from lab.study.arm import LOOKUP_METHODS, METHODS
+from lab.study.arm import LOOKUP_METHODS, METHODS, spoken_name
 from lab.study.workload import RANDOM_LENGTHS
 
 TARGET = "reference"
 #: The reference pair's drafts: a head on the target's hidden states, and a separate model.
 _HEAD, _MODEL = ("eagle3", "reference-eagle3"), ("draft_model", "reference-draft")
-_SPOKEN = {"eagle3": "EAGLE-3", "draft_model": "draft model", "ngram": "n-gram"}
 #: Flags an engine needs on a CPU. Greedy outputs with and without a draft are equal only in float32.
 _FLAGS: dict[str, dict[str, FlagValue]] = {
     "vllm": {
@@ -100,7 +99,7 @@ def _arm(arm: Arm, heads: tuple[str, ...]) -> Arm:
 
 def _name(arm: Arm, *, several_engines: bool, taken: Container[str]) -> str:
     drafts = arm.speculation
-    name = "no draft" if drafts is None else f"{_SPOKEN[drafts.method]} k={drafts.num_speculative_tokens}"
+    name = spoken_name(None, None) if drafts is None else spoken_name(drafts.method, drafts.num_speculative_tokens)
     name = f"{arm.engine}, {name}" if several_engines else name
     others = (f"{name} ({number})" for number in itertools.count(2))
     return next(free_name for free_name in itertools.chain((name,), others) if free_name not in taken)

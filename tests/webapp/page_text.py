@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 from streamlit.testing.v1 import AppTest
@@ -11,7 +12,9 @@ _KINDS = ("title", "header", "subheader", "markdown", "caption", "warning", "inf
 
 def words(app: AppTest) -> str:
     """The text of the page without Markdown's backslashes and invisible word joiners, kind by kind."""
-    return re.sub(r"[\\\u2060]", "", "\n".join(element.value for kind in _KINDS for element in getattr(app, kind)))
+    shown = [element.value for kind in _KINDS for element in getattr(app, kind)]
+    raw = [html.unescape(element.proto.body) for element in app.get("html")]
+    return re.sub(r"[\\\u2060]", "", "\n".join([*shown, *raw]))
 
 
 def ran(app: AppTest) -> AppTest:

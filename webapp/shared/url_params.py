@@ -15,6 +15,8 @@ QUERY = "query"
 DASHBOARD = "dashboard"
 #: No widget: the job before which the listed ones were submitted.
 BEFORE = "before"
+#: No widget: the id of what was typed on Submit.
+EDITS = "edits"
 SEPARATOR = " · "
 #: One folder per page. It must not lie beside the main script: Streamlit would take it for its older kind of pages.
 PAGES = Path(__file__).parents[1] / "pages"

@@ -128,7 +128,7 @@ def test_submitting_from_the_form_leads_to_the_job(server: Server, page: Page) -
     expect(page.get_by_role("textbox", name="Name", exact=True).first).to_have_value("from the browser")
     page.get_by_role("button", name="Submit study").click()
     expect(page.get_by_text("Submitted as")).to_be_visible()
-    page.get_by_role("link", name="Watch it on the Jobs page").click()
+    page.get_by_role("link", name=re.compile("watch it")).click()
     heading(page, "Jobs")
     (job,) = [job for job in jobs(server) if job.name == "from the browser"]
     expect(page.get_by_role("combobox", name=re.compile("Study"))).to_have_value(f"from the browser · {job.job_id}")

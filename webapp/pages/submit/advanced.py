@@ -104,7 +104,7 @@ def field(
         value = float(value) if isinstance(options["step"], float) and value is not None else value
         options |= {"format": "%g"} if isinstance(options["step"], float) else {}
     entered = widget(label, value=value, key=row_widgets.key(name), **options)
-    row_widgets.show_problems(validation_messages.of_field(problems, name))
+    row_widgets.show_problems(validation_messages.of_field(problems, name), validation_messages.anchor(name))
     return entered
 
 

@@ -10,6 +10,7 @@ import streamlit as st
 from lab.study.arm import LOOKUP_METHODS, METHODS
 from webapp.pages.submit import form_options, row_widgets, validation_messages
 from webapp.pages.submit.form_model import NO_SPECULATION, Row
+from webapp.pages.submit.new_arm import FIRST_K, made_name, new_arm
 from webapp.pages.submit.row_widgets import BUTTONS_WIDTH, Label, RowWidgets, row_container
 from webapp.pages.submit.validation_messages import Problem
 from webapp.shared.text import count, literal
@@ -39,7 +40,7 @@ _AREA = 96
 _DETAILS, _METHOD_DETAILS = ("flags", "config", "environment"), ("options",)
 
 
-def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
+def edit(problems: Sequence[Problem], target: str) -> tuple[Row, ...]:
     with st.container(border=True, gap="xsmall"):
         head = st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute")
         with head:
@@ -47,8 +48,8 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
         rows = _rows(problems)
         with head:
             baseline = _baseline({number: row["name"] for number, row in rows.items()})
-        _show_add_button(rows)
-        row_widgets.show_problems(validation_messages.of_table(problems, TABLE))
+        _show_add_button(rows, target)
+        row_widgets.show_problems(validation_messages.of_table(problems, TABLE), validation_messages.anchor(TABLE))
     return tuple(row | {"baseline": number == baseline} for number, row in rows.items())
 
 
@@ -61,9 +62,10 @@ def _rows(problems: Sequence[Problem]) -> dict[int, dict[str, Any]]:
     return rows
 
 
-def _show_add_button(rows: Mapping[int, Row]) -> None:
-    last = list(rows.values())[-1] if rows else {}
-    new = {"name": "", "engine": last.get("engine", form_options.DEFAULT_ENGINE), "method": NO_SPECULATION}
+def _show_add_button(rows: Mapping[int, Row], target: str) -> None:
+    arms = list(rows.values())
+    engine = (arms[-1]["engine"] if arms else None) or form_options.DEFAULT_ENGINE
+    new = new_arm(arms, engine, form_options.methods(engine), target)
     st.button(
         "Add an arm", icon=":material/add:", type="tertiary", on_click=row_widgets.add, args=(TABLE, new), key="add-arm"
     )
@@ -90,7 +92,7 @@ def _baseline(names: Mapping[int, str]) -> int:
 def _row(widgets: RowWidgets) -> dict[str, Any]:
     row: dict[str, Any] = {}
     with row_container():
-        row["name"] = widgets.text("name", "Name", placeholder="a unique name")
+        row["name"] = _name(widgets)
         row["engine"] = widgets.choice(
             "engine", "Engine", form_options.engine_names(), accept_new_options=True, width=_ENGINE_WIDTH
         )
@@ -111,6 +113,17 @@ def _row(widgets: RowWidgets) -> dict[str, Any]:
     return row
 
 
+def _name(widgets: RowWidgets) -> str:
+    """The arm's name. One that is made from method and k follows them; one that was typed stays."""
+    method = widgets.value("method")
+    made = made_name(method, None if method == NO_SPECULATION else widgets.value("k") or FIRST_K)
+    before = st.session_state.setdefault(widgets.key("made-name"), made)
+    st.session_state[widgets.key("made-name")] = made
+    if made != before and widgets.value("name") in (before, "", None):
+        widgets.set_value("name", made)
+    return widgets.settable_text("name", "Name", placeholder="a unique name")
+
+
 def _drafting(widgets: RowWidgets, method: str | None) -> Row:
     """The draft model, or in the same place the shortest and longest match of a look-up method."""
     if method in LOOKUP_METHODS:
@@ -129,7 +142,7 @@ def _tokens(widgets: RowWidgets, method: str | None) -> int | None:
     if method == NO_SPECULATION:
         widgets.placeholder("no_k", "k", _TOKENS_WIDTH)
         return None
-    return widgets.count("k", "k", width=_TOKENS_WIDTH)
+    return widgets.count("k", "k", default=FIRST_K, width=_TOKENS_WIDTH)
 
 
 def _server(widgets: RowWidgets) -> Row:

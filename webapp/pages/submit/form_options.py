@@ -13,8 +13,11 @@ import streamlit as st
 from jobs.datasets import listing
 from jobs.datasets.listing import DatasetState
 from jobs.engines.capabilities import Capabilities
+from jobs.engines.checks import Problem
 from jobs.presets import Preset, all_presets
+from jobs.submission import missing_here
 from jobs.worker_registry import known_engines
+from lab.study import Study
 from lab.study.arm import METHODS
 from webapp.access import visitor
 from webapp.shared import published_data
@@ -64,10 +67,21 @@ def datasets() -> list[DatasetState]:
     return listing.list_datasets(published_data.settings())
 
 
+def missing(study: Study) -> list[Problem]:
+    """The models, datasets and categories that the study names and this host lacks."""
+    return list(_missing(study.digest(), study))
+
+
+@st.cache_resource(show_spinner=False, ttl=_REFRESH_S, max_entries=200)
+def _missing(digest: str, _study: Study) -> list[Problem]:  # noqa: ARG001 - the key of the cache
+    return missing_here(published_data.settings(), _study)
+
+
 def add_dataset(name: str, file: Path) -> DatasetState:
     """Raises UserError naming the first invalid line."""
     added = listing.add_dataset(published_data.settings(), name, file, actor=visitor.actor())
     datasets.clear()
+    _missing.clear()
     return added
 
 

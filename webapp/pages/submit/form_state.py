@@ -56,7 +56,7 @@ def edit(problems: Sequence[Problem]) -> FormValues:
         fill(current())
     initial: Row = st.session_state[_INITIAL]
     fields = _study_fields(initial, problems)
-    arms = arm_rows.edit(problems)
+    arms = arm_rows.edit(problems, str(fields["target"]))
     with st.grid(2, min_column_width=_MIN_WIDTH, gap="small"):
         workloads = workload_rows.edit(problems)
         loads = load_rows.edit(problems)

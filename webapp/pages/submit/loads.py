@@ -56,7 +56,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
                 key="add-load",
             )
             _show_pattern_menu()
-        row_widgets.show_problems(validation_messages.of_table(problems, TABLE))
+        row_widgets.show_problems(validation_messages.of_table(problems, TABLE), validation_messages.anchor(TABLE))
     return tuple(rows)
 
 

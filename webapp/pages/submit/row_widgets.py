@@ -5,6 +5,7 @@ Each row has widget keys of its own, so that adding or removing one leaves what 
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,7 +16,6 @@ from streamlit.delta_generator import DeltaGenerator
 from webapp.pages.submit import validation_messages
 from webapp.pages.submit.form_model import Row
 from webapp.pages.submit.validation_messages import Problem
-from webapp.shared.text import literal
 
 _ROWS, _VERSION, _NEXT = "submit-rows", "submit-version", "submit-next-row"
 #: `persist_state` of a widget that keeps what was typed while it is not drawn.
@@ -64,13 +64,16 @@ def remove(table: str, number: int) -> None:
     st.session_state[_ROWS][table] = [row for row in rows(table) if row[0] != number]
 
 
-def show_problems(sentences: Sequence[str]) -> None:
-    for sentence in sentences:
-        st.markdown(f":red[:material/error: {literal(sentence)}]")
+def show_problems(sentences: Sequence[str], anchor: str) -> None:
+    """Show sentences, if there are any, in an element that the list of problems links to."""
+    if sentences:
+        lines = "<br>".join(html.escape(sentence) for sentence in sentences)
+        st.html(f'<div class="problem" id="{anchor}" tabindex="-1">{lines}</div>')
 
 
 def show_row_problems(problems: Sequence[Problem], table: str, place: int) -> None:
-    show_problems(validation_messages.of_row(problems, table, place))
+    anchor = validation_messages.anchor(table, place)
+    show_problems(validation_messages.of_row(problems, table, place), anchor)
 
 
 def row_container(**options: Any) -> DeltaGenerator:
@@ -101,9 +104,22 @@ class RowWidgets:
         value = self.initial.get(column) or ""
         return st.text_input(label, value, key=self.key(column), **self._options(options)) or ""
 
-    def count(self, column: str, label: str, **options: Any) -> int | None:
-        """A whole number, or None if the field is empty."""
-        value: int | None = self.initial.get(column)
+    def settable_text(self, column: str, label: str, **options: Any) -> str:
+        """A text that `set_value` may change."""
+        st.session_state.setdefault(self.key(column), self.initial.get(column) or "")
+        return st.text_input(label, key=self.key(column), **self._options(options)) or ""
+
+    def value(self, column: str) -> Any:
+        """What the field shows now, or will show when it is drawn."""
+        return st.session_state.get(self.key(column), self.initial.get(column))
+
+    def set_value(self, column: str, value: Any) -> None:
+        """In a callback, or before a settable text or a choice is drawn."""
+        st.session_state[self.key(column)] = value
+
+    def count(self, column: str, label: str, default: int | None = None, **options: Any) -> int | None:
+        """A whole number, or None if the field is empty. `default`: what it begins with if the row has none."""
+        value: int | None = self.initial.get(column) or default
         entered = st.number_input(label, value=value, step=1, key=self.key(column), **self._options(options))
         return None if entered is None else int(entered)
 
@@ -116,11 +132,9 @@ class RowWidgets:
 
     def choice(self, column: str, label: str, choices: Sequence[str], **options: Any) -> str | None:
         """One of the choices, or the current value, which stays even if it is not (yet) among the choices."""
-        initial: str | None = self.initial.get(column) or None
-        current: str | None = st.session_state.get(self.key(column)) or initial
+        current: str | None = st.session_state.setdefault(self.key(column), self.initial.get(column) or None)
         offered = [*choices, *([current] if current is not None and current not in choices else [])]
-        index = offered.index(initial) if initial in offered else None
-        chosen: str | None = st.selectbox(label, offered, index, key=self.key(column), **self._options(options))
+        chosen: str | None = st.selectbox(label, offered, None, key=self.key(column), **self._options(options))
         return chosen
 
     def area(self, column: str, label: str, height: int, **options: Any) -> None:
@@ -135,7 +149,7 @@ class RowWidgets:
 
     def hidden_values(self, *columns: str) -> Row:
         """The values of fields in the row's details, whether these are open or not."""
-        return {column: st.session_state.get(self.key(column), self.initial.get(column)) for column in columns}
+        return {column: self.value(column) for column in columns}
 
     def placeholder(self, column: str, label: str, width: Width, text: str = "–") -> None:
         """A disabled field in place of a column that does not apply to this row."""

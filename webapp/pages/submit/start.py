@@ -9,7 +9,7 @@ Loading another study over unsaved edits can be undone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import streamlit as st
 
@@ -19,7 +19,8 @@ from jobs.table import Job
 from lab.errors import UserError
 from lab.study import Study
 from lab.study.reference_pair import reference_version
-from webapp.pages.submit import form_options, form_state, text_editor
+from webapp.pages.submit import draft, form_options, form_state, text_editor
+from webapp.pages.submit.draft import Draft
 from webapp.pages.submit.form_model import FormValues
 from webapp.shared import published_data, undo_banner, url_params
 from webapp.shared.errors import show_user_errors
@@ -60,12 +61,33 @@ class UnsavedEdits:
 
 
 def ensure() -> None:
-    """Fill the form with the study that the link names, or on the first visit with the demo study."""
+    """Fill the form with the draft or the study that the link names, or on the first visit with the demo study."""
+    if (saved := draft.find()) is not None:
+        _continue(saved)
+        return
     requested = _from_link()
     if not form_state.is_filled():
         _load(Start("preset", form_options.DEMO))
     if requested is not None and requested != st.session_state[_START]:
         _try(requested)
+
+
+def save_edits() -> None:
+    """At the end of the page: what was typed survives a reload."""
+    draft.follow(asdict(st.session_state[_START]))
+
+
+def _continue(saved: Draft) -> None:
+    """Go on with a draft. What it started from may be gone; then it is a change of the demo study."""
+    start = Start(**saved.start)
+    try:
+        study = _study(start)
+    except UserError:
+        start = Start("preset", form_options.DEMO)
+        study = _study(start)
+    form_state.begin(study)
+    st.session_state.pop(_MISSING, None)
+    _restore(UnsavedEdits(saved.values, saved.text), start)
 
 
 def _try(start: Start) -> None:
@@ -204,7 +226,8 @@ def _show_about(start: Start) -> None:
     if start.kind == "preset":
         about = next((preset.about for preset in form_options.presets() if preset.name == start.name), "")
         if about:
-            st.caption(literal(about))
+            changed = "The preset, before your changes: " if _unsaved_edits() is not None else ""
+            st.caption(literal(changed + about))
 
 
 def _jobs() -> list[Job]:

@@ -7,7 +7,7 @@ import streamlit as st
 from lab.errors import StudyError
 from lab.study import Study
 from lab.study.parsing import study_from_toml
-from webapp.pages.submit import form_state, row_widgets
+from webapp.pages.submit import form_state, row_widgets, validation_messages
 from webapp.pages.submit.form_model import from_study, to_toml
 from webapp.pages.submit.validation_messages import Problem
 
@@ -93,8 +93,8 @@ def _text() -> str:
     return text
 
 
-def edit() -> Study | None:
-    """Draw the text with its problems and return the study, or None while it is not valid."""
+def edit() -> tuple[Study | None, list[Problem]]:
+    """Draw the text; return the study, or None and why it is not valid."""
     if _TEXT not in st.session_state:
         _write()
     text = st.session_state[_TEXT]
@@ -107,12 +107,12 @@ def edit() -> Study | None:
     except StudyError as error:
         if st.session_state.get(_INVALID):
             st.error("Fix these problems before switching to the form.")
-        show_problems(error.problems)
-        return None
+        return None, error.problems
     st.session_state.pop(_INVALID, None)
-    return study
+    return study, []
 
 
 def show_problems(problems: list[Problem]) -> None:
     """Each problem with the path of its field."""
-    row_widgets.show_problems([f"{path}: {sentence}" if path else sentence for path, sentence in problems])
+    sentences = [f"{path}: {sentence}" if path else sentence for path, sentence in problems]
+    row_widgets.show_problems(sentences, validation_messages.anchor(validation_messages.ELSEWHERE))

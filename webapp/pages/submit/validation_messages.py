@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Problem = tuple[str, str]
 
@@ -31,6 +32,53 @@ LABELS = {
     "find_to": "search up to",
 }
 TABLES = ("arms", "workloads", "loads")
+#: Of the study's own fields, where the label is not the name.
+_FIELD_LABELS = {
+    "target": "target model",
+    "budget": "until decided, within",
+    "slo.ttft_ms": "TTFT bound",
+    "slo.tpot_ms": "TPOT bound",
+    "slo.e2e_ms": "E2E latency bound",
+    "price_usd_per_hour": "price",
+    "tune": "tuning",
+}
+#: Where the problems of no field stand, those of the study as text among them.
+ELSEWHERE = "elsewhere"
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A problem in a list: the field it is about, what is wrong, and the id of the element that says so beside it."""
+
+    where: str
+    sentence: str
+    anchor: str
+
+
+def listed(problems: Sequence[Problem], fields: Sequence[str]) -> list[Listed]:
+    """Every problem, in the order of the form's fields if they came so."""
+    return [_listed(path, sentence, fields) for path, sentence in problems]
+
+
+def anchor(table_or_field: str, place: int | None = None) -> str:
+    """The id of the element that shows the problems of a field, of a row (counted from 0), or of a table."""
+    name = table_or_field.replace(".", "-")
+    return f"problem-{name}" if place is None else f"problem-{name}-{place}"
+
+
+def _listed(path: str, sentence: str, fields: Sequence[str]) -> Listed:
+    if row := _ROW.match(path):
+        label = _label(row[3])
+        place = int(row[2])
+        where = f"{row[1].removesuffix('s').capitalize()} {place + 1}" + (f", {label}" if label else "")
+        return Listed(where, sentence, anchor(row[1], place))
+    if table := _about_table(path, sentence):
+        return Listed(table.capitalize(), sentence.removeprefix(f"{table}: "), anchor(table))
+    field = next((field for field in fields if path == field or path.startswith(f"{field}.")), None)
+    if field is None:
+        return Listed(path or "Study", sentence, anchor(ELSEWHERE))
+    label = _FIELD_LABELS.get(field, field.rpartition(".")[2].replace("_", " "))
+    return Listed(label[0].upper() + label[1:], sentence, anchor(field))
 
 
 def of_field(problems: Sequence[Problem], field: str) -> list[str]:

@@ -49,7 +49,7 @@ def edit(problems: Sequence[Problem]) -> tuple[Row, ...]:
             args=(TABLE, {**_NEW, **(rows[-1] if rows else {}), "category": None}),
             key="add-workload",
         )
-        row_widgets.show_problems(validation_messages.of_table(problems, TABLE))
+        row_widgets.show_problems(validation_messages.of_table(problems, TABLE), validation_messages.anchor(TABLE))
     return tuple(rows)
 
 
@@ -77,7 +77,15 @@ def _dataset(widgets: RowWidgets) -> str | None:
         list(labels),
         format_func=lambda name: labels.get(name, name),
         accept_new_options=True,
+        on_change=_drop_lacking_category,
+        args=(widgets,),
     )
+
+
+def _drop_lacking_category(widgets: RowWidgets) -> None:
+    """After another dataset was chosen: forget a category that it does not have."""
+    if widgets.value("category") not in form_options.categories(str(widgets.value("dataset"))):
+        widgets.set_value("category", None)
 
 
 def _category(widgets: RowWidgets, dataset: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from io import BytesIO
+from typing import Any
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -32,7 +33,7 @@ from tests.webapp.submit_form import (
 from warehouse.settings import Settings
 from webapp.pages.submit import arms, datasets, form_options, loads
 from webapp.pages.submit.start import Start
-from webapp.shared.url_params import page_file
+from webapp.shared.url_params import EDITS, page_file
 from webapp.shared.verdicts.answers import FROM_JOB
 
 
@@ -97,32 +98,46 @@ def test_the_form_begins_as_the_demo_study_and_is_submitted_once_with_its_name_a
     open_page: OpenPage, settings: Settings, demo: Study
 ) -> None:
     app = open_page("submit")
-    assert "arms × workloads × loads × repeats" in words(app)
     runs = len(demo.arms) * len(demo.workloads) * len(demo.loads) * demo.repeats
-    assert str(runs) in [header.value for header in app.header]
+    assert f"**{runs} runs**" in words(app)
     assert shown_study(app) == demo
     set_name(app, "my study").number_input(key="submit-priority").set_value(7)
     click(app, "Submit study")
-    click(app, "Submit again")  # at once: a double click
     (job,) = submitted_jobs(settings)
     assert (job.study, job.priority) == (demo.model_copy(update={"name": "my study"}), 7)
-    assert f"Submitted as `{job.job_id}`" in words(app)
+    assert (submit_button(app).label, submit_button(app).disabled) == ("Submitted", True)
+    click(app, "Submit it once more")  # at once: still the same click
+    assert submitted_jobs(settings) == [job]
+    set_name(app, "another")
+    assert (submit_button(app).label, submit_button(app).disabled) == ("Submit study", False)
+
+
+def submit_button(app: AppTest) -> Any:
+    return app.button(key="submit-study")
 
 
 def test_what_is_wrong_or_missing_here_is_said_and_nothing_is_submitted(
     open_page: OpenPage, settings: Settings
 ) -> None:
     app = set_name(open_page("submit"), "")
-    assert "1 problem to fix" in words(app)
-    assert "Submit study" not in [button.label for button in app.button]
+    assert "1 problem to fix before this study can be submitted:" in words(app)
+    assert '<a href="#problem-name">Name</a>: ' in words(app)
+    assert 'id="problem-name"' in words(app)
+    assert submit_button(app).disabled
     assert "to fix" not in words(set_name(app, "fixed"))
+    assert not submit_button(app).disabled
+    set_value(app, "text_input", "target", "./nothing")
+    assert '<a href="#problem-target">Target model</a>: ' in words(app)
+    assert "nothing does not hold a model" in words(app)
+    set_value(app, "text_input", "target", "reference")
     model = settings.models_dir / "target" / "config.json"
     model.unlink()
     assert "the model 'reference' is not prepared yet" in words(click(app, "Submit study"))
     model.write_text("{}", encoding="utf-8")
+    assert field(app, "selectbox", "workloads-0-category").value == "code"
     set_value(app, "selectbox", "workloads-0-dataset", "spec_bench")
-    set_value(app, "selectbox", "workloads-0-category", None)
-    assert "https://github.com/hemingkx/Spec-Bench" in words(click(app, "Submit study"))
+    assert field(app, "selectbox", "workloads-0-category").value is None  # it has none of that name
+    assert '<a href="#problem-workloads-0">Workload 1</a>: dataset spec_bench is not on this host' in words(app)
     assert submitted_jobs(settings) == []
     click(app, "Start over")
     (settings.home / "app.sqlite").unlink()
@@ -163,11 +178,24 @@ def test_rows_are_added_copied_and_removed_and_one_is_the_baseline(open_page: Op
     ran(field(app, "button", "arms-1-remove").click().run())
     assert column_values(app, "text_input", "arms[]name") == ["no draft", "draft model k=3 copy", "EAGLE-3 k=3"]
     set_value(app, "selectbox", "arms-baseline", 2)
+    click(app, "Add an arm")
+    added = 4
+    assert [field(app, "text_input", f"arms-{added}-{name}").value for name in ("name", "draft_model")] == [
+        "EAGLE-3 k=5",
+        "reference-eagle3",
+    ]
+    set_value(app, "number_input", f"arms-{added}-k", 2)
+    set_value(app, "selectbox", f"arms-{added}-method", "ngram")
+    assert field(app, "text_input", f"arms-{added}-name").value == "n-gram k=2"
+    set_value(app, "text_input", f"arms-{added}-name", "mine")
+    set_value(app, "number_input", f"arms-{added}-k", 4)
+    assert field(app, "text_input", f"arms-{added}-name").value == "mine"
+    assert "to fix" not in words(app)
     click(app, "Add a load")
     ran(app.menu_button(key="add-pattern").click("burstiness_low").run())
     ran(app.menu_button(key="add-pattern").click("concurrency_sweep").run())
     shown = shown_study(app)
-    assert [arm.baseline for arm in shown.arms] == [False, False, True]
+    assert [arm.baseline for arm in shown.arms] == [False, False, True, False]
     assert [load.max_concurrency for load in shown.loads] == [1, 2, 16, 1, 32, 1, 5, 25, 50, 100, 200]
     pattern = shown.loads[4]
     assert (pattern.label, pattern.request_rate_rps, pattern.burstiness) == ("burstiness_low", 2.0, 4.0)
@@ -210,6 +238,23 @@ def upload(app: AppTest, content: bytes) -> None:
     ran(app.run()).text_input(key="dataset-name").set_value("my_prompts")
     app.file_uploader[0].upload("mine.jsonl", content, "application/jsonl")
     click(ran(app.run()), "Check and add")
+
+
+def test_what_was_typed_survives_a_reload_without_its_secrets(open_page: OpenPage, demo: Study) -> None:
+    app = unfold(open_page("submit"), "arms-1")
+    assert EDITS not in app.query_params
+    field(app, "text_area", "arms-1-environment").set_value("OMP_NUM_THREADS=1\nHF_TOKEN=hf_abcdefghijklmnop")
+    set_name(app, "half typed")
+    click(app, "Add an arm")
+    edits = app.query_params[EDITS]
+    again = open_page("submit", **{EDITS: edits})
+    assert field(again, "text_input", "name").value == "half typed"
+    assert column_values(again, "text_input", "arms[]name")[-1] == "EAGLE-3 k=5"
+    assert shown_study(again).arms[1].environment == {"OMP_NUM_THREADS": "1"}
+    click(again, "Start over")
+    assert EDITS not in again.query_params
+    assert shown_study(again) == demo
+    assert shown_study(open_page("submit", **{EDITS: "nobodys"})) == demo
 
 
 def test_what_was_typed_stays_while_it_is_folded_away_and_while_another_page_is_shown(

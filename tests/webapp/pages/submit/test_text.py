@@ -42,7 +42,8 @@ def test_text_that_is_no_study_is_refused_stays_and_comes_back_after_it_was_repl
     wrong = study_to_toml(demo).replace("max_concurrency", "max_concurency")
     ran(toml(app).set_value(wrong).run())
     assert "did you mean max_concurrency" in words(app)
-    assert "Submit study" not in [button.label for button in app.button]
+    assert '<a href="#problem-elsewhere">' in words(app)
+    assert app.button(key="submit-study").disabled
     edit_as(app, "Form")
     assert toml(app).value == wrong
     assert "Fix these problems before switching to the form" in words(app)

@@ -1,0 +1,55 @@
+"""What somebody typed into a page and has not stored otherwise, under an id of its own; overwritten with each change.
+
+Drafts lie beside the saved views, and are deleted when they have not changed for a month.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+
+from warehouse.app_db import schema
+from warehouse.app_db.engine import reading
+from warehouse.app_db.saved_views import MAX_STATE_LENGTH
+
+KEPT_FOR = timedelta(days=30)
+_VIEWS = schema.saved_views
+
+
+def new_id() -> str:
+    """Return an id that nobody can guess."""
+    return secrets.token_urlsafe(12)
+
+
+def save(engine: sa.Engine, page: str, draft_id: str, state: Mapping[str, Any]) -> bool:
+    """Save the draft in place of its former state, and delete old drafts of the page. Return whether it was saved: one
+    that is too long is not.
+    """
+    text, now = json.dumps(state), datetime.now(UTC)
+    if len(text) > MAX_STATE_LENGTH:
+        return False
+    row = {"page": _name(page), "state_json": text, "kept_at": now}
+    mine = (_VIEWS.c.view_id == draft_id) & (_VIEWS.c.page == _name(page))
+    with engine.begin() as connection:
+        if not connection.execute(_VIEWS.update().where(mine).values(row)).rowcount:
+            old = (_VIEWS.c.page == _name(page)) & (_VIEWS.c.kept_at < now - KEPT_FOR)
+            connection.execute(_VIEWS.delete().where(old))
+            connection.execute(_VIEWS.insert().values(view_id=draft_id, **row))
+    return True
+
+
+def load(engine: sa.Engine, page: str, draft_id: str) -> dict[str, Any] | None:
+    """Return the draft's last state, or None if there is none."""
+    query = sa.select(_VIEWS.c.state_json).where(_VIEWS.c.view_id == draft_id, _VIEWS.c.page == _name(page))
+    with reading(engine).connect() as connection:
+        text = connection.scalar(query)
+    return None if text is None else dict(json.loads(text))
+
+
+def _name(page: str) -> str:
+    return f"{page} draft"

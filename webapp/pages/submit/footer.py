@@ -1,0 +1,160 @@
+"""What stays in view while a study is edited: its plan, what is wrong with it, and the button that submits it."""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+import streamlit as st
+
+from jobs.order import MAX_PRIORITY
+from lab.access import Change
+from lab.study import Study
+from lab.study.plan import repeats_of_a_launch
+from webapp.access import visitor
+from webapp.pages.submit import form_state, validation_messages
+from webapp.pages.submit.validation_messages import Problem
+from webapp.shared import published_data, url_params
+from webapp.shared.text import count, duration, literal
+from webapp.shared.url_params import page_file
+
+#: More problems are counted.
+_MAX_LISTED = 4
+#: A second click on *Submit it once more* within this time is a double click.
+_DOUBLE_CLICK_S = 3.0
+_RECEIPT = "submit-receipt"
+#: Submits a study with this priority; returns the job's id, or None if it was refused.
+Submit = Callable[[Study, int], str | None]
+
+
+class Receipt(TypedDict, total=False):
+    """The last study submitted in this session."""
+
+    digest: str
+    job_id: str
+    name: str
+    at: float
+
+
+def show(study: Study | None, problems: Sequence[Problem], *, is_text: bool, submit: Submit) -> None:
+    """`study` is None while it is not valid; one that is may still have problems on this host."""
+    with st.bottom, st.container(key="submit-footer", gap="xsmall"):
+        with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
+            with st.container(gap="xxsmall", width="stretch"):
+                _show_plan(study)
+                _show_receipt(study)
+            _show_submit(study, problems, submit)
+        if problems:
+            _show_problems(problems, is_text=is_text)
+
+
+def _show_plan(study: Study | None) -> None:
+    if study is None:
+        st.markdown("**The plan** :gray[appears when nothing is wrong]")
+        return
+    forecast = published_data.forecast(study)
+    most = "at most " if study.until_decided else ""
+    parts = [
+        f"**{most}{count(forecast.launches, 'engine start')}**",
+        f"**{most}{count(forecast.runs, 'run')}**",
+        f"{most}{count(forecast.requests, 'request')}",
+        f"about **{duration(forecast.seconds)}**",
+    ]
+    prospects = published_data.verdicts_forecast(study)
+    decided = ""
+    if prospects is not None:
+        parts.append(f"**{prospects.as_is.decided:.0f} of {prospects.cells}** cells probably decided")
+        decided = f" Decided cells: {prospects.sentence}, {prospects.basis}. {prospects.advice}".rstrip()
+    st.markdown(" · ".join(parts), help=_counting(study))
+    st.caption(literal(f"Time: {forecast.basis}.{decided}"))
+
+
+def _counting(study: Study) -> str:
+    """How engine starts and runs are counted."""
+    if study.tune is not None:
+        return "About: a tuning measures what could still win"
+    per_launch = repeats_of_a_launch(study.order, study.repeats_per_launch, study.repeats)
+    starts = "one per arm and repeat" if per_launch == 1 else f"one per arm and {per_launch} repeats"
+    if study.order == "fewest_launches":
+        starts = "one per arm"
+    return f"Engine starts: {starts}. Runs: arms × workloads × loads × repeats"
+
+
+def _show_submit(study: Study | None, problems: Sequence[Problem], submit: Submit) -> None:
+    """The button submits a study once, however often it is clicked; it is submitted again elsewhere."""
+    if not visitor.allowed_any(Change.SUBMIT):
+        st.caption("You can plan a study here; submitting it takes the role of a submitter.", width=260)
+        return
+    receipt = _receipt()
+    is_submitted = _is_submitted(study, receipt)
+    with st.container(horizontal=True, vertical_alignment="bottom", width="content", gap="small"):
+        highest = MAX_PRIORITY if visitor.allowed_any(Change.ORDER) else 0
+        help_text = "Higher runs first; equal priorities run in the order of submission"
+        entered = st.number_input(
+            "Priority", -MAX_PRIORITY, highest, 0, step=1, width=110, help=help_text, key="submit-priority"
+        )
+        priority = int(entered or 0)
+        if study is not None and is_submitted:
+            _show_again(study, receipt, submit, priority)
+        label, icon = ("Submitted", "check") if is_submitted else ("Submit study", "send")
+        disabled = study is None or bool(problems) or is_submitted
+        clicked = st.button(
+            label, type="primary", icon=f":material/{icon}:", disabled=disabled, key="submit-study", width=165
+        )
+        if clicked and study is not None and not disabled:
+            _submit(study, receipt, submit, priority)
+            st.rerun()
+
+
+def _submit(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
+    """The receipt is updated in place: a second click may abort this script run at any access to the session state."""
+    if (job_id := submit(study, priority)) is not None:
+        receipt.update(Receipt(digest=study.digest(), job_id=job_id, name=study.name, at=time.monotonic()))
+
+
+def _receipt() -> Receipt:
+    receipt: Receipt = st.session_state.setdefault(_RECEIPT, Receipt())
+    return receipt
+
+
+def _is_submitted(study: Study | None, receipt: Receipt) -> bool:
+    return study is not None and receipt.get("digest") == study.digest()
+
+
+def _show_receipt(study: Study | None) -> None:
+    """Show nothing unless this very study was the last to be submitted."""
+    receipt = _receipt()
+    if not _is_submitted(study, receipt):
+        return
+    st.page_link(
+        page_file("jobs"),
+        label=f"Submitted as {receipt['job_id']}: watch it on the Jobs page",
+        icon=":material/arrow_forward:",
+        query_params={url_params.JOB.key: url_params.job_label(receipt["name"], receipt["job_id"])},
+        width="content",
+    )
+
+
+def _show_again(study: Study, receipt: Receipt, submit: Submit, priority: int) -> None:
+    with st.popover("", icon=":material/more_vert:", help="Submit the same study again"):
+        st.markdown("The same study becomes a second job, which measures everything again.")
+        if st.button("Submit it once more", key="submit-again") and time.monotonic() - receipt["at"] > _DOUBLE_CLICK_S:
+            _submit(study, receipt, submit, priority)
+            st.rerun()
+
+
+def _show_problems(problems: Sequence[Problem], *, is_text: bool) -> None:
+    """Each as a link to the field that it is about."""
+    listed = validation_messages.listed(problems, form_state.FIELDS)
+    elsewhere = validation_messages.anchor(validation_messages.ELSEWHERE)
+    items = "".join(
+        f'<li><a href="#{elsewhere if is_text else problem.anchor}">{html.escape(problem.where)}</a>: '
+        f"{html.escape(problem.sentence)}</li>"
+        for problem in listed[:_MAX_LISTED]
+    )
+    rest = len(listed) - _MAX_LISTED
+    items += f"<li>and {count(rest, 'more problem')}</li>" if rest > 0 else ""
+    head = f"{count(len(listed), 'problem')} to fix before this study can be submitted:"
+    st.html(f'<div class="problems" role="status"><strong>{head}</strong><ul>{items}</ul></div>')
