@@ -54,7 +54,7 @@ def submit(settings: Settings, study: Study, priority: int = 0, *, actor: Actor)
     from jobs.order import check_hardware  # noqa: PLC0415 - loads every engine and dataset; a list of jobs needs none
     from jobs.submission import check_study  # noqa: PLC0415 - likewise
 
-    study = check_study(settings, study)
+    study = check_study(settings, study, actor.role)
     engine = app_engine(settings.app_database_url)
     try:
         check_hardware(engine, study)

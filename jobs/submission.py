@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from jobs import policy
 from jobs.datasets.loader import check_workload
 from jobs.datasets.registry import dataset_path, resolve
 from jobs.engines.addresses import check_host
@@ -19,6 +20,7 @@ from jobs.engines.models import REFERENCE_MODELS, check_model, local_folder, mod
 from jobs.engines.profiles import installed_profile
 from jobs.engines.side_by_side import memory_problems
 from jobs.worker_registry import known_engines, list_workers
+from lab.access import Role
 from lab.errors import StudyError, UserError
 from lab.study import Arm, Study, Workload
 from lab.study.tune import drafts
@@ -26,12 +28,18 @@ from warehouse.app_db.engine import app_engine
 from warehouse.settings import Settings
 
 
-def check_study(settings: Settings, study: Study) -> Study:
+def check_study(settings: Settings, study: Study, role: Role = Role.ADMINISTRATOR) -> Study:
     """Return the study with absolute paths, because the worker may run in another folder. Raises StudyError listing
-    every problem: an engine, flag, method, model, dataset or address that is not available here.
+    every problem: what the policy does not allow somebody of this role, or else an engine, flag, method, model, dataset
+    or address that is not available here.
     """
+    if refused := policy.place_problems(settings, study):
+        raise StudyError(refused)  # nothing else is looked at: whether a file is there is nobody's business then
     settled = absolute(settings, study)
-    if problems := list(dict.fromkeys(_problems(settings, settled))):
+    problems = list(dict.fromkeys(_problems(settings, settled)))
+    fields = {field for field, _ in problems}
+    problems += [problem for problem in policy.setting_problems(settings, study, role) if problem[0] not in fields]
+    if problems:
         raise StudyError(problems)
     return settled
 

@@ -41,6 +41,7 @@ class Settings(BaseSettings):
     broker_url: str | None = Field(
         default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
     )
+    policy_file: Path | None = Field(default=None, description="what studies may set; default: policy.toml under home")
     bundles_dir: Path | None = Field(
         default=None, description="folder of the measured runs; default: bundles under home"
     )

@@ -56,12 +56,26 @@ def flag_problems(field: str, flags: Mapping[str, JsonValue], has: Capabilities)
     kind = KINDS[has.kind]
     for flag, value in flags.items():
         name = dashed(flag)
-        if name in kind.own_flags:
-            yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[name]}"
+        if own := own_flag(name, kind, is_known=has.flags is not None):
+            yield f"{field}.{flag}", f"Drafthouse sets this itself: {kind.own_flags[own]}"
         elif not _FLAG.fullmatch(flag):
             yield f"{field}.{flag}", f"{flag!r} is not a flag: write it without leading dashes, like max_model_len"
         elif has.flags is not None and (problem := _unknown_flag(name, value, kind, has.flags, _called(has))):
             yield f"{field}.{flag}", problem
+
+
+def own_flag(name: str, kind: Kind, *, is_known: bool) -> str | None:
+    """Return which of the engine's flags that Drafthouse sets this one is, in any spelling; None if it is another.
+
+    A dot leads to a part of a flag's value, and `no-` negates it. Where the engine's flags are not known it may take
+    abbreviations.
+    """
+    whole = name.partition(".")[0].lower()
+    spellings = (whole, whole.removeprefix("no-"))
+    for own in kind.own_flags:
+        if own in spellings or (not is_known and any(own.startswith(spelling) for spelling in spellings)):
+            return own
+    return None
 
 
 def _unknown_flag(name: str, value: JsonValue, kind: Kind, flags: tuple[str, ...], engine: str) -> str | None:

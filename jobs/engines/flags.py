@@ -35,7 +35,7 @@ def negatable(flags: Flags) -> Iterator[str]:
         if isinstance(value, bool):
             yield f"--{name}" if value else f"--no-{name}"
         else:
-            yield from (f"--{name}", str(value))
+            yield f"--{name}={value}"  # one word: a value that begins with a dash cannot become a flag
 
 
 def switches(flags: Flags) -> Iterator[str]:
@@ -44,7 +44,7 @@ def switches(flags: Flags) -> Iterator[str]:
         if isinstance(value, bool):
             yield from (f"--{name}",) if value else ()
         else:
-            yield from (f"--{name}", str(value))
+            yield f"--{name}={value}"
 
 
 def config_file(folder: Path, config: Mapping[str, JsonValue]) -> Path:

@@ -27,7 +27,7 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path)
     return (
         *("--model-path", model_path(models_dir, study.target)),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
-        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target, "--enable-metrics"),
+        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}", "--enable-metrics"),
         *switches(merged(study, arm)),
         *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )

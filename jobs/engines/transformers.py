@@ -24,7 +24,7 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, _folder: Path
     return (
         str(SERVER),
         *("--model", model_path(models_dir, study.target)),
-        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
+        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
         *switches(merged(study, arm)),
         *(() if arm.speculation is None else switches(_speculation(models_dir, arm.speculation))),
     )

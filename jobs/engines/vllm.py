@@ -25,7 +25,7 @@ def arguments(models_dir: Path, study: Study, arm: Arm, port: int, folder: Path)
     return (
         model_path(models_dir, study.target),
         *(("--config", str(config_file(folder, arm.config))) if arm.config else ()),
-        *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", study.target),
+        *("--host", "127.0.0.1", "--port", str(port), f"--served-model-name={study.target}"),
         *negatable(_own_sampling(arm) | merged(study, arm)),
         *(() if arm.speculation is None else _speculation(models_dir, arm.speculation)),
     )

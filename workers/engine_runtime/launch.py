@@ -21,7 +21,8 @@ from jobs.engines.profiles import (
     whole_environment,
     without_secrets,
 )
-from lab.errors import EngineError, UserError
+from jobs.policy import launch_problems
+from lab.errors import EngineError, StudyError, UserError
 from lab.study import Arm, Study
 from warehouse.settings import Settings, secret
 from workers.engine_runtime import process
@@ -81,7 +82,12 @@ class RunningEngine:
 
 
 def engine_command(settings: Settings, study: Study, arm: Arm, log: Path) -> Command:
-    """Build the arm's command with a port that is free now. Raises UserError if the engine is not installed."""
+    """Build the arm's command with a port that is free now.
+
+    Raises UserError if the engine is not installed, StudyError for what the policy does not allow.
+    """
+    if problems := launch_problems(settings, study, arm):
+        raise StudyError(problems)
     profile = installed_profile(settings, arm.engine)
     kind = KINDS[profile.kind]
     if kind.arguments is None:

@@ -30,22 +30,22 @@ def sglang_home(home: Home) -> Home:
 
 def test_k_drafted_tokens_are_a_chain_and_one_more_is_verified(tmp_path: Path) -> None:
     words = of_arm(tmp_path, speculation=EAGLE3 | {"model": "owner/head"})
-    assert "--speculative-algorithm EAGLE3 --speculative-num-draft-tokens 4 --speculative-num-steps 3" in words
-    assert "--speculative-eagle-topk 1 --speculative-draft-model-path owner/head" in words
+    assert "--speculative-algorithm=EAGLE3 --speculative-num-draft-tokens=4 --speculative-num-steps=3" in words
+    assert "--speculative-eagle-topk=1 --speculative-draft-model-path=owner/head" in words
 
 
 def test_options_win_over_what_is_made_of_k(tmp_path: Path) -> None:
     options = {"eagle_topk": 4, "num_draft_tokens": 16}
     words = of_arm(tmp_path, speculation=EAGLE3 | {"model": "owner/head", "options": options})
-    assert "--speculative-num-draft-tokens 16" in words
-    assert "--speculative-eagle-topk 4" in words
+    assert "--speculative-num-draft-tokens=16" in words
+    assert "--speculative-eagle-topk=4" in words
     assert words.count("--speculative-eagle-topk") == 1
 
 
 def test_an_option_that_is_a_table_is_json_on_the_command_line(tmp_path: Path) -> None:
     options = {"some_table": {"a": [1, 2]}, "plain": "text"}
     words = of_arm(tmp_path, speculation=EAGLE3 | {"model": "owner/head", "options": options})
-    assert '--speculative-some-table {"a": [1, 2]} --speculative-plain text' in words
+    assert '--speculative-some-table={"a": [1, 2]} --speculative-plain=text' in words
 
 
 def test_a_flag_that_is_false_is_left_out(tmp_path: Path) -> None:

@@ -19,14 +19,14 @@ def test_a_draft_model_is_the_assistant(tmp_path: Path) -> None:
     draft = {"method": "draft_model", "model": "reference-draft", "num_speculative_tokens": 3}
     words = of_arm(tmp_path, speculation=draft)
     assert words.startswith(f"{SERVER} --model {tmp_path}/models/target --host 127.0.0.1 --port 8000")
-    assert words.endswith(f"--dtype float32 --assistant-model {tmp_path}/models/draft --num-speculative-tokens 3")
+    assert words.endswith(f"--dtype=float32 --assistant-model={tmp_path}/models/draft --num-speculative-tokens=3")
 
 
 def test_ngram_is_prompt_lookup(tmp_path: Path) -> None:
     lookup = {"method": "ngram", "num_speculative_tokens": 4}
-    assert of_arm(tmp_path, speculation=lookup).endswith("--prompt-lookup --num-speculative-tokens 4")
+    assert of_arm(tmp_path, speculation=lookup).endswith("--prompt-lookup --num-speculative-tokens=4")
     words = of_arm(tmp_path, speculation=lookup | {"prompt_lookup_max": 3})
-    assert words.endswith("--num-speculative-tokens 4 --max-matching-ngram-size 3")
+    assert words.endswith("--num-speculative-tokens=4 --max-matching-ngram-size=3")
 
 
 def test_the_effective_configuration_is_what_it_logged(tmp_path: Path) -> None:
