@@ -18,7 +18,7 @@ from services import valkey
 from services.process import Process
 from warehouse.migrate import make_home, migrate
 from warehouse.settings import Settings
-from webapp.access import start_token
+from webapp.access import oidc, start_token
 from webapp.access.hosts import refuse_open_page
 
 _READY_TIMEOUT_S = 60.0
@@ -55,6 +55,7 @@ def running(settings: Settings) -> Iterator[Services]:
     Raises UserError if the home is in use, the port is taken, or a service does not start.
     """
     refuse_open_page(settings)
+    oidc.refuse_incomplete(settings)
     make_home(settings)
     with _exclusive(settings.home, settings.page_url):
         if not valkey.port_is_free(settings.web_host, settings.web_port):

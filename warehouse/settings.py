@@ -63,10 +63,25 @@ class Settings(BaseSettings):
     ingester_memory_mib: int | None = Field(
         default=None, ge=512, description="memory limit of the ingester; default: half of the machine's"
     )
-    web_login: Literal["none", "accounts", "token"] = Field(
+    web_login: Literal["none", "accounts", "token", "oidc"] = Field(
         default="none",
         description="who may open the page: none asks nobody, and needs an address of this machine; accounts are made "
-        "by `drafthouse user`; a token is made at each start",
+        "by `drafthouse user`; a token is made at each start; oidc asks an OpenID provider",
+    )
+    web_oidc_issuer: str = Field(default="", description="address of the OpenID provider, as it names itself")
+    web_oidc_client_id: str = Field(default="", description="this lab's client id at the OpenID provider")
+    web_oidc_client_secret_file: Path | None = Field(
+        default=None,
+        description="file with this lab's client secret at the OpenID provider; only its owner may read it",
+    )
+    web_oidc_name_claim: str = Field(
+        default="email", description="what the OpenID provider says that names a user here"
+    )
+    web_oidc_role_claim: str = Field(
+        default="", description="what the OpenID provider says that has a user's role; default: `drafthouse user` does"
+    )
+    web_oidc_new_users: Literal["refused", "viewer", "submitter"] = Field(
+        default="refused", description="the role of whoever the OpenID provider knows and this lab does not yet"
     )
     web_public_hosts: str = Field(
         default="",

@@ -8,7 +8,7 @@ import sys
 from lab.errors import UserError
 from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
-from webapp.access import start_token
+from webapp.access import oidc, start_token
 from webapp.access.hosts import hosts_of, refuse_open_page
 from webapp.server import workarounds
 
@@ -49,6 +49,7 @@ def main() -> int:
         settings = load_settings()
         workarounds.parse(settings.web_workarounds)
         refuse_open_page(settings)
+        oidc.refuse_incomplete(settings)
         start_token.ensure(settings)
         refuse_taken_port(settings.web_host, settings.web_port)
     except UserError as error:

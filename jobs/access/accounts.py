@@ -94,6 +94,25 @@ def all_users(engine: sa.Engine) -> list[User]:
     return [User(row.name, Role(row.role), bool(row.password_hash), row.created_at, row.disabled_at) for row in rows]
 
 
+def welcome(engine: sa.Engine, name: str, claimed: Role | None, new: Role | None) -> None:
+    """Let in a user whom another service vouches for, with the role that it claims, if it claims one.
+
+    Whoever is no user yet becomes one with that role, or else with the role `new`. Raises AccessError without either.
+    """
+    with engine.begin() as connection:
+        row = _find(connection, name)
+        role = claimed or (new if row is None else Role(row.role))
+        if role is None or not _NAME.fullmatch(name):
+            raise AccessError(f"this lab has no user {name}: an administrator can run `drafthouse user add {name}`")
+        if row is None:
+            values = {"name": name, "role": role.value, "password_hash": None, "created_at": datetime.now(UTC)}
+            connection.execute(users.insert().values(values))
+            audit.record(connection, Actor(name, role), Change.USERS, name, added=role.value, by="login")
+        elif row.role != role.value:
+            connection.execute(users.update().where(users.c.name == name).values(role=role.value))
+            audit.record(connection, Actor(name, role), Change.USERS, name, role=role.value, was=row.role, by="login")
+
+
 def user_of_link(engine: sa.Engine, secret: str) -> str:
     """The name of the user to whom an unused link belongs. Raises AccessError for any other."""
     with reading(engine).connect() as connection:

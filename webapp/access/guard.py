@@ -130,9 +130,13 @@ class Guard:
         return receiving
 
 
-def set_cookie(response: Response, gate: Gate, value: str) -> None:
-    """Kept until the browser is closed; scripts do not see it, and other sites' pages do not send it along."""
-    response.set_cookie(gate.cookie, value, path="/", secure=gate.settings.web_https, httponly=True, samesite="lax")
+def set_cookie(response: Response, gate: Gate, value: str, name: str = "", lasts_s: int | None = None) -> None:
+    """Kept until the browser is closed, or so long; scripts do not see it, and other sites' pages do not send it along.
+
+    It is the session's, unless it has another `name`.
+    """
+    options = {"path": "/", "secure": gate.settings.web_https, "httponly": True, "max_age": lasts_s}
+    response.set_cookie(name or gate.cookie, value, samesite="lax", **options)  # type: ignore[arg-type]
 
 
 def local_path(target: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 from string import Template
+from urllib.parse import urlencode
 
 _STATIC = Path(__file__).parents[1] / "static"
 STYLE = (_STATIC / "login.css").read_text("utf-8")
@@ -38,12 +39,15 @@ def page(title: str, content: str, *, sentence: str = "", problem: str = "") -> 
     return _PAGE.substitute(title=escape(title), style=STYLE, logo=_LOGO, sentence=said, problem=wrong, content=content)
 
 
-def sign_in(then: str, name: str = "", problem: str = "", provider: str = "") -> str:
-    """Name and password; or, with a `provider`, the button that leads to it."""
+def at_provider(then: str, provider: str) -> str:
+    """A link, not a form: a form may not lead to another site."""
+    target = f"/login/oidc?{urlencode({'next': then})}"
+    link = f'<a class="button" href="{escape(target)}">Continue at {escape(provider)}</a>'
+    return page("Sign in", link, sentence="This lab asks your organisation who you are.")
+
+
+def sign_in(then: str, name: str = "", problem: str = "") -> str:
     hidden = _hidden("next", then)
-    if provider:
-        content = _form(hidden, f"Continue with {provider}", action="/login/oidc")
-        return page("Sign in", content, problem=problem)
     fields = _field("Name", "name", "text", "username", value=name, focus=not name)
     fields += _field("Password", "password", "password", "current-password", focus=bool(name))
     return page("Sign in", _form(hidden + fields, "Sign in"), problem=problem)

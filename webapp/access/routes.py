@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from urllib.parse import parse_qs
+from functools import partial
+from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
 from starlette.concurrency import run_in_threadpool
@@ -13,15 +14,18 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 from jobs.access import accounts, sessions
+from lab.access import Role
 from lab.errors import UserError
 from warehouse.app_db.engine import reading
 from warehouse.queries.connect import open_warehouse
-from webapp.access import login_page
+from webapp.access import login_page, oidc
 from webapp.access.gate import Gate
 from webapp.access.guard import LOGIN, LOGOUT, local_path, set_cookie
 from webapp.access.headers import login_headers
 
 _MOST_FORM_BYTES = 8_192
+#: How long a visitor may take at the provider.
+_ATTEMPT_LASTS_S = 600
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -31,11 +35,16 @@ def access_routes(gate: Gate) -> list[Route]:
         "none": (_nothing_to_do, _nothing_to_do),
         "accounts": (_show_sign_in, _sign_in),
         "token": (_show_token, _take_token),
+        "oidc": (_show_provider, _show_provider),
     }
     show, take = by_login[gate.settings.web_login]
     routes = [_route(LOGIN, gate, show, take), _route(LOGOUT, gate, _show_sign_out, _sign_out)]
     if gate.settings.web_login == "accounts":
         routes.append(_route(f"{LOGIN}/link/{{secret}}", gate, _show_link, _use_link))
+    if gate.settings.web_login == "oidc":
+        provider = oidc.Provider(gate.settings)
+        routes.append(_route(f"{LOGIN}/oidc", gate, partial(_to_provider, provider), _nothing_here))
+        routes.append(_route(oidc.BACK, gate, partial(_from_provider, provider), _nothing_here))
     routes.append(Route(f"{LOGIN}/{{rest:path}}", _nothing_here))
     ready = _with_gate(gate, _readyz)
     return [*routes, Route("/healthz", _healthz), Route("/readyz", ready)]
@@ -103,8 +112,8 @@ async def _sign_in(request: Request) -> Response:
     form, gate = await _form(request), _gate(request)
     name, then = form.get("name", "").strip(), form.get("next", "")
     try:
-        address = request.client.host if request.client else "unknown"
-        secret = await run_in_threadpool(sessions.sign_in, gate.engine, name, form.get("password", ""), address)
+        typed = (name, form.get("password", ""), _address(request))
+        secret = await run_in_threadpool(sessions.sign_in, gate.engine, *typed)
     except UserError as error:
         return _html(login_page.sign_in(then, name, str(error)), 401)
     response = RedirectResponse(local_path(then), 303)
@@ -133,9 +142,8 @@ async def _use_link(request: Request) -> Response:
         await run_in_threadpool(accounts.set_password, gate.engine, secret, form.get("password", ""))
     except UserError as error:
         return _html(login_page.choose_password(name, str(error)), 400)
-    address = request.client.host if request.client else "unknown"
     response = RedirectResponse("/", 303)
-    set_cookie(response, gate, await run_in_threadpool(sessions.begin, gate.engine, name, address))
+    set_cookie(response, gate, await run_in_threadpool(sessions.begin, gate.engine, name, _address(request)))
     return response
 
 
@@ -150,6 +158,45 @@ async def _take_token(request: Request) -> Response:
         return _html(login_page.start_token(then, "this is not the token of this start"), 401)
     response = RedirectResponse(local_path(then), 303)
     set_cookie(response, gate, gate.token_cookie())
+    return response
+
+
+async def _show_provider(request: Request) -> Response:
+    issuer = urlsplit(_gate(request).settings.web_oidc_issuer).netloc
+    return _html(login_page.at_provider(_then(request), issuer))
+
+
+async def _to_provider(provider: oidc.Provider, request: Request) -> Response:
+    attempt = oidc.Attempt.new(_then(request))
+    try:
+        address = await run_in_threadpool(provider.address, attempt)
+    except UserError as error:
+        return _html(login_page.refused(str(error)), 502)
+    response = RedirectResponse(address, 303)
+    set_cookie(response, _gate(request), attempt.packed(), f"{_gate(request).cookie}-oidc", lasts_s=_ATTEMPT_LASTS_S)
+    return response
+
+
+async def _from_provider(provider: oidc.Provider, request: Request) -> Response:
+    gate = _gate(request)
+    cookie = f"{gate.cookie}-oidc"
+
+    def come_in() -> tuple[str, str]:
+        attempt = oidc.Attempt.unpacked(request.cookies.get(cookie, ""))
+        claims = provider.claims(attempt, request.query_params)
+        name, role = oidc.name_in(gate.settings, claims), oidc.role_in(gate.settings, claims)
+        new = gate.settings.web_oidc_new_users
+        accounts.welcome(gate.engine, name, role, None if new == "refused" else Role(new))
+        return sessions.begin(gate.engine, name, _address(request)), attempt.then
+
+    try:
+        secret, then = await run_in_threadpool(come_in)
+    except UserError as error:
+        response: Response = _html(login_page.refused(str(error)), 403)
+    else:
+        response = RedirectResponse(local_path(then), 303)
+        set_cookie(response, gate, secret)
+    set_cookie(response, gate, "", cookie, lasts_s=0)
     return response
 
 
@@ -174,6 +221,10 @@ async def _sign_out(request: Request) -> Response:
 def _gate(request: Request) -> Gate:
     gate: Gate = request.state.gate
     return gate
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client else "unknown"
 
 
 def _then(request: Request) -> str:

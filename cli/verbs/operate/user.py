@@ -83,6 +83,9 @@ def enable(name: Name) -> None:
 
 
 def _print_link(settings: Settings, name: str) -> None:
+    if settings.web_login == "oidc":
+        print("They sign in at the OpenID provider.")
+        return
     secret = accounts.new_link(app_engine(settings.app_database_url), name, actor=local_actor())
     print(f"Their link, which works once within {accounts.LINK_LASTS.days} days:")
     print(f"  {settings.public_url}/login/link/{secret}")

@@ -34,7 +34,10 @@ class Lab:
         return urlsplit(self.url).netloc
 
     def ask(self, path: str, method: str = "GET", **options: object) -> tuple[int, dict[str, str], str]:
-        """Status, headers by their names in lower case, and body; redirects are not followed."""
+        """Status, headers by their names in lower case, and body; redirects are not followed.
+
+        `all-cookies` has a line for each cookie that is set.
+        """
         return asyncio.run(_ask(f"{self.url}{path}", method, options))
 
     def websocket(self, **headers: str) -> int:
@@ -59,6 +62,7 @@ async def _ask(url: str, method: str, options: dict[str, object]) -> tuple[int, 
         session.request(method, url, allow_redirects=False, **options) as answer,  # type: ignore[arg-type]
     ):
         headers = {name.lower(): value for name, value in answer.headers.items()}
+        headers["all-cookies"] = "\n".join(answer.headers.getall("Set-Cookie", []))
         return answer.status, headers, await answer.text(errors="replace")
 
 
