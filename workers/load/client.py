@@ -136,12 +136,14 @@ async def send(
     *,
     index: int = 0,
     intended_send_s: float = 0.0,
+    answer: Answer | None = None,
 ) -> RequestRecord:
     """Send one request and read its answer to the end. `clock` returns seconds since the window began.
 
-    Whatever fails between us and the server becomes an error in the record; what arrived before is recorded.
+    Whatever fails between us and the server becomes an error in the record; what arrived before is recorded. `answer`:
+    a new one, for a caller that watches what has arrived so far.
     """
-    answer, body = Answer(), request_body(target, prompt, params)
+    answer, body = answer or Answer(), request_body(target, prompt, params)
     blank = unsent(prompt, params, index=index, intended_send_s=intended_send_s)
     sent_s = clock()
     most_bytes = _BYTES_BESIDES + _BYTES_PER_TOKEN * params.output_tokens_for(prompt)

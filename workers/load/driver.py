@@ -22,13 +22,15 @@ from lab.capacity.early_end import MissCount
 from lab.errors import CancelledError, UserError
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load, Slo
+from workers.load.answer import Answer
 from workers.load.client import Endpoint, RequestParams, send, unsent
 from workers.load.connections import Connections
 from workers.load.window import LoadProgress, Window
 
 Offsets = NDArray[np.float64]
 OnProgress = Callable[[LoadProgress], None]
-_EVERY_S = 1.0
+#: Between two samples of the telemetry, and between two reports of the progress, which a page shows a second later.
+_EVERY_S, _REPORT_EVERY_S = 1.0, 0.5
 #: A tenth of Python's own: the heartbeat and the probes have threads beside the event loop.
 _SWITCH_INTERVAL_S = 0.0005
 #: Why a trace load cannot replay a dataset.
@@ -146,7 +148,7 @@ async def drive(
     found no free stream are recorded as failed. Too many failed requests end the window too, with a problem in the
     result. Raises UserError for a trace load whose prompts have no arrival times.
 
-    `on_progress` is called each second and once at the end, in a thread; an exception in it ends the window and is
+    `on_progress` is called twice a second and once at the end, in a thread; an exception in it ends the window and is
     raised here. Raises CancelledError as soon as `cancel` is set. Once `end` is set (the server is gone, say) nothing
     more is sent: requests that are still waiting are recorded as failed and never sent.
 
@@ -249,7 +251,7 @@ async def _sample(window: Window) -> None:
 async def _report(window: Window, tell: OnProgress) -> None:
     """In a thread, because the callback may write to a busy database."""
     while True:
-        await asyncio.sleep(_EVERY_S)
+        await asyncio.sleep(_REPORT_EVERY_S)
         await asyncio.to_thread(tell, window.progress())
 
 
@@ -310,12 +312,19 @@ class Sending:
             await self._send(index, prompt, due_s, free_s)
 
     async def _send(self, index: int, prompt: Prompt, due_s: float, free_s: float) -> None:
-        window = self.window
-        window.in_flight += 1
+        window, answer = self.window, Answer()
+        window.answering[answer] = window.clock()
         record = await send(
-            self.connections, self.target, prompt, self.params, window.clock, index=index, intended_send_s=due_s
+            self.connections,
+            self.target,
+            prompt,
+            self.params,
+            window.clock,
+            index=index,
+            intended_send_s=due_s,
+            answer=answer,
         )
-        window.in_flight -= 1
+        del window.answering[answer]
         window.add(record, due_s=max(due_s, free_s))
         if window.problem or window.ended_early:
             self.over.set()

@@ -16,6 +16,7 @@ import pandas as pd  # noqa: F401 - Arrow imports it at its first conversion, wh
 from lab.capacity.early_end import MissCount
 from lab.metrics.records import ClientHealth, RequestRecord, TelemetrySample
 from lab.study import Load
+from workers.load.answer import Answer
 
 #: The share of failed requests is judged from this many ended ones on (or from all, if there are fewer).
 JUDGED_FROM_REQUESTS = 10
@@ -24,7 +25,8 @@ _INTERVAL_S = 0.02
 
 @dataclass(frozen=True)
 class LoadProgress:
-    """The progress of a window. Throughput and TTFT cover the requests that have succeeded; None before the first.
+    """The progress of a window. Throughput and TTFT cover the requests that have succeeded and what has arrived of
+    those in flight, as far as the server counts it; None before the first token.
 
     `requests_total` is the maximum: a duration may end the load earlier.
     """
@@ -56,7 +58,7 @@ class Window:
         self._misses = misses
         self._load = load
         self.records: list[RequestRecord] = []
-        self.in_flight = 0
+        self.answering: dict[Answer, float] = {}  # in flight, with the moment when each was sent
         self.lag = LoopLag()
         self._failed = self._failed_sent = self._sent = self._tokens = 0
         self._ttft_sum_s = 0.0
@@ -99,8 +101,15 @@ class Window:
             f"the first: {first}"
         )
 
+    @property
+    def in_flight(self) -> int:
+        return len(self.answering)
+
     def progress(self) -> LoadProgress:
         elapsed_s, done = self.clock(), len(self.records)
+        begun = [(answer, sent_s) for answer, sent_s in self.answering.items() if answer.chunk_s]
+        tokens = self._tokens + sum(answer.completion_tokens or 0 for answer, _ in begun)
+        ttft_s = self._ttft_sum_s + sum(answer.chunk_s[0] - sent_s for answer, sent_s in begun)
         well = done - self._failed
         return LoadProgress(
             elapsed_s=elapsed_s,
@@ -108,8 +117,8 @@ class Window:
             requests_done=done,
             requests_failed=self._failed,
             requests_in_flight=self.in_flight,
-            output_tok_per_s=self._tokens / elapsed_s if well else None,
-            ttft_ms=self._ttft_sum_s / well * 1000 if well else None,
+            output_tok_per_s=tokens / elapsed_s if well or tokens else None,
+            ttft_ms=ttft_s / (well + len(begun)) * 1000 if well or begun else None,
             duration_s=self._load.duration_s,
         )
 

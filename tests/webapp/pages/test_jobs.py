@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
@@ -18,12 +19,13 @@ from tests.lab.studies import study
 from tests.warehouse.runs import write_run
 from tests.webapp.conftest import OpenPage
 from tests.webapp.homes import add_ended_jobs, failed_job, finish, progress, running_job, tell_worker
+from tests.webapp.measured import measure_study
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import jobs as jobs_table
 from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
-from webapp.pages.jobs import detail, sections, workers
+from webapp.pages.jobs import detail, runs, sections, workers
 from webapp.pages.jobs.queue_controls import in_queue_order, queue_sentence
 
 NOW = datetime(2026, 11, 21, 4, 12, tzinfo=UTC)
@@ -116,7 +118,8 @@ def test_a_queued_job_says_its_position_and_when_it_starts_or_why_it_cannot(
 
 
 def test_workers_are_listed_with_their_state_hardware_and_own_engines() -> None:
-    listed = workers.table([worker(gpus=2, job_id="job-1"), worker("host-3", engines=None), AWAY], NOW)
+    running = {"host-1": "job-1", "host-2": "job-0"}
+    listed = workers.table([worker(gpus=2), worker("host-3", engines=None, job_id="job-9"), AWAY], NOW, running)
     assert listed["state"].tolist() == [["working"], ["free"], ["away"]]
     assert listed["gpus"].tolist() == ["2", "none", "none"]
     assert listed["engines"].tolist() == ["vllm 0.32.0", "not reported yet", "vllm 0.32.0"]
@@ -130,6 +133,66 @@ def test_the_history_has_each_jobs_duration_runs_and_the_first_line_of_its_error
     assert rows["duration"].tolist() == ["–", "3 min 20 s"]
     assert rows["runs"].tolist() == ["–", "4 of 4, 2 failed"]
     assert rows["error"].fillna("").tolist() == ["", "exit code 1"]
+
+
+def ended_run(arm: str, repeat: int, tok_per_s: float | None, **changes: Any) -> dict[str, Any]:
+    """In the order of measuring, a second after the one before."""
+    values = {
+        "run_id": f"{arm}-{repeat}",
+        "arm": arm,
+        "is_baseline": arm == "plain",
+        "workload": "code",
+        "pattern": "c1-n4",
+        "concurrency": 1,
+        "repeat": repeat,
+        "status": "completed" if tok_per_s else "failed",
+        "is_valid": True,
+        "output_tok_per_s": tok_per_s,
+        "ttft_p50_ms": 41.66,
+        "error": None if tok_per_s else "the engine ended:\nValueError: no",
+    }
+    return values | changes
+
+
+def test_runs_are_rows_with_the_ratio_so_far_the_last_one_first() -> None:
+    measured = [
+        ended_run("plain", 0, 100.0),
+        ended_run("drafted", 0, 150.0),
+        ended_run("broken", 0, None),
+        ended_run("drafted", 1, 300.0),  # its baseline comes after it
+        ended_run("plain", 1, 100.0),
+        ended_run("drafted", 2, 500.0, is_valid=False),
+        ended_run("drafted", 3, 400.0, pattern="c8-n4"),
+    ]
+    frame = pd.DataFrame([{**row, "started_at": NOW + timedelta(seconds=at)} for at, row in enumerate(measured)])
+    rows = runs.table(frame).to_dict("records")[::-1]
+    assert [row["ratio"] for row in rows] == ["baseline", "1.50×", "–", "2.12×", "baseline", "–", "–"]
+    assert [row["state"] for row in rows[2:6]] == [["failed"], ["completed"], ["completed"], ["invalid"]]
+    assert (rows[1]["tok_per_s"], rows[1]["ttft"], rows[1]["repeat"]) == ("150", "41.7", 1)
+    assert (rows[2]["tok_per_s"], rows[2]["error"]) == ("–", "ValueError: no")
+
+
+def test_the_page_lists_the_runs_of_its_job(open_page: OpenPage, settings: Settings) -> None:
+    job_id = measure_study(settings, study(name="one repeat"))
+    app = open_page("jobs", job=job_id)
+    (listed,) = [frame.value for frame in app.dataframe if "ratio" in frame.value]
+    assert set(listed["arm"]) == {arm.name for arm in stored(settings, job_id).study.arms}
+    assert f"{len(listed)} runs ended. " in words(app)
+
+
+def test_the_number_of_rows_and_the_progress_are_reconciled_in_a_sentence() -> None:
+    assert runs.counts_sentence(job(), 0) == "No run has ended yet. Each appears here when it ends."
+    running = job(state="running", progress=progress(runs_done=3))
+    assert runs.counts_sentence(running, 3).startswith("3 runs ended. The ratio so far")
+    waiting = "3 runs ended; 1 of them will be listed when the ingester has published it. The ratio so far"
+    assert runs.counts_sentence(running, 2).startswith(waiting)
+
+
+def test_all_of_the_page_is_drawn_anew_when_a_job_starts_and_when_a_run_ends() -> None:
+    queued, begun = job(), job(state="running", progress=progress(runs_done=0))
+    later = [job(state="running", progress=progress(**more)) for more in ({"runs_done": 0}, {"runs_done": 1})]
+    shown = [sections.on_page([state]) for state in (queued, begun, *later)]
+    assert shown[0] != shown[1] == shown[2] != shown[3]
 
 
 def test_a_job_can_be_retried_unless_all_its_runs_completed() -> None:

@@ -14,10 +14,11 @@ from lab.errors import CancelledError, UserError
 from lab.study import Load
 from tests.workers.load.builders import params, prompts
 from tests.workers.load.openai_server import Server
+from workers.load.answer import Answer
 from workers.load.client import Endpoint
 from workers.load.connections import Connections
 from workers.load.driver import LoadResult, drive, intended_send_s, warm_up
-from workers.load.window import LoadProgress
+from workers.load.window import LoadProgress, Window
 
 
 async def driven(connections: Connections, server: Server, load: Load, behaviour: str = "normal") -> LoadResult:
@@ -96,7 +97,7 @@ async def test_each_second_is_sampled_and_nothing_is_counted_twice(connections: 
     assert result.client.cpu_s > 0
 
 
-async def test_progress_is_told_each_second_and_at_the_end(connections: Connections, server: Server) -> None:
+async def test_progress_is_told_twice_a_second_and_at_the_end(connections: Connections, server: Server) -> None:
     reports: list[LoadProgress] = []
     load = Load(max_concurrency=8, num_prompts=22, request_rate_rps=10)
     target = Endpoint(server.base_url, "normal")
@@ -108,6 +109,19 @@ async def test_progress_is_told_each_second_and_at_the_end(connections: Connecti
     assert {progress.requests_total for progress in reports} == {22}
     assert reports[-1].output_tok_per_s == pytest.approx(22 * 9 / reports[-1].elapsed_s)
     assert reports[-1].ttft_ms is not None
+
+
+async def test_progress_counts_what_has_arrived_of_requests_in_flight() -> None:
+    window = Window(Load(max_concurrency=2, num_prompts=2), 2)
+    waiting, answering = Answer(), Answer()
+    window.answering = {waiting: 0.0, answering: 0.1}
+    before = window.progress()
+    assert (before.output_tok_per_s, before.ttft_ms, before.requests_in_flight) == (None, None, 2)
+    answering.take(0.3, b'{"choices": [{"text": "Once"}], "usage": {"prompt_tokens": 2, "completion_tokens": 4}}')
+    during = window.progress()
+    assert during.output_tok_per_s == pytest.approx(4 / during.elapsed_s)
+    assert during.ttft_ms == pytest.approx(200)
+    assert during.requests_done == 0
 
 
 async def test_what_the_progress_callback_raises_ends_the_window(connections: Connections, server: Server) -> None:

@@ -1,4 +1,4 @@
-"""One job on the Jobs page: its error, engine log, events and study."""
+"""One job on the Jobs page: its error, runs, engine log, events and study."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jobs.table import FINISHED, Job
 from lab.access import Change
 from lab.study.parsing import study_to_toml
 from webapp.access import visitor
+from webapp.pages.jobs import runs
 from webapp.shared import published_data, url_params
 from webapp.shared.errors import show_user_errors
 from webapp.shared.job_badge import show_badge
@@ -21,7 +22,7 @@ from webapp.shared.verdicts.answers import FROM_JOB
 
 _LOG_LINES = 200
 _LOG_HEIGHT = 360
-_REFRESH_EVERY = "2s"
+_REFRESH_EVERY = "1s"
 
 
 def show(engine: sa.Engine, job_id: str) -> None:
@@ -34,7 +35,9 @@ def show(engine: sa.Engine, job_id: str) -> None:
         if job.error:
             st.markdown(":red[:material/error: **Error**]")
             st.code(job.error, language=None, wrap_lines=True)
-        log_tab, events_tab, study_tab = st.tabs(["Engine log", "Events", "Study"])
+        runs_tab, log_tab, events_tab, study_tab = st.tabs(["Runs", "Engine log", "Events", "Study"])
+        with runs_tab:
+            runs.show(engine, job)
         with log_tab:
             (_show_live_log if job.state == "running" else _show_log)(job_id)
         with events_tab:

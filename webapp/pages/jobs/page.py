@@ -29,14 +29,16 @@ def _show(engine: sa.Engine) -> None:
     set_aside.show(engine)
     if not page.jobs:
         sections.show_empty_state()
-    sections.show_active(queue.active(engine))
+    active = queue.active(engine)
+    sections.show_active(active)
     workers.show(engine)
     if not page.jobs:
         return
     sections.show_table(page.jobs)
     sections.show_pages(page, before)
     chosen = st.session_state.get(url_params.JOB.key)
-    detail.show(engine, url_params.job_id_of(chosen) if chosen else page.jobs[0].job_id)
+    default = next((job for job in active if job.state == "running"), page.jobs[0])
+    detail.show(engine, url_params.job_id_of(chosen) if chosen else default.job_id)
 
 
 if __name__ == "__main__":

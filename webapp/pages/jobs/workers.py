@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ import pandas as pd
 import sqlalchemy as sa
 import streamlit as st
 
-from jobs import worker_registry
+from jobs import queue, worker_registry
 from jobs.worker_registry import WorkerInfo
 from webapp.shared.errors import show_user_errors
 from webapp.shared.text import duration
@@ -24,13 +24,14 @@ def show(engine: sa.Engine) -> None:
     st.subheader("Workers", anchor=False)
     with show_user_errors():
         workers = worker_registry.list_workers(engine)
+        running = {job.worker: job.job_id for job in queue.active(engine) if job.state == "running" and job.worker}
     if not workers:
         st.caption(
             "No worker has registered yet. Start one with `drafthouse up` here or `drafthouse worker` on another host."
         )
         return
     st.dataframe(
-        table(workers, datetime.now(UTC)),
+        table(workers, datetime.now(UTC), running),
         hide_index=True,
         height="content" if len(workers) <= 6 else 250,
         column_config=_column_config(),
@@ -40,16 +41,15 @@ def show(engine: sa.Engine) -> None:
         st.caption("No worker has an NVIDIA GPU: engines run on the CPU, and power and energy are not measured.")
 
 
-def table(workers: Sequence[WorkerInfo], now: datetime) -> pd.DataFrame:
+def table(workers: Sequence[WorkerInfo], now: datetime, running: Mapping[str, str]) -> pd.DataFrame:
+    """`running`: the job that each worker has claimed, by the job table, which is newer than what workers report."""
     rows = [
         {
-            "state": [_state(worker, now)],
+            "state": [_state(worker, now, running)],
             "hardware": worker.hardware,
             "gpus": f"{worker.gpus}" if worker.gpus else "none",
             "engines": engine_names(worker),
-            "job_id": "–"
-            if worker.is_away(now)
-            else worker.job_id or "–",  # a worker that was killed leaves its last job here
+            "job_id": "–" if worker.is_away(now) else running.get(worker.worker, "–"),
             "last_seen": f"{duration((now - worker.last_seen).total_seconds())} ago",
             "worker": worker.worker,
         }
@@ -58,10 +58,10 @@ def table(workers: Sequence[WorkerInfo], now: datetime) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(_COLUMNS))
 
 
-def _state(worker: WorkerInfo, now: datetime) -> str:
+def _state(worker: WorkerInfo, now: datetime, running: Mapping[str, str]) -> str:
     if worker.is_away(now):
         return "away"
-    return "working" if worker.job_id else "free"
+    return "working" if worker.worker in running else "free"
 
 
 def engine_names(worker: WorkerInfo) -> str:

@@ -1,0 +1,146 @@
+"""The runs of one job on the Jobs page: a row for each that has ended, with the job's running ratio to the baseline."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Any
+
+import pandas as pd
+import sqlalchemy as sa
+import streamlit as st
+
+from jobs import queue
+from jobs.table import ACTIVE, Job
+from lab.metrics.catalogue import BY_NAME
+from lab.metrics.number_format import number, times
+from webapp.shared import published_data
+from webapp.shared.errors import show_user_errors
+from webapp.shared.text import count
+
+_REFRESH_EVERY = "1s"
+_METRIC, _TTFT = BY_NAME["output_tok_per_s"], BY_NAME["ttft_p50_ms"]
+_CELL = ("workload", "pattern", "concurrency")
+#: A longer table scrolls.
+_MAX_ROWS = 10
+
+
+def show(engine: sa.Engine, job: Job) -> None:
+    (_show_live if job.state in ACTIVE else _show)(engine, job.job_id)
+
+
+@st.fragment(run_every=_REFRESH_EVERY)
+def _show_live(engine: sa.Engine, job_id: str) -> None:
+    _show(engine, job_id)
+
+
+def _show(engine: sa.Engine, job_id: str) -> None:
+    with show_user_errors():
+        job = queue.job(engine, job_id)
+        runs = pd.DataFrame() if published_data.publication() is None else published_data.results(job_id)
+    counted = runs[runs["is_counted"]] if not runs.empty else runs
+    if not counted.empty:
+        rows = table(counted)
+        st.dataframe(
+            rows,
+            hide_index=True,
+            height="content" if len(rows) <= _MAX_ROWS else 390,
+            column_config=_column_config(),
+            alt="The runs of this job that have ended, the last one first",
+        )
+    st.caption(counts_sentence(job, len(counted)))
+
+
+def counts_sentence(job: Job, listed: int) -> str:
+    """How many runs have ended, and how many of them the table has: the rest is being published."""
+    ended = max(listed, 0 if job.progress is None else job.progress.runs_done)
+    if not ended:
+        return "No run has ended yet. Each appears here when it ends."
+    sentence = f"{count(ended, 'run')} ended"
+    waiting = ended - listed
+    if waiting:
+        sentence += f"; {waiting} of them will be listed when the ingester has published it"
+    return (
+        f"{sentence}. The ratio so far is the geometric mean of the repeats' ratios up to each run; Results judges it."
+    )
+
+
+def table(runs: pd.DataFrame) -> pd.DataFrame:
+    """The last run first. `runs`: as `published_data.results` gives them, those that count."""
+    ordered = runs.sort_values(["started_at", "run_id"], kind="stable")
+    ratios = running_ratios(ordered)
+    rows = [
+        {
+            "state": [_state(row)],
+            "arm": row["arm"],
+            "tok_per_s": number(_known(row["output_tok_per_s"])),
+            "ratio": "baseline" if row["is_baseline"] else times(ratio),
+            "ttft": number(_known(row[_TTFT.name])),
+            "workload": row["workload"],
+            "load": row["pattern"],
+            "repeat": int(row["repeat"]) + 1,
+            "error": str(row["error"]).splitlines()[-1] if row["error"] and pd.notna(row["error"]) else None,
+        }
+        for row, ratio in zip(ordered.to_dict("records"), ratios, strict=True)
+    ]
+    frame = pd.DataFrame(rows[::-1])
+    others = [name for name in frame if name not in ("state", "arm", "error")]
+    errors = ["error"] if frame["error"].notna().any() else []
+    return frame[["state", "arm", *errors, *others]]
+
+
+def running_ratios(runs: pd.DataFrame) -> list[float | None]:
+    """For each run, in the order of measuring: the geometric mean of its arm's ratios to the baseline in this cell,
+    over the repeats up to its own in which both are valid; None if there is none, and for the baseline.
+    """
+    rows = runs.to_dict("records")
+    measured = {_key(row): _known(row["output_tok_per_s"]) for row in rows if _state(row) == "completed"}
+    baseline = next((row["arm"] for row in rows if row["is_baseline"]), None)
+    so_far: dict[Hashable, list[int]] = {}
+    ratios: list[float | None] = []
+    for row in rows:
+        arm, cell, repeat = key = _key(row)
+        if arm == baseline or key not in measured:
+            ratios.append(None)
+            continue
+        repeats = so_far.setdefault((arm, cell), [])
+        repeats.append(repeat)
+        logs = [
+            math.log(mine / theirs)
+            for each in repeats
+            if (mine := measured.get((arm, cell, each))) and (theirs := measured.get((baseline, cell, each)))
+        ]
+        ratios.append(math.exp(sum(logs) / len(logs)) if logs else None)
+    return ratios
+
+
+def _key(row: dict[Hashable, Any]) -> tuple[Any, tuple[Any, ...], int]:
+    cell = tuple(None if pd.isna(row[name]) else row[name] for name in _CELL)
+    return row["arm"], cell, int(row["repeat"])
+
+
+def _known(value: Any) -> float | None:
+    return None if value is None or pd.isna(value) else float(value)
+
+
+def _state(row: dict[Hashable, Any]) -> str:
+    if row["status"] != "completed":
+        return "failed"
+    return "invalid" if row["is_valid"] is not None and not row["is_valid"] else "completed"
+
+
+def _column_config() -> dict[str, Any]:
+    text, states = st.column_config.TextColumn, ["completed", "invalid", "failed"]
+    return {
+        "state": st.column_config.MultiselectColumn(
+            "State", options=states, color=["green", "orange", "red"], width=95
+        ),
+        "arm": text("Arm", width=150),
+        "tok_per_s": text("tok/s", width=70, help=_METRIC.label, alignment="right"),
+        "ratio": text("Ratio so far", width=90, help="To the baseline, in this cell", alignment="right"),
+        "ttft": text("TTFT p50 (ms)", width=100, alignment="right"),
+        "workload": text("Workload", width=160),
+        "load": text("Load", width=80),
+        "repeat": st.column_config.NumberColumn("Repeat", width=65),
+        "error": text("Error", width=300),
+    }
