@@ -120,6 +120,12 @@ def _known(name: str, names: Collection[str]) -> str:
 DERIVED: dict[str, str] = {
     "tok_per_s_per_user": "1000 / nullif(tpot_p50_ms, 0)",
     "tok_per_s_per_gpu": "output_tok_per_s / nullif(len(gpus), 0)",
+    "speedup": """output_tok_per_s / nullif((
+        SELECT avg(base.output_tok_per_s) FROM valid_latest_runs AS base
+        WHERE base.is_baseline AND base.job_id = results.job_id AND base.repeat IS NOT DISTINCT FROM results.repeat
+            AND base.workload_label IS NOT DISTINCT FROM results.workload_label
+            AND base.pattern IS NOT DISTINCT FROM results.pattern
+    ), 0)""",
 }
 #: All numbers that `runs` can give.
 NUMBERS: tuple[str, ...] = (*COMPARABLE, *DERIVED, *COSTS)
@@ -128,8 +134,29 @@ _SOURCE = """CASE origin WHEN 'published' THEN regexp_replace(job_id, '^publishe
     WHEN 'imported' THEN concat_ws(' ', tool, tool_version) ELSE 'Drafthouse' END"""
 
 
-def options(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
-    """dimension, value, runs (number of completed runs), begun (start of the newest of them, null if unknown)."""
+#: Published and imported ratios of an output throughput to the baseline of its own source.
+_SPEEDUPS_OF_OTHERS = f"""
+    SELECT method, ratio_to_baseline AS speedup, source FROM published_results
+    WHERE metric = 'output_throughput' AND ratio_to_baseline IS NOT NULL AND method <> 'none'
+    UNION ALL
+    SELECT method, {DERIVED["speedup"]} AS speedup, job_id AS source FROM valid_latest_runs AS results
+    WHERE origin = 'imported' AND NOT coalesce(is_baseline, false)
+"""
+
+
+def speedups_of_others(con: duckdb.DuckDBPyConnection, methods: Sequence[str]) -> pd.DataFrame:
+    """method, speedup, source: one row per published or imported speed-up of one of these methods of speculation."""
+    query = f"SELECT * FROM ({_SPEEDUPS_OF_OTHERS}) WHERE speedup IS NOT NULL AND list_contains(?::VARCHAR[], method)"
+    return frame(con, query, [list(methods)])
+
+
+def options(con: duckdb.DuckDBPyConnection, filters: Filters | None = None) -> pd.DataFrame:
+    """dimension, value, runs (number of completed runs), begun (start of the newest of them, null if unknown).
+
+    `filters`: of these runs alone.
+    """
+    filters = filters or Filters(validity="any")
+    condition, parameters = where(filters)
     parts = " UNION ALL ".join(
         f"SELECT '{name}' AS dimension, {name} AS value, count(*) AS runs, max(begun) AS begun FROM each GROUP BY ALL"
         for name in DIMENSIONS
@@ -138,16 +165,16 @@ def options(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
         con,
         f"""
         WITH each AS MATERIALIZED (
-            SELECT {selected(DIMENSIONS)}, started_at AS begun FROM results
-            WHERE status = 'completed' AND search IS NULL
+            SELECT {selected(DIMENSIONS)}, started_at AS begun FROM {_relation(filters)} WHERE {condition}
         ) {parts} ORDER BY ALL
         """,
+        parameters,
     )
 
 
 def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str]) -> pd.DataFrame:
     """One row per run, oldest first: run_id, job_id, study_name, is_baseline, is_valid, repeat, started_at, source,
-    gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
+    workload_label, gpus (their number), each of DIMENSIONS, and the `numbers` in the units of their metrics.
 
     Costs come with a column `currency` (null without a price). Raises QueryError for a number that is not in NUMBERS.
     """
@@ -161,6 +188,7 @@ def runs(con: duckdb.DuckDBPyConnection, filters: Filters, numbers: Sequence[str
         con,
         f"""
         SELECT run_id, job_id, study_name, study_id, is_baseline, is_valid, repeat, started_at, {_SOURCE} AS source,
+            workload_label,
             len(results.gpus) AS gpus, {selected(DIMENSIONS)}{", " if measured else ""}{measured}
         FROM {_relation(filters)} WHERE {condition} ORDER BY started_at NULLS FIRST, run_id
         """,

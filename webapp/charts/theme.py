@@ -66,13 +66,14 @@ SHAPES = (
 
 @dataclass(frozen=True)
 class ArmStyle:
-    """How one arm is drawn; `hollow`: not measured here."""
+    """How one arm is drawn; `hollow`: not measured here; `note` stands behind its name in a page's legend."""
 
     arm: str
     colour: str
     shape: str
     letter: str
     hollow: bool = False
+    note: str = ""
 
 
 def arm_styles(arms: Sequence[str], baseline: str | None, mode: Mode) -> tuple[ArmStyle, ...]:

@@ -75,5 +75,7 @@ def _show_choosable(spec: dict[str, Any], words: str, key: str, choose: Choose) 
 def legend(styles: Sequence[ArmStyle]) -> str:
     """The drawn arms with their colours and marks, as Markdown."""
     return " \u2002 ".join(
-        f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}' for style in styles
+        f':color[{style.letter}]{{foreground="{style.colour}"}} {literal(style.arm)}'
+        + (f" :gray[{literal(style.note)}]" if style.note else "")
+        for style in styles
     )

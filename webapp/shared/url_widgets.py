@@ -161,11 +161,13 @@ def choose_many(
     show: bool = True,
     keeps_missing: bool = False,
     on_change: Any = None,
+    show_option: Callable[[str], str] = str,
 ) -> tuple[str, ...]:
     """The chosen options; `first` if the link has no value.
 
     Values that do not exist are reported and left out; with `keeps_missing` they stay chosen if there is no other, so
     that nothing is shown rather than everything. Without `show` there is no widget, unless for such a value.
+    `show_option` words an option in the list.
     """
     new = param.key not in st.session_state
     wanted = st.query_params.get_all(param.key) if new else list(st.session_state[param.key])
@@ -185,6 +187,7 @@ def choose_many(
         args=(param,),
         help=help_text,
         placeholder=placeholder or "any",
+        format_func=show_option,
     )
     record(param.key, None if picked == list(first) else picked)
     return tuple(picked)

@@ -160,6 +160,22 @@ def test_options_count_each_completed_run_once_in_every_dimension(sliced: duckdb
     assert set(options.loc[options["dimension"] == "origin", "value"]) == {"measured", "published"}
 
 
+def test_options_of_a_slice_are_those_of_its_runs_alone(sliced: duckdb.DuckDBPyConnection) -> None:
+    of_one = Filters((("study", ("small · job-0",)),), validity="any")
+    options = slices.options(sliced, of_one)
+    assert options.loc[options["dimension"] == "study", ["value", "runs"]].to_numpy().tolist() == [
+        ["small · job-0", slices.count(sliced, of_one)]
+    ]
+
+
+def test_what_others_found_is_of_the_methods_asked_for(sliced: duckdb.DuckDBPyConnection) -> None:
+    found = slices.speedups_of_others(sliced, ("eagle3",))
+    assert set(found["method"]) == {"eagle3"}
+    assert set(found["source"]) == {"eagle3-blackwell-2026-02", "redhat-moe-2026"}
+    assert found["speedup"].between(0.6, 1.3).all()
+    assert slices.speedups_of_others(sliced, ("ngram",)).empty
+
+
 def test_the_filter_to_blame_is_named_with_what_there_would_be_without_it(sliced: duckdb.DuckDBPyConnection) -> None:
     filters = Filters(
         (("study", ("small · job-0", "small · job-1")), ("arm", ("n-gram",)), ("k", ("3",))), validity="any"

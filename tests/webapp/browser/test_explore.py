@@ -26,7 +26,7 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
     expect(page.get_by_text(re.compile("^12 of .* completed runs"))).to_be_visible()
     choose(page, "Colour", "Method")
     page.get_by_text("More filters").click()
-    for label, option in (("Category", "code"), ("Category", "repeat"), ("Arm", "draft")):
+    for label, option in (("Category", "code (6)"), ("Category", "repeat (6)"), ("Arm", "draft (4)")):
         choose(page, label, option)
         page.keyboard.press("Escape")  # a list of which several may be chosen stays open, and hides the rest
     expect(page.get_by_text(re.compile("^4 of .* Filtered by arm, category"))).to_be_visible()
@@ -42,7 +42,9 @@ def test_a_slice_is_chosen_sent_as_a_link_and_a_point_leads_to_its_run(server: S
 
     settled(page)
     page.locator("[data-testid=stVegaLiteChart] .mark-symbol path").first.click()
-    page.get_by_role("link", name="Open this run").click()
+    drawer = page.get_by_role("dialog")
+    expect(drawer.get_by_text("Its cell against the baseline")).to_be_visible()
+    drawer.get_by_role("link", name="Open this run").click()
     heading(page, "Run")
     expect(page).to_have_url(re.compile("run="))
     expect(page.get_by_text(re.compile("^draft, "))).to_be_visible()

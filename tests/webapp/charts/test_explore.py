@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -99,6 +100,31 @@ def test_a_line_goes_through_the_means_and_each_run_is_a_point_that_can_be_chose
     assert points["encoding"]["y"]["title"] == "Output throughput (tok/s)"
 
 
+def test_a_mean_has_the_interval_of_its_runs_and_a_single_run_has_none() -> None:
+    table, _ = drawn()
+    means = runs.means(table)
+    (mean,) = means[(means["series"] == "n-gram") & (means["x"] == "16")][["y", "low", "high"]].to_numpy()
+    assert mean == pytest.approx([160.5, 160.5 - 6.353, 160.5 + 6.353], abs=1e-3)
+    assert runs.means(table[table["repeat"] == 0])[["low", "high"]].isna().all(axis=None)
+
+
+def test_a_mean_of_one_judged_cell_is_its_ratio_with_the_interval_of_its_verdict() -> None:
+    table, scene = drawn()
+    judged: dict[str, Any] = {
+        "verdict": "▲ faster 1.50× [1.40, 1.60]",
+        "ratio": 1.5,
+        "ratio_low": 1.4,
+        "ratio_high": 1.6,
+    }
+    of_one = runs.means(table.assign(cell=table["series"] + table["x"], **judged))
+    assert of_one[["y", "low", "high"]].drop_duplicates().to_numpy().tolist() == [[1.5, 1.4, 1.6]]
+    of_several = runs.means(table.assign(cell=table["run_id"], **judged))
+    assert set(of_several["verdict"]) == {""}
+    assert of_several["y"].tolist() == runs.means(table)["y"].tolist()
+    points = runs.line(table.assign(cell="", **judged), scene).to_dict()["layer"][-1]
+    assert {"field": "verdict", "title": "Against the baseline", "type": "nominal"} in points["encoding"]["tooltip"]
+
+
 def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
     table, scene = drawn()
     many = pd.concat([table] * 200, ignore_index=True)
@@ -106,6 +132,14 @@ def test_more_runs_than_can_be_drawn_are_means_with_their_range() -> None:
     assert "params" not in spec
     assert max(map(len, spec["datasets"].values())) == 6
     assert {layer["mark"]["type"] for layer in spec["layer"]} == {"line", "rule", "point"}
+
+
+def test_what_others_found_is_a_band_behind_ones_own_speedups() -> None:
+    speedup = next(axis for axis in axes.NUMBERS if axis.column == "speedup")
+    table, scene = drawn()
+    band, rule, *_ = runs.line(table, replace(scene, y=speedup, band=(0.8, 1.3))).to_dict()["layer"]
+    assert (band["mark"]["type"], rule["mark"]["type"]) == ("rect", "rule")
+    assert [band["encoding"][end]["field"] for end in ("y", "y2")] == ["low", "high"]
 
 
 def test_runs_without_one_of_the_numbers_are_not_drawn_as_zero() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from lab.metrics.number_format import ratio
 from tests.actors import ADMIN
 from tests.lab.studies import study
 from tests.warehouse.importers.sample_files import SAMPLES
@@ -18,7 +19,7 @@ from warehouse.ingest.service import ingest_all
 from warehouse.settings import Settings
 from webapp.pages.explore import figures
 from webapp.pages.explore.selection import MARKS, parse
-from webapp.shared import url_params
+from webapp.shared import published_data, url_params
 
 
 def table(app: AppTest) -> list[str]:
@@ -134,6 +135,27 @@ def test_every_mark_is_drawn_from_its_link_alone_with_the_rows_of_its_table(sett
     cost = figures.shown(priced, "dark")
     assert cost.figure is None
     assert "without cost per million output tokens cannot be drawn" in cost.notes[0]
+
+
+def test_points_and_legend_carry_the_verdict_and_a_click_opens_the_run_in_a_drawer(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    job_id = measure_study(settings, study(name="judged", repeats=3))
+    app = open_page("explore", job=job_id, metric="Speed-up")
+    pairs = published_data.compared(job_id, "output_tok_per_s").pairs
+    (within,) = (pair.ratio for pair in pairs if pair.cell.concurrency == 1)
+    chosen = {"study": app.multiselect(key="study").value, "metric": ["Speed-up"]}
+    (figure,) = figures.figures(chosen, "light")
+    (arm,) = {pair.candidate.arm for pair in pairs}
+    of_cell = figure.rows[(figure.rows["arm"] == arm) & (figure.rows["concurrency"] == "1")]
+    assert within is not None
+    assert set(of_cell["verdict"]) == {f"▲ faster {ratio(within.value, within.low, within.high)}"}
+    assert set(figure.rows.loc[figure.rows["arm"] != arm, "verdict"]) == {"baseline"}
+    assert [style.note[:8] for style in figure.styles] == ["", "▲ faster"]
+
+    app.session_state["explore-chosen"] = of_cell["run_id"].iloc[0]
+    assert "Its cell against the baseline, in output throughput" in words(app.run())
+    assert "Its cell against" not in words(app.run())  # it was closed
 
 
 def test_means_that_mix_what_is_not_told_apart_are_named(settings: Settings) -> None:

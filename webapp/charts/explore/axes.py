@@ -49,10 +49,20 @@ def _metric_axis(metric: Metric) -> Axis:
 
 _MEASURED = {metric.name: _metric_axis(metric) for metric in METRICS if metric.name != "acceptance_per_position"}
 PER_USER, PER_GPU, COST = (_metric_axis(metric) for metric in (catalogue.PER_USER, catalogue.PER_GPU, catalogue.COST))
+#: The ratio of a run's output throughput to the baseline's run of the same repeat, workload and load.
+SPEEDUP = Axis(
+    "Speed-up",
+    "speedup",
+    "number",
+    "×",
+    1.0,
+    "Output throughput over the baseline's, of the same cell and repeat",
+)
 _FIRST = (*(metric.name for metric in MEASURES), "acceptance_length", "acceptance_rate")
 #: All metrics that are a single number, the most common ones first.
 NUMBERS: tuple[Axis, ...] = (
     *(_MEASURED[name] for name in _FIRST),
+    SPEEDUP,
     PER_USER,
     PER_GPU,
     COST,

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from lab.comparison.spread import student
 from lab.metrics.histogram import Counts, cumulative, quantile
+from lab.metrics.number_format import bounds, number
 from webapp.charts.axes import SHORT
 from webapp.charts.explore.axes import Axis, dash_scale, natural
 from webapp.charts.theme import INKS, ArmStyle, Mode, colour_scale, fill_scale, shape_scale
@@ -22,6 +24,7 @@ CHOSEN = "run"
 MOST_POINTS = 1_500
 MOST_MARKS = 5_000
 _ABOUT = ("arm", "dataset", "category", "load", "k", "engine", "hardware", "origin", "source")
+_VERDICT = (alt.Tooltip("verdict:N", title="Against the baseline"),)
 _LONG_LABEL = 7
 PERCENTILES = (50, 90, 95, 99)
 _STEPS = 240
@@ -41,6 +44,7 @@ class Scene:
     order: tuple[str, ...] = ()  # of an ordinal x
     x_domain: tuple[float, float] | None = None
     y_domain: tuple[float, float] | None = None
+    band: tuple[float, float] | None = None  # what others found for y
 
 
 def order_of(rows: pd.DataFrame, axis: Axis) -> tuple[str, ...]:
@@ -58,18 +62,45 @@ def _scaled(rows: pd.DataFrame, axis: Axis) -> pd.Series:
 
 
 def means(rows: pd.DataFrame) -> pd.DataFrame:
-    """x, series, origin, y (mean), low, high, runs: one row per x and series."""
+    """x, series, origin, y (mean), low, high, runs, verdict: one row per x and series.
+
+    `low` and `high` are the mean's 95 % interval by Student's t, null for a single run. Where all runs are of one cell
+    whose ratio is drawn, y is that ratio with the interval that its verdict stands on. `verdict` is empty for several.
+    """
     grouped = rows.groupby(["x", "series", "origin"], sort=False, as_index=False)
-    return grouped.agg(y=("y", "mean"), low=("y", "min"), high=("y", "max"), runs=("y", "size"))
+    table: pd.DataFrame = grouped.agg(y=("y", "mean"), spread=("y", "std"), runs=("y", "size"), **_of_cells(rows))
+    half = student(np.maximum(table["runs"] - 1, 1), 0.95) * table.pop("spread") / np.sqrt(table["runs"])
+    table = table.assign(low=table["y"] - half, high=table["y"] + half)
+    if "cells" not in table:
+        return table.assign(verdict="")
+    is_one = table.pop("cells") == 1
+    table["verdict"] = table["verdict"].where(is_one, "")
+    if "ratio" in table:
+        is_one &= table["ratio"].notna()
+        for shown, judged in (("y", "ratio"), ("low", "ratio_low"), ("high", "ratio_high")):
+            table[shown] = table[shown].mask(is_one, table.pop(judged))
+    return table
+
+
+def _of_cells(rows: pd.DataFrame) -> dict[str, Any]:
+    """What is known of the cells that a mean is over: their number, and of the first one verdict and ratio."""
+    if "cell" not in rows:
+        return {}
+    ratios = [name for name in ("ratio", "ratio_low", "ratio_high") if name in rows]
+    return {"cells": ("cell", "nunique"), "verdict": ("verdict", "first")} | {name: (name, "first") for name in ratios}
 
 
 def line(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`."""
-    base = alt.Chart(means(rows)).encode(x=_x_of_runs(scene), color=_colour(scene))
+    base = alt.Chart(_written_means(rows)).encode(x=_x_of_runs(scene), color=_colour(scene))
     dash = alt.StrokeDash("series:N", scale=dash_scale(scene.styles), legend=None)
-    layers = [base.mark_line(strokeWidth=2).encode(y=_y(scene), strokeDash=dash)]
+    whiskers = base.transform_filter("isValid(datum.low)").mark_rule(strokeWidth=1.5, opacity=0.6, clip=True)
+    layers = [
+        *_band(scene),
+        base.mark_line(strokeWidth=2).encode(y=_y(scene), strokeDash=dash),
+        whiskers.encode(y="low:Q", y2="high:Q"),
+    ]
     if len(rows) > MOST_POINTS:
-        layers.append(base.mark_rule(strokeWidth=1.5, opacity=0.6).encode(y="low:Q", y2="high:Q"))
         layers.append(_dots(base, scene).encode(y=_y(scene), tooltip=_mean_tooltip(scene)))
     else:
         layers.append(_points(rows, scene))
@@ -80,19 +111,35 @@ def bar(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`; the x axis is a dimension."""
     order = [style.arm for style in scene.styles]
     offset = alt.XOffset("series:N", sort=order)
-    base = alt.Chart(means(rows)).encode(x=_x_of_runs(scene, banded=True), xOffset=offset)
+    base = alt.Chart(_written_means(rows)).encode(x=_x_of_runs(scene, banded=True), xOffset=offset)
     fill = alt.Fill("series:N", scale=fill_scale(scene.styles, scene.mode), legend=None)
     stroke = alt.Stroke("series:N", scale=colour_scale(scene.styles), legend=None)
     bars = base.mark_bar(cornerRadiusTopLeft=2, cornerRadiusTopRight=2, strokeWidth=1.5).encode(
         y=_y(scene), fill=fill, stroke=stroke, tooltip=_mean_tooltip(scene)
     )
-    ranges = base.transform_filter(alt.datum.runs > 1).mark_rule(strokeWidth=1.5, color=INKS[scene.mode].text)
-    return alt.LayerChart(layer=[bars, ranges.encode(y="low:Q", y2="high:Q")]).properties(height=scene.height)
+    ranges = base.transform_filter("isValid(datum.low)").mark_rule(
+        strokeWidth=1.5, color=INKS[scene.mode].text, clip=True
+    )
+    return alt.LayerChart(layer=[*_band(scene), bars, ranges.encode(y="low:Q", y2="high:Q")]).properties(
+        height=scene.height
+    )
 
 
 def scatter(rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
     """`rows` of `numbers` with `series`, at most MOST_MARKS of them."""
-    return alt.LayerChart(layer=[_points(rows, scene)]).properties(height=scene.height)
+    return alt.LayerChart(layer=[*_band(scene), _points(rows, scene)]).properties(height=scene.height)
+
+
+def _band(scene: Scene) -> list[alt.Chart]:
+    """The range of what others found, and the rule at 1, where ratios are drawn."""
+    ink, layers = INKS[scene.mode], []
+    if scene.band is not None:
+        ends = alt.Chart(pd.DataFrame({"low": [scene.band[0]], "high": [scene.band[1]]}))
+        layers.append(ends.mark_rect(color=ink.muted, opacity=0.16, clip=True).encode(y=alt.Y("low:Q"), y2="high:Q"))
+    if scene.y.unit == "×":
+        rule = alt.Chart(pd.DataFrame({"one": [1.0]}))
+        layers.append(rule.mark_rule(color=ink.baseline, strokeWidth=1.5, strokeDash=[5, 3]).encode(y=alt.Y("one:Q")))
+    return layers
 
 
 def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChart:
@@ -115,10 +162,11 @@ def frontier(rows: pd.DataFrame, scene: Scene, *, higher: bool) -> alt.LayerChar
 def _points(rows: pd.DataFrame, scene: Scene) -> alt.Chart:
     chosen = alt.selection_point(name=CHOSEN, fields=["run_id"], on="click", empty=True)
     wanted = ["x", "y", "series", "run_id", "repeat", *_ABOUT]
-    base = alt.Chart(rows[[*wanted, *(["best"] if "best" in rows else [])]]).encode(x=_x_of_runs(scene))
+    shown = rows[[*wanted, *(name for name in ("best", "verdict") if name in rows)]]
+    base = alt.Chart(_written(shown, scene)).encode(x=_x_of_runs(scene))
     dots = _dots(base, scene).encode(
         y=_y(scene),
-        tooltip=[*_place(scene), *_about(scene)],
+        tooltip=[*_place(scene), *(_VERDICT if "verdict" in shown else ()), *_about(scene)],
         opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.25)),
     )
     chart: alt.Chart = dots.add_params(chosen)
@@ -163,9 +211,21 @@ def _place(scene: Scene) -> list[alt.Tooltip]:
     return [_tip(scene.x, "x"), _tip(scene.y, "y")]
 
 
+def _written(rows: pd.DataFrame, scene: Scene) -> pd.DataFrame:
+    """The rows with the numbers of both axes in writing, for tooltips."""
+    numbers_of = {field: axis for field, axis in (("x", scene.x), ("y", scene.y)) if axis.kind == "number"}
+    return rows.assign(**{f"{field}_written": rows[field].map(number) for field in numbers_of})
+
+
+def _written_means(rows: pd.DataFrame) -> pd.DataFrame:
+    table = means(rows)
+    limits = zip(table["y"], table["low"], table["high"], strict=True)
+    return table.assign(y_written=[f"{number(y)} {bounds(y, low, high)}".rstrip() for y, low, high in limits])
+
+
 def _tip(axis: Axis, field: str) -> alt.Tooltip:
     if axis.kind == "number":
-        return alt.Tooltip(f"{field}:Q", title=axis.title, format=",.4~g")
+        return alt.Tooltip(f"{field}_written:N", title=axis.title)
     if axis.kind == "time":
         return alt.Tooltip(f"{field}:T", timeUnit="utcyearmonthdatehoursminutes", title=axis.title)
     return alt.Tooltip(f"{field}:N", title=axis.title)
@@ -182,9 +242,8 @@ def _mean_tooltip(scene: Scene) -> list[alt.Tooltip]:
     return [
         alt.Tooltip("series:N", title="Series"),
         _tip(scene.x, "x"),
-        alt.Tooltip("y:Q", title=f"Mean: {scene.y.title}", format=",.4~g"),
-        alt.Tooltip("low:Q", title="Lowest run", format=",.4~g"),
-        alt.Tooltip("high:Q", title="Highest run", format=",.4~g"),
+        alt.Tooltip("y_written:N", title=f"Mean [95 %]: {scene.y.title}"),
+        *_VERDICT,
         alt.Tooltip("runs:Q", title="Runs"),
     ]
 

@@ -2,24 +2,70 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import duckdb
 import pandas as pd
 
+from lab.metrics.number_format import ratio
 from warehouse.queries import slices
+from warehouse.queries.comparing.comparisons import Pair
 from warehouse.queries.slices import Filters
 from webapp.charts.explore.axes import Order
 from webapp.shared import published_data
 from webapp.shared.published_data import published_query, with_warehouse
+from webapp.shared.verdicts import arm_cards
+from webapp.shared.verdicts.tables import SIGNS
 
 #: Each may have some thousand rows.
 _MAX_SLICES = 32
 _MAX_POOLS = 16
 
 #: dimension, value, runs, begun.
-options = published_query(1)(slices.options)
+options = published_query(_MAX_SLICES)(slices.options)
+speedups_of_others = published_query()(slices.speedups_of_others)
 runs = published_query(_MAX_SLICES)(slices.runs)
 filters_excluding_everything = with_warehouse(slices.filters_excluding_everything)
 _arms = published_query(_MAX_SLICES)(slices.arms)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A cell of an arm: its verdict with the ratio and the interval that it stands on, in words and numbers."""
+
+    words: str
+    ratio: float | None
+    low: float | None
+    high: float | None
+
+
+def judged(job_id: str, metric: str) -> dict[tuple[str, str, str], Judged]:
+    """By arm, workload and load; empty where the metric has no better direction, or the baseline no valid run."""
+    compared = published_data.comparison(job_id, metric)
+    return {} if compared is None else {_place(pair): _judged(pair) for pair in compared.pairs}
+
+
+def verdicts_of_arms(job_id: str, metric: str) -> dict[str, str]:
+    """By arm: `▲ faster 1.23× [1.20, 1.26]`, over all cells together."""
+    compared = published_data.comparison(job_id, metric)
+    means = {} if compared is None else arm_cards.means(compared)
+    return {
+        arm: f"{SIGNS[mean.verdict.word]} {ratio(mean.ratio.value, mean.ratio.low, mean.ratio.high)}"
+        for arm, mean in means.items()
+        if mean.ratio is not None
+    }
+
+
+def _place(pair: Pair) -> tuple[str, str, str]:
+    return pair.candidate.arm, pair.cell.workload, pair.cell.pattern
+
+
+def _judged(pair: Pair) -> Judged:
+    within, sign = pair.ratio, SIGNS[pair.verdict.word]
+    if within is None:
+        return Judged(sign, None, None, None)
+    words = f"{sign} {ratio(within.value, within.low, within.high)}"
+    return Judged(words, within.value, within.low, within.high)
 
 
 @published_query(_MAX_POOLS)

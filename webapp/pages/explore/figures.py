@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 import altair as alt
 import pandas as pd
 
+from lab.metrics.number_format import times
 from webapp.charts.explore import runs as explore_runs
-from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, Axis, Order, natural, styles, with_series
+from webapp.charts.explore.axes import COST, PER_GPU, PER_USER, SPEEDUP, Axis, Order, natural, styles, with_series
 from webapp.charts.explore.runs import MOST_MARKS, Scene
 from webapp.charts.panels import Figure, Panel
 from webapp.charts.theme import ArmStyle, Mode
@@ -25,6 +26,9 @@ PER_ENGINE = Axis("Throughput per engine", "output_tok_per_s", "number", "tok/s"
 MAX_PANELS, MAX_SERIES = 12, 24
 HEIGHT, PANEL_HEIGHT = 400, 280
 _CHARTS = {"Line": explore_runs.line, "Bar": explore_runs.bar, "Scatter": explore_runs.scatter}
+#: What verdicts are on where the metric drawn has no better direction.
+_COMPARED = "output_tok_per_s"
+_MOST_JUDGED = 8
 #: Properties in which the runs behind one mean may differ without the chart showing it.
 _MIXABLE = ("dataset", "category", "load", "k", "draft_model", "arm", "engine", "hardware", "target")
 _ECDF_NOTE = "share of all requests of a group's runs together, exact to 0.5 %; dashed: p50 and p95"
@@ -78,17 +82,71 @@ def _of_runs(view: Selection, runs: pd.DataFrame, order: Order, mode: Mode) -> S
         notes.append("Prices in several currencies are not compared: choose hardware that is priced in one.")
     if rows.empty:
         return Shown(None, runs, None, tuple(notes))
-    rows, left_out = _cut(rows, view)
+    rows, left_out = _cut(_with_verdicts(rows, y), view)
     if view.mark == "Pareto":
         rows = rows.assign(best=_best(rows, view))
-    figure = _figure(view, rows, (x, y), order, mode)
+    band, found = _of_others(rows, y)
+    notes += found
+    figure = _figure(view, rows, (x, y), order, mode, band=band)
     means = _mixed(rows, view) if view.mark in ("Line", "Bar") else []
     return Shown(figure, runs, None, (*notes, *left_out, *means))
 
 
-def _figure(view: Selection, rows: pd.DataFrame, axes: tuple[Axis, Axis], order: Order, mode: Mode) -> Figure:
+def _with_verdicts(rows: pd.DataFrame, y: Axis) -> pd.DataFrame:
+    """The rows with their cell, the verdict on it, and for a speed-up its ratio with bounds.
+
+    The verdict is on the metric drawn, or on the output throughput if that cannot be compared. It is left out for
+    slices of many studies.
+    """
+    jobs = rows.loc[rows["origin"] != "published", "job_id"].unique()
+    places = rows[["arm", "workload_label", "load"]].itertuples(index=False, name=None)
+    cell = [" ".join(map(str, (job, *place))) for job, place in zip(rows["job_id"], places, strict=True)]
+    if not 0 < len(jobs) <= _MOST_JUDGED:
+        return rows.assign(cell=cell, verdict="")
+    of_jobs = {job: data.judged(job, y.column) or data.judged(job, _COMPARED) for job in jobs}
+    keys = zip(rows["job_id"], rows["arm"], rows["workload_label"], rows["load"], strict=True)
+    found = [of_jobs.get(job, {}).get((arm, workload, load)) for job, arm, workload, load in keys]
+    words = ["" if judged is None else judged.words for judged in found]
+    is_baseline = rows["is_baseline"].eq(other=True)  # null is unknown
+    rows = rows.assign(cell=cell, verdict=pd.Series(words, index=rows.index).mask(is_baseline, "baseline"))
+    if y != SPEEDUP:
+        return rows
+    numbers = [(None, None, None) if judged is None else (judged.ratio, judged.low, judged.high) for judged in found]
+    ratios = pd.DataFrame(numbers, columns=["ratio", "ratio_low", "ratio_high"], index=rows.index, dtype=float)
+    return rows.join(ratios)
+
+
+def _of_others(rows: pd.DataFrame, y: Axis) -> tuple[tuple[float, float] | None, list[str]]:
+    """The range of published and imported speed-ups of the methods in sight, and the sentence that says so."""
+    if y != SPEEDUP:
+        return None, []
+    methods = sorted(set(rows["method"]) - {"none", "unknown"})
+    others = data.speedups_of_others(tuple(methods))
+    others = others[~others["source"].isin(rows["job_id"])]
+    if others.empty:
+        return None, []
+    low, high = (float(others["speedup"].quantile(share)) for share in (0.1, 0.9))
+    named = _listed(sorted(set(others["method"])))
+    sources = count(len(set(others["source"])), "source")
+    sentence = (
+        f"Grey band: 8 of 10 of the {count(len(others), 'speed-up')} that {sources} found for {named}, on other "
+        f"hardware ({times(low)} to {times(high)})."
+    )
+    return (low, high), [sentence]
+
+
+def _figure(
+    view: Selection,
+    rows: pd.DataFrame,
+    axes: tuple[Axis, Axis],
+    order: Order,
+    mode: Mode,
+    *,
+    band: tuple[float, float] | None,
+) -> Figure:
     x, y = axes
-    looks = styles(rows, view.colour, order, mode)
+    looks = _noted(styles(rows, view.colour, order, mode), rows, view, y)
+    from_zero = view.mark == "Bar" or (view.mark == "Line" and y != SPEEDUP)
     scene = Scene(
         x,
         y,
@@ -97,11 +155,24 @@ def _figure(view: Selection, rows: pd.DataFrame, axes: tuple[Axis, Axis], order:
         _height(rows, view.facet),
         explore_runs.order_of(rows, x),
         explore_runs.span(rows["x"], from_zero=False) if x.kind == "number" else None,
-        explore_runs.span(rows["y"], from_zero=view.mark in ("Line", "Bar")),
+        explore_runs.span([*rows["y"], *(band or ())], from_zero=from_zero),
+        band,
     )
-    panels: tuple[Panel, ...] = tuple((title, _chart(view, part, scene)) for title, part in _parts(rows, view.facet))
+    panels: tuple[Panel, ...] = tuple(
+        (f"{title} ({count(len(part), 'run')})" if title else "", _chart(view, part, scene))
+        for title, part in _parts(rows, view.facet)
+    )
     title = f"{y.label} {'against' if view.mark == 'Pareto' else 'by'} {within(x.label)}"
     return Figure("explore", title, _note(view, rows, y), looks, panels, rows.drop(columns=["x", "y"]))
+
+
+def _noted(looks: Sequence[ArmStyle], rows: pd.DataFrame, view: Selection, y: Axis) -> tuple[ArmStyle, ...]:
+    """The styles of arms with their verdict over all cells, where the slice is of one study."""
+    jobs = rows["job_id"].unique()
+    if view.colour.column != "arm" or len(jobs) != 1:
+        return tuple(looks)
+    words = data.verdicts_of_arms(jobs[0], y.column) or data.verdicts_of_arms(jobs[0], _COMPARED)
+    return tuple(replace(style, note=words.get(style.arm, "")) for style in looks)
 
 
 def _chart(view: Selection, rows: pd.DataFrame, scene: Scene) -> alt.LayerChart:
@@ -159,10 +230,8 @@ def _note(view: Selection, rows: pd.DataFrame, y: Axis) -> str:
     few = len(rows) <= explore_runs.MOST_POINTS
     words = {
         "Scatter": "each point is a run",
-        "Bar": "bars: means of the runs, whiskers: lowest and highest run",
-        "Line": "points: runs, line: their means"
-        if few
-        else "line: means of the runs, whiskers: lowest and highest run",
+        "Bar": "bars: means of the runs, whiskers: 95 % intervals",
+        "Line": f"{'points: runs, ' if few else ''}line: means of the runs, whiskers: 95 % intervals",
     }[view.mark]
     return f"{y.unit}; {words}" if y.unit else words
 

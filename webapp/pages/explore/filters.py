@@ -8,9 +8,9 @@ import pandas as pd
 import streamlit as st
 
 from webapp.charts.explore.axes import natural
-from webapp.pages.explore.selection import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices
+from webapp.pages.explore import data
+from webapp.pages.explore.selection import BESIDE, EVERY_STUDY, MARKS, USES, Mark, choices, parse
 from webapp.shared import url_params, url_widgets
-from webapp.shared.text import literal
 
 _COLUMNS, _LEAST_WIDTH = 5, 150
 _OPEN = "explore-open"
@@ -20,8 +20,6 @@ _MORE = (
     url_params.BEGUN_TO,
     *(param for name, param in url_params.SLICED.items() if name != "study"),
 )
-#: How many values a help text lists.
-_MAX_LISTED = 12
 Chosen = dict[str, Sequence[str]]
 
 
@@ -52,7 +50,8 @@ def choose_runs(options: pd.DataFrame) -> Chosen:
     )
     if folded.open or _any_is_set():
         with folded, st.grid(_COLUMNS, gap="small", min_column_width=_LEAST_WIDTH):
-            filters |= _choose_more(options)
+            of_studies = parse({key: chosen for key, chosen in filters.items() if chosen}).filters
+            filters |= _choose_more(data.options(of_studies))
     url_widgets.report_missing(url_params.MARK, *_drawn_by(), *url_params.SLICED.values())
     url_widgets.report_missing(url_params.VALIDITY, url_params.BEGUN_FROM, url_params.BEGUN_TO)
     return {key: chosen for key, chosen in filters.items() if chosen}
@@ -134,12 +133,14 @@ def _studies_changed(param: url_params.Param) -> None:
 
 
 def _choose_values(options: pd.DataFrame, name: str, param: url_params.Param) -> Sequence[str]:
-    """A filter is shown only where it has several values."""
+    """A filter is shown only where it has several values, each with the number of its runs in the chosen studies."""
     rows = options[options["dimension"] == name]
     values = sorted(rows["value"], key=natural)
     runs = dict(zip(rows["value"], rows["runs"], strict=True))
-    listed = " · ".join(f"{literal(value)}: {runs[value]:,}" for value in values[:_MAX_LISTED])
-    more = f" and {len(values) - _MAX_LISTED} more" if len(values) > _MAX_LISTED else ""
     return url_widgets.choose_many(
-        param, values, help_text=f"Runs: {listed}{more}", show=len(values) > 1, keeps_missing=True
+        param,
+        values,
+        show=len(values) > 1,
+        keeps_missing=True,
+        show_option=lambda value: f"{value} ({runs.get(value, 0):,})",
     )

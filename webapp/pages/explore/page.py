@@ -9,11 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from lab.metrics.catalogue import BY_NAME
-from lab.metrics.number_format import number
 from webapp.charts.explore.axes import DIMENSIONS, LATENCIES, NUMBERS, Axis, natural
 from webapp.charts.explore.runs import MOST_POINTS, PERCENTILES
 from webapp.pages.explore import data as explore_data
-from webapp.pages.explore import figures, filters
+from webapp.pages.explore import drawer, figures, filters
 from webapp.pages.explore.figures import ALWAYS, Shown, within
 from webapp.pages.explore.selection import Selection, parse
 from webapp.shared import published_data, study_picker, url_params, url_widgets
@@ -21,7 +20,7 @@ from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_figures
 from webapp.shared.tables import columns, metric_column, show_table
 from webapp.shared.text import count, literal
-from webapp.shared.url_params import View, page_file
+from webapp.shared.url_params import View
 
 _CHOSEN = "explore-chosen"
 _LABELS = {axis.column: axis.label for axis in DIMENSIONS}
@@ -131,31 +130,15 @@ def show_figure(shown: Shown, selection: Selection, view: View) -> None:
         return
     mode = colour_mode()
     show_figures([shown.figure], mode, view, choose=_choose)
-    chosen = shown.runs[shown.runs["run_id"] == st.session_state.get(_CHOSEN)]
+    chosen = shown.runs[shown.runs["run_id"] == st.session_state.pop(_CHOSEN, None)]
     if len(chosen):
-        _show_chosen(chosen.iloc[0])
-    elif selection.has_points and len(shown.figure.rows) <= MOST_POINTS:
-        st.caption(":material/ads_click: Click a point to open its run; the table below has the same links.")
+        drawer.show(chosen.iloc[0])
+    if selection.has_points and len(shown.figure.rows) <= MOST_POINTS:
+        st.caption(":material/ads_click: Click a point to look at its run; the table below has links to all runs.")
 
 
 def _choose(run_id: str | None) -> None:
     st.session_state[_CHOSEN] = run_id
-
-
-def _show_chosen(run: pd.Series) -> None:
-    with st.container(border=True, horizontal=True, vertical_alignment="center"):
-        where = ", ".join(run[name] for name in ("arm", "dataset", "category", "load") if run[name] != "unknown")
-        rate = run["output_tok_per_s"]
-        speed = "" if pd.isna(rate) else f": {number(rate)} tok/s"
-        st.markdown(f"**{literal(where)}**{literal(speed)} :gray[{literal(run['source'])}]", width="content")
-        if run["origin"] == "published":
-            query = {url_params.SOURCE.key: run["source"]}
-            st.page_link(
-                page_file("external_results"), label="Open the source", icon=":material/groups:", query_params=query
-            )
-        else:
-            query = {url_params.JOB.key: run["job_id"], url_params.RUN.key: run["run_id"]}
-            st.page_link(page_file("run"), label="Open this run", icon=":material/timeline:", query_params=query)
 
 
 def show_tables(shown: Shown, selection: Selection, view: View) -> None:

@@ -19,11 +19,15 @@ _MOST_CARDS = 6
 
 def show(comparison: StudyComparison, arms: Sequence[str]) -> int:
     """Show a card for each of the first arms, in this order. Return how many arms have none."""
-    means = _means(
-        (comparison.jobs, comparison.metric, comparison.baseline, comparison.strict, _cells(comparison)), comparison
-    )
-    show_cards([card(comparison, arm, means[arm]) for arm in arms[:_MOST_CARDS] if arm in means])
+    of_arms = means(comparison)
+    show_cards([card(comparison, arm, of_arms[arm]) for arm in arms[:_MOST_CARDS] if arm in of_arms])
     return max(0, len(arms) - _MOST_CARDS)
+
+
+def means(comparison: StudyComparison) -> dict[str, Cell]:
+    """The geometric mean of each arm's cells."""
+    key = (comparison.jobs, comparison.metric, comparison.baseline, comparison.strict, _cells(comparison))
+    return _means(key, comparison)
 
 
 def card(comparison: StudyComparison, arm: str, mean: Cell) -> Card:
