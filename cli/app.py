@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from lab.errors import UserError
+from warehouse.private_files import write_for_nobody_else
 
 
 class Verb(NamedTuple):
@@ -159,6 +160,7 @@ def command_line() -> LazyGroup:
 
 def main() -> None:
     """Run the command. An error that the user can fix prints as one sentence on stderr, with exit status 2."""
+    write_for_nobody_else()
     try:
         command_line()(prog_name="drafthouse")
     except UserError as error:

@@ -17,6 +17,7 @@ from lab.errors import UserError
 from services import valkey
 from services.supervisor import is_up, page_answers
 from warehouse.app_db.engine import app_engine
+from warehouse.private_files import open_to_others
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
 
@@ -74,8 +75,11 @@ def _home(home: Path) -> Finding:
         return Finding("home", ok=False, found=f"{home} does not exist", remedy="drafthouse migrate")
     free_gib = shutil.disk_usage(home).free / 2**30
     enough = free_gib > 1
+    readers = open_to_others(home)
     remedy = "" if enough else "free some space: a study needs about a gigabyte"
-    return Finding("home", enough, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
+    if readers:
+        remedy = f"{readers} can read prompts, outputs and results: drafthouse migrate closes it (or home_group)"
+    return Finding("home", enough and not readers, f"{home.absolute()}, {free_gib:.0f} GiB free", remedy)
 
 
 def _app_database(url: str) -> Finding:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab.errors import UserError
+from warehouse.private_files import protect_home
 from warehouse.settings import Settings
 
 #: The exact command that errors about a missing or older database name.
@@ -48,10 +49,11 @@ def migrate(settings: Settings) -> None:
 
 
 def make_home(settings: Settings) -> None:
-    """Create the folder of all state. Raises UserError if it cannot be written."""
+    """Create the folder of all state, closed to others on this host. Raises UserError if it cannot be written."""
     try:
         for folder in (settings.home, settings.bundles, settings.logs_dir):
             folder.mkdir(parents=True, exist_ok=True)
+        protect_home(settings.home, settings.home_group)
         with tempfile.TemporaryFile(dir=settings.home):
             pass
     except OSError as error:

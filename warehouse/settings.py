@@ -12,6 +12,7 @@ import stat
 import tomllib
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
@@ -40,6 +41,10 @@ class Settings(BaseSettings):
     database_url: str | None = Field(default=None, description="URL of the app database; default: SQLite under home")
     broker_url: str | None = Field(
         default=None, description="URL of Celery's broker; default: an embedded Valkey under home"
+    )
+    home_group: str | None = Field(
+        default=None,
+        description="group that may read the warehouse's file with a DuckDB of its own; default: nobody else may",
     )
     policy_file: Path | None = Field(default=None, description="what studies may set; default: policy.toml under home")
     bundles_dir: Path | None = Field(
@@ -207,22 +212,43 @@ def load_settings() -> Settings:
         raise SettingsError(f"{SETTINGS_FILE} is not valid TOML: {error}") from None
 
 
-def secret(home: Path, name: str) -> str:
-    """Return a secret that a study names: DRAFTHOUSE_SECRET_<NAME>, or <name> in secrets.toml under home.
+def secret(home: Path, name: str, base_url: str) -> str:
+    """Return a secret that a study names, for the server at `base_url`.
 
-    Raises SettingsError if it is missing or invalid; no message ever contains the value.
+    It is DRAFTHOUSE_SECRET_<NAME>, or the `key` of the table [<name>] in secrets.toml under home. Each is bound to the
+    server it is for, by DRAFTHOUSE_SECRET_<NAME>_URL or `base_url` in the table: otherwise a study could have it sent
+    anywhere. Raises SettingsError if it is missing, invalid or another server's; no message ever contains the value.
     """
     variable, file = SECRET_PREFIX + name.upper(), home / SECRETS_FILE
-    value = os.environ.get(variable) or _secrets(file).get(name)
-    if value is None:
+    table = _secrets(file).get(name)
+    value: object
+    if variable in os.environ:
+        value, bound, where = os.environ[variable], os.environ.get(f"{variable}_URL"), f"{variable}_URL"
+    elif isinstance(table, dict):
+        value, bound, where = table.get("key"), table.get("base_url"), f"base_url of [{name}] in {file.absolute()}"
+    elif table is None:
         raise SettingsError(
-            f"the secret {name!r} is not set on this host: set {variable}, or {name} in {file.absolute()}"
+            f"the secret {name!r} is not set on this host: set {variable} and {variable}_URL, or key and base_url of "
+            f"[{name}] in {file.absolute()}"
         )
+    else:
+        value, bound, where = table, None, f"key and base_url of [{name}] in {file.absolute()}"
+    if not isinstance(bound, str) or not bound:
+        raise SettingsError(f"the secret {name!r} is for no server yet: set {where} to the address that may get it")
+    if _origin(bound) != _origin(base_url):
+        raise SettingsError(f"the secret {name!r} is for another server than {_origin(base_url)}: see {where}")
     if not isinstance(value, str) or not value.isascii() or not value.isprintable() or not value or " " in value:
         raise SettingsError(
             f"the secret {name!r} is not a valid key: it must be one word of printable ASCII characters"
         )
     return value
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{(parts.hostname or '').rstrip('.')}:{port}"
 
 
 def _secrets(file: Path) -> dict[str, Any]:
@@ -238,7 +264,7 @@ def _secrets(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         reason = type(error).__name__  # not its text, which may quote a secret
         raise SettingsError(
-            f'{file.absolute()} cannot be read ({reason}): it must be TOML, for example name = "key"'
+            f"{file.absolute()} cannot be read ({reason}): it must be TOML: a table [name] with key and base_url"
         ) from None
 
 

@@ -6,6 +6,7 @@ import socket
 import sys
 
 from lab.errors import UserError
+from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 from webapp.access import oidc, start_token
@@ -45,6 +46,7 @@ def streamlit_options(settings: Settings) -> dict[str, object]:
 
 
 def main() -> int:
+    write_for_nobody_else()
     try:
         settings = load_settings()
         workarounds.parse(settings.web_workarounds)

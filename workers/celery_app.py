@@ -11,12 +11,14 @@ from celery import Celery, signals
 
 from jobs.broker import WAKE_TASK, broker_url
 from lab.errors import UserError
+from warehouse.private_files import write_for_nobody_else
 from warehouse.settings import load_settings
 from workers.worker import Worker
 
 #: Longer than any job: Valkey redelivers a message that is unacknowledged for longer.
 _VISIBILITY_TIMEOUT_S = 30 * 24 * 3600
 
+write_for_nobody_else()
 _settings = load_settings()
 _workers: list[Worker] = []
 

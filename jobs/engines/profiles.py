@@ -24,7 +24,7 @@ from jobs.engines.hardware import nvidia_gpus, processors
 from jobs.engines.models import local_folder
 from lab.errors import SettingsError, UserError
 from lab.study import Arm, Frozen, Study
-from warehouse.settings import ENVIRONMENT_PREFIX, Settings
+from warehouse.settings import Settings
 
 
 class Profile(Frozen):
@@ -101,8 +101,15 @@ _SECRET = re.compile(
 #: The variable that marks every process of an engine started here.
 MARK = "ENGINE_OF_DRAFTHOUSE"
 HIDDEN = "(not stored)"
-#: Variables of our own Python, which would break another one, and our settings, some of which hold passwords.
-_NOT_FOR_ENGINES = ("PYTHON", "VIRTUAL_ENV", "CELERY", ENVIRONMENT_PREFIX)
+#: The worker's own variables that an engine gets: places, languages, proxies, and those of the libraries that it uses.
+#: Not among them: those of our own Python, which would break another one, our settings, and keys to other services.
+_FOR_ENGINES = (
+    *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_", "TZ", "TMPDIR", "TERM", "XDG_", "LD_LIBRARY_PATH"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "REQUESTS_CA_BUNDLE"),
+    *("SSL_CERT_", "DOCKER_", "CUDA", "NVIDIA_", "NCCL_", "HIP_", "ROCM_", "ROCR_", "OMP_", "GOMP_", "KMP_", "MKL_"),
+    *("MALLOC_", "TORCH", "PYTORCH_", "TRITON_", "HF_", "HUGGING", "TRANSFORMERS_", "VLLM_", "SGLANG_", "TLLM_"),
+    *("TRTLLM_", "OPAL_", "OMPI_", "UCX_"),
+)
 
 
 def profile_environment(settings: Settings, profile: Profile, study: Study, arm: Arm) -> dict[str, str]:
@@ -131,7 +138,7 @@ def is_secret(variable: str) -> bool:
 
 def whole_environment(engines_dir: Path, profile: Profile, own: Mapping[str, str]) -> dict[str, str]:
     """Return all variables of the engine's process; its own programs come first on the path (it compiles with some)."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_FOR_ENGINES)}
+    inherited = {name: value for name, value in os.environ.items() if name.startswith(_FOR_ENGINES)}
     if program := profile.program(engines_dir):
         inherited["PATH"] = os.pathsep.join((str(program.parent), inherited.get("PATH", os.defpath)))
     return inherited | dict(own)

@@ -95,6 +95,11 @@ def engine_processes(folder: Path) -> list[psutil.Process]:
     return [process for process in psutil.process_iter() if is_ours(process)]
 
 
+#: What a study may ask of the stand-in engine beside a real one's flags.
+STAND_IN_FLAGS = [
+    *("token-s", "slots", "start-s", "fail-to-start", "die-on-first-request", "die-at-request", "die-once"),
+    *("port-taken-times", "stubborn-child", "never-idle", "counter-file", "no-such-flag", "trap"),
+]
 NGRAM = {"method": "ngram", "num_speculative_tokens": 3}
 
 
@@ -110,6 +115,7 @@ def new_home(folder: Path, migrated: Path, **settings: Any) -> Iterator[Home]:
     ours = {"engines_file": folder / "engines.toml", "lease_s": 2.0}
     made = Settings(home=folder / "home", **{**ours, **settings})
     shutil.copytree(migrated, made.home)
+    (made.home / "policy.toml").write_text(f"[engines.vllm]\nflags = {json.dumps(STAND_IN_FLAGS)}\n")
     database = app_engine(made.app_database_url)
     try:
         yield Home(made, database, folder)

@@ -110,7 +110,7 @@ def test_an_engine_that_dies_on_its_first_request_never_was_ready(home: Home) ->
 def test_an_engine_that_refuses_its_command_line_says_so_in_the_run(home: Home) -> None:
     worked(home, arms=second_arm(no_such_flag=7))
     assert {
-        "error: unrecognized arguments: --no-such-flag 7" in (run.error or "") for run in by_arm(home.runs(), "odd")
+        "error: unrecognized arguments: --no-such-flag=7" in (run.error or "") for run in by_arm(home.runs(), "odd")
     } == {True}
 
 

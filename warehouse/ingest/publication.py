@@ -47,6 +47,7 @@ from warehouse.ingest.master import (
     published_revision,
 )
 from warehouse.ingest.row_groups import merge_groups
+from warehouse.private_files import share_with_group
 from warehouse.schema import revisions
 
 #: A master up to this size is copied at each publication: that takes a tenth of a second.
@@ -132,6 +133,7 @@ class Master:
         merge_groups(self.connection, only_overdue=True)
         self._has_new_rows = True
         self.connection.execute("CHECKPOINT")
+        share_with_group(self.file, self.published.parent)
         if not self._publish_copy():
             self._publish_itself(only_grown=only_grown)
 

@@ -33,6 +33,7 @@ from warehouse.ingest.master import (
 )
 from warehouse.ingest.new_bundles import NewBundles
 from warehouse.ingest.publication import Master
+from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 
@@ -305,6 +306,7 @@ def _ingest_until(stop: threading.Event, ingester: Ingester) -> None:
 
 
 def main() -> int:
+    write_for_nobody_else()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

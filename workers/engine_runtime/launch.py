@@ -208,7 +208,7 @@ def endpoint_of(home: Path, study: Study, arm: Arm, *, allow_metadata: bool) -> 
         per_request_spec_metrics=arm.speculation is not None,
         foreign=True,
         checked=not allow_metadata,
-        api_key=None if arm.server.api_key is None else secret(home, arm.server.api_key),
+        api_key=None if arm.server.api_key is None else secret(home, arm.server.api_key, arm.server.base_url),
     )
 
 

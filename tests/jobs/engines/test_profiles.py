@@ -96,15 +96,18 @@ def test_an_unknown_placeholder_is_named(tmp_path: Path) -> None:
 def test_our_own_settings_and_python_do_not_reach_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRAFTHOUSE_DATABASE_URL", "postgresql://user:secret@host/db")
     monkeypatch.setenv("PYTHONPATH", "/ours")
-    monkeypatch.setenv("KEPT", "yes")
+    monkeypatch.setenv("VLLM_KEPT", "yes")
+    for name in ("AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "GITHUB_TOKEN", "CELERY_BROKER_URL"):
+        monkeypatch.setenv(name, "a key to something else")
     profile = Profile(kind="vllm", command=("sh",), environment={"OWN": "1"}, cpu_environment={"CPU": "1"})
     here, reference = settings(tmp_path, ""), study()
     own = profile_environment(here, profile, reference, reference.arms[1])
     assert own == {"OWN": "1", "HF_HUB_OFFLINE": "1"} | ({} if nvidia_gpus() else {"CPU": "1"})
     whole = whole_environment(here.engines_dir, profile, own)
-    assert whole["KEPT"] == "yes"
+    assert whole["VLLM_KEPT"] == "yes"
     assert whole["OWN"] == "1"
     assert not {"DRAFTHOUSE_DATABASE_URL", "PYTHONPATH"} & set(whole)
+    assert "a key to something else" not in whole.values()
 
 
 def test_a_model_from_a_hub_leaves_the_engine_online(tmp_path: Path) -> None:
@@ -120,11 +123,41 @@ def home_with(folder: Path, text: str, mode: int = 0o600) -> Settings:
     return Settings(home=folder)
 
 
+URL = "https://llm.example.org"
+BOUND = f'[production]\nkey = "{KEY}"\nbase_url = "{URL}"\n'
+
+
 def test_a_secret_comes_from_the_environment_or_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = home_with(tmp_path, f'production = "{KEY}"')
-    assert secret(settings.home, "production") == KEY
+    settings = home_with(tmp_path, BOUND)
+    assert secret(settings.home, "production", f"{URL}:443/some/path") == KEY
     monkeypatch.setenv("DRAFTHOUSE_SECRET_PRODUCTION", "other")
-    assert secret(settings.home, "production") == "other"
+    monkeypatch.setenv("DRAFTHOUSE_SECRET_PRODUCTION_URL", URL)
+    assert secret(settings.home, "production", URL) == "other"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://llm.example.org", "https://llm.example.org:8443", "https://llm.example.org.mine.example", "https://x"],
+)
+def test_a_secret_is_sent_to_its_own_server_alone(tmp_path: Path, url: str) -> None:
+    with pytest.raises(SettingsError, match="the secret 'production' is for another server than http") as refused:
+        secret(home_with(tmp_path, BOUND).home, "production", url)
+    assert KEY not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", [f'production = "{KEY}"', f'[production]\nkey = "{KEY}"'])
+def test_a_secret_without_a_server_is_sent_to_none(tmp_path: Path, text: str) -> None:
+    with pytest.raises(SettingsError, match=r"is for no server yet: set .*base_url of .production. in") as refused:
+        secret(home_with(tmp_path, text).home, "production", URL)
+    assert KEY not in str(refused.value)
+
+
+def test_a_secret_of_the_environment_without_a_server_is_sent_to_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_SECRET_PRODUCTION", KEY)
+    with pytest.raises(SettingsError, match="for no server yet: set DRAFTHOUSE_SECRET_PRODUCTION_URL to"):
+        secret(home_with(tmp_path, BOUND).home, "production", URL)
 
 
 def test_a_secret_in_the_environment_is_no_unknown_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,20 +167,24 @@ def test_a_secret_in_the_environment_is_no_unknown_setting(tmp_path: Path, monke
 
 
 def test_a_file_that_others_can_read_is_refused_with_the_command_that_mends_it(tmp_path: Path) -> None:
-    settings = home_with(tmp_path, f'production = "{KEY}"', mode=0o644)
+    settings = home_with(tmp_path, BOUND, mode=0o644)
     with pytest.raises(SettingsError, match="chmod 600") as refused:
-        secret(settings.home, "production")
+        secret(settings.home, "production", URL)
     assert KEY not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", [f"production = {KEY}", f'production = "{KEY} {KEY}"', f'production = "{KEY}\\n"'])
+@pytest.mark.parametrize(
+    "text", [f"production = {KEY}", BOUND.replace(KEY, f"{KEY} {KEY}"), BOUND.replace(KEY, f"{KEY}\\n")]
+)
 def test_a_secret_that_cannot_be_used_is_refused_without_showing_it(tmp_path: Path, text: str) -> None:
     with pytest.raises(SettingsError) as refused:
-        secret(home_with(tmp_path, text).home, "production")
+        secret(home_with(tmp_path, text).home, "production", URL)
     assert KEY not in str(refused.value)
 
 
 def test_a_secret_that_is_not_there_is_answered_with_where_to_put_it(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="set DRAFTHOUSE_SECRET_PRODUCTION, or production in") as refused:
-        secret(Settings(home=tmp_path).home, "production")
+    with pytest.raises(
+        SettingsError, match="set DRAFTHOUSE_SECRET_PRODUCTION and DRAFTHOUSE_SECRET_PRODUCTION_URL, or key and"
+    ) as refused:
+        secret(Settings(home=tmp_path).home, "production", URL)
     assert str(tmp_path / "secrets.toml") in str(refused.value)

@@ -37,10 +37,10 @@ def running(gossip: str = "none") -> Iterator[str]:
         process.communicate()
 
 
-@pytest.fixture
-def secret_home(home: Home) -> Home:
+def knowing_key(home: Home, url: str) -> Home:
+    """The home with the key of the server at this address."""
     file = home.settings.home / "secrets.toml"
-    file.write_text(f'theirs = "{KEY}"\n')
+    file.write_text(f'[theirs]\nkey = "{KEY}"\nbase_url = "{url}"\n')
     file.chmod(0o600)
     return home
 
@@ -67,11 +67,11 @@ def leaks(folder: Path) -> list[Path]:
     return files
 
 
-def test_a_running_server_is_measured_and_nothing_is_started(secret_home: Home) -> None:
+def test_a_running_server_is_measured_and_nothing_is_started(home: Home) -> None:
     with running() as url:
-        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+        job = worked(knowing_key(home, url), workloads=workload(home), **their_study(url))
     assert (job.state, job.error) == ("done", None)
-    measured = bundles(secret_home, "theirs")[0]
+    measured = bundles(home, "theirs")[0]
     assert [request.completion_tokens for request in records(measured.requests)] == [8] * 3
     assert {request.chunk_tokens for request in records(measured.requests)} == {None}  # it does not count in each chunk
     around = measured.run.circumstances
@@ -80,27 +80,27 @@ def test_a_running_server_is_measured_and_nothing_is_started(secret_home: Home) 
     assert measured.run.counters_after.generation_tokens is None
     assert measured.run.arm.server is not None
     assert measured.run.arm.server.base_url == url
-    assert leaks(secret_home.folder) == []
+    assert leaks(home.folder) == []
 
 
 @pytest.mark.parametrize("gossip", ["refusal", "event", "unreadable", "output"])
 def test_a_server_that_repeats_the_key_does_not_get_it_stored(
-    secret_home: Home, gossip: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    home: Home, gossip: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with running(gossip) as url:
-        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
-    requests = records(bundles(secret_home, "theirs")[0].requests)
+        job = worked(knowing_key(home, url), workloads=workload(home), **their_study(url))
+    requests = records(bundles(home, "theirs")[0].requests)
     texts = [str(request.error) + request.output_text for request in requests]
     assert len(texts) == 3
     assert all("[the API" in text or gossip == "refusal" for text in texts)  # errors are cut short, also within this
     assert not [text for text in texts if KEY[:8] in text]  # nor the start of it, where an error is cut short
     assert KEY not in repr(job) + caplog.text + "".join(capfd.readouterr())
-    assert leaks(secret_home.folder) == []
+    assert leaks(home.folder) == []
 
 
-def test_a_redirect_is_not_followed(secret_home: Home) -> None:
+def test_a_redirect_is_not_followed(home: Home) -> None:
     with running("redirect") as url:
-        job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+        job = worked(knowing_key(home, url), workloads=workload(home), **their_study(url))
     assert job.state == "failed"
     assert "did not answer a request: HTTP 307" in (job.error or "")
 
@@ -112,9 +112,9 @@ def test_a_key_that_is_not_on_the_worker_fails_the_job_with_a_sentence(home: Hom
     assert "the secret 'theirs' is not set on this host" in (job.error or "")
 
 
-def test_a_server_that_is_not_there_is_a_failed_run(secret_home: Home, unused_tcp_port: int) -> None:
+def test_a_server_that_is_not_there_is_a_failed_run(home: Home, unused_tcp_port: int) -> None:
     url = f"http://127.0.0.1:{unused_tcp_port}"
-    job = worked(secret_home, workloads=workload(secret_home), **their_study(url))
+    job = worked(knowing_key(home, url), workloads=workload(home), **their_study(url))
     assert job.state == "failed"
     assert f"the server at {url} did not answer a request: could not connect" in (job.error or "")
 

@@ -1,0 +1,43 @@
+"""Who on this host may read the files of a home: its user, and a group that may read the warehouse if there is one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from lab.errors import SettingsError
+
+#: Members of the group may go through the home to the files that are theirs to read, and list nothing.
+_ALONE, _WITH_GROUP = 0o700, 0o710
+
+
+def write_for_nobody_else() -> None:
+    """Let this process make files and folders that only its user can read."""
+    os.umask(0o077)
+
+
+def protect_home(home: Path, group: str | None) -> None:
+    """Close the home to others, also one that was open. Raises SettingsError for a group that cannot be used."""
+    if group is not None:
+        try:
+            shutil.chown(home, group=group)
+        except (LookupError, OSError) as error:
+            raise SettingsError(
+                f"home_group: {home.absolute()} cannot be given to the group {group!r}: {error}"
+            ) from None
+    home.chmod(_ALONE if group is None else _WITH_GROUP)
+
+
+def share_with_group(path: Path, home: Path) -> None:
+    """Let the home's group read a file, or find what is in a folder, if the home is open to its group."""
+    about = home.stat()
+    if about.st_mode & 0o010:
+        os.chown(path, -1, about.st_gid)
+        path.chmod(0o750 if path.is_dir() else 0o640)
+
+
+def open_to_others(home: Path) -> str:
+    """Say in words who beside its user can read the home, by its mode; empty if nobody can."""
+    mode = home.stat().st_mode
+    return "everybody on this host" if mode & 0o007 else "its group" if mode & 0o040 else ""
