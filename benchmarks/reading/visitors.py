@@ -44,7 +44,8 @@ def new_session() -> aiohttp.ClientSession:
 async def visitor(session: aiohttp.ClientSession, url: str) -> AsyncIterator[aiohttp.ClientWebSocketResponse]:
     """Open a websocket as a browser does for a new visitor."""
     address = f"{url.replace('http', 'ws', 1)}/_stcore/stream"
-    async with session.ws_connect(address, protocols=("streamlit",), max_msg_size=0) as websocket:
+    own = {"Origin": url.rstrip("/")}
+    async with session.ws_connect(address, headers=own, protocols=("streamlit",), max_msg_size=0) as websocket:
         yield websocket
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from jobs.access import accounts
+from lab.access import Role
 from services import doctor
 from services.doctor import Finding, examine
+from tests.actors import ADMIN
 from tests.warehouse.runs import write_run
 from tests.workers.homes import Home
 from warehouse.app_db.schema import jobs
@@ -63,3 +66,16 @@ def test_every_engine_of_engines_toml_is_looked_at(tmp_path: Path) -> None:
     mine = findings(Settings(home=tmp_path, engines_file=engines))["engine mine"]
     assert not mine.ok
     assert "/nowhere/python" in mine.found
+
+
+def test_who_may_open_the_page_is_said_and_what_is_missing_for_it(home: Home) -> None:
+    settings = home.settings
+    assert doctor._login(settings).found.startswith("nobody is asked who they are: every user of this machine")
+    with_accounts = settings.model_copy(update={"web_login": "accounts"})
+    assert doctor._login(with_accounts).remedy == "drafthouse user add NAME --role administrator"
+    accounts.add_user(home.database, "ada", Role.ADMINISTRATOR, actor=ADMIN)
+    assert doctor._login(with_accounts) == Finding("login", ok=True, found="accounts; users who may sign in: 1")
+    accounts.disable(home.database, "ada", actor=ADMIN)
+    assert not doctor._login(with_accounts).ok
+    is_open = doctor._login(settings.model_copy(update={"web_host": "gpu01"}))
+    assert (is_open.ok, "set DRAFTHOUSE_WEB_LOGIN=accounts" in is_open.remedy) == (False, True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 import time
 from collections.abc import Callable, Iterator
 from http.cookies import SimpleCookie
@@ -130,9 +131,11 @@ def test_health_and_readiness_answer_anybody_and_apart(lab: Lab) -> None:
         away.rename(lab.settings.warehouse_file)
 
 
-def test_the_servers_own_figures_are_closed(lab: Lab) -> None:
+def test_the_servers_own_figures_are_closed_and_commands_come_from_chosen_sites_only(lab: Lab) -> None:
     cookie = lab.signed_in("max", Role.ADMINISTRATOR)
     assert lab.ask("/_stcore/metrics", headers={"Cookie": cookie})[0] == 404
+    commands = json.loads(lab.ask("/_stcore/host-config", headers={"Cookie": cookie})[2])
+    assert commands["allowedOrigins"] == ["https://wiki.example.org"]
 
 
 def test_every_answer_has_the_headers_that_guard_it(lab: Lab) -> None:
@@ -142,7 +145,7 @@ def test_every_answer_has_the_headers_that_guard_it(lab: Lab) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "same-origin"
         assert "object-src 'none'" in headers["content-security-policy"] or path == "/login"
-        assert "'unsafe-inline'" not in headers["content-security-policy"].partition("style-src")[0]
+        assert "'unsafe-" not in headers["content-security-policy"].partition("style-src")[0]
     page = lab.ask("/home", headers={"Cookie": cookie})[1]["content-security-policy"]
     assert page.endswith("frame-ancestors 'self' https://wiki.example.org")
     assert f"connect-src 'self' ws://{lab.host} wss://{lab.host};" in page

@@ -179,7 +179,9 @@ def _show_one(dashboard: Dashboard) -> None:
             icon=":material/dashboard:",
             query_params={DASHBOARD: dashboard.dashboard_id},
         )
-        st.markdown(f":gray[{count(dashboard.pins, 'pin')} · changed {moment(dashboard.changed_at)}]", width="content")
+        whose = f" · {literal(dashboard.owner)}" if dashboard.owner and visitor.has_signed_in() else ""
+        changed = f"{count(dashboard.pins, 'pin')}{whose} · changed {moment(dashboard.changed_at)}"
+        st.markdown(f":gray[{changed}]", width="content")
 
 
 def _show_empty() -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 
 from jobs import queue
 from jobs.queue import SetAside
+from lab.access import Change
 from warehouse.queries import results
 from webapp.access import visitor
 from webapp.shared import published_data
@@ -40,7 +41,8 @@ def _show_jobs(engine: sa.Engine, jobs: Sequence[SetAside]) -> None:
         for job in jobs:
             with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
                 st.markdown(f"**{literal(job.name)}** :gray[{literal(job.job_id)}, {job.state}]", width="content")
-                if job.state == "queued" and st.button("Cancel", key=f"cancel-set-aside-{job.job_id}"):
+                may_cancel = job.state == "queued" and visitor.allowed(Change.CANCEL, None)
+                if may_cancel and st.button("Cancel", key=f"cancel-set-aside-{job.job_id}"):
                     with show_user_errors():
                         queue.cancel(engine, job.job_id, actor=visitor.actor())
                     st.rerun()
