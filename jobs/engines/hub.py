@@ -9,8 +9,11 @@ from lab.errors import UserError
 _TIMEOUT_S = 3.0
 #: An answer counts for so long, by name: time.monotonic, and whether the model is missing.
 _REMEMBER_S = 60.0
-_answers: dict[str, tuple[float, bool]] = {}
 _MOST_ANSWERS = 500
+_answers: dict[str, tuple[float, bool]] = {}
+#: A hub that did not answer is not asked again for so long, so that nobody waits for each name.
+_LEAVE_ALONE_S = 300.0
+_silent_until_s = 0.0
 
 
 def check_hub_model(name: str) -> None:
@@ -33,18 +36,26 @@ def check_hub_model(name: str) -> None:
 
 
 def _is_missing(name: str) -> bool:
+    global _silent_until_s  # noqa: PLW0603 - one hub for all callers of this process
     # Imported late: it takes a fifth of a second, and only hub names need it.
     from huggingface_hub import HfApi, try_to_load_from_cache  # noqa: PLC0415
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError  # noqa: PLC0415
+    from huggingface_hub.errors import (  # noqa: PLC0415
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+    )
 
     try:
-        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        if isinstance(try_to_load_from_cache(name, "config.json"), str) or time.monotonic() < _silent_until_s:
             return False
         HfApi().model_info(name, timeout=_TIMEOUT_S)
     except GatedRepoError:  # it is there
         return False
     except (RepositoryNotFoundError, HFValidationError):
         return True
-    except Exception:  # noqa: BLE001 - offline, no network, a proxy, a broken answer: the library names no common one
+    except HfHubHTTPError:  # an answer that says nothing of the model
         return False
+    except Exception:  # noqa: BLE001 - offline, no network, a proxy: the library names no common one
+        _silent_until_s = time.monotonic() + _LEAVE_ALONE_S
     return False
