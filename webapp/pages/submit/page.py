@@ -30,12 +30,12 @@ _REFUSAL, _SHOWN = "submit-refusal", "submit-problems"
 
 def show_page() -> None:
     st.html(Path(__file__).parents[2] / "static" / "form.css")
-    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-        st.title("Submit a study", width="content")
-        mode = text_editor.show_switch()
-
+    head = st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute")
+    head.title("Submit a study", width="content")
     with show_user_errors():
-        start.ensure()
+        start.ensure()  # before the switch is drawn: a draft may set it
+        with head:
+            mode = text_editor.show_switch()
         start.show()
         is_text = mode == text_editor.TOML
         study, problems = check_text() if is_text else check_form()

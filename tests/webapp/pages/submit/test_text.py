@@ -10,6 +10,7 @@ from tests.webapp.conftest import OpenPage
 from tests.webapp.page_text import click, ran, words
 from tests.webapp.submit_form import edit_as, field, set_name, shown_study, submitted_jobs, toml, unfold
 from warehouse.settings import Settings
+from webapp.shared.url_params import EDITS
 
 
 def test_the_text_changes_the_form_the_form_the_text_and_either_is_submitted(
@@ -51,6 +52,9 @@ def test_text_that_is_no_study_is_refused_stays_and_comes_back_after_it_was_repl
     assert toml(app).value == study_to_toml(demo)
     click(app, "Undo")
     assert toml(app).value == wrong
+    again = open_page("submit", **{EDITS: app.query_params[EDITS]})
+    assert toml(again).value == wrong
+    assert "did you mean max_concurrency" in words(again)
 
 
 def test_edits_that_another_start_replaced_come_back(open_page: OpenPage) -> None:
