@@ -18,13 +18,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
 from jobs import leases, queue
+from jobs.access import accounts, sessions
 from jobs.leases import LeaseLost
+from lab.access import Actor, Role
 from lab.cost import Price
-from lab.errors import RevisionError
+from lab.errors import AccessError, RevisionError
 from tests.actors import ADMIN
 from tests.jobs.greedy_worker import claimed_by
 from tests.workers.homes import Home, new_home, until, worker_environment
-from warehouse.app_db import dashboards, pins, price_book
+from warehouse.app_db import audit, dashboards, pins, price_book
 from warehouse.app_db.engine import app_engine
 from warehouse.app_db.schema import APP
 from warehouse.app_db.schema import jobs as jobs_table
@@ -192,3 +194,20 @@ def test_the_history_is_read_page_by_page_with_all_that_is_active_on_the_first(h
 def test_no_two_of_four_workers_get_the_same_job(home: Home) -> None:
     ids = [home.submit() for _ in range(30)]
     assert Counter(claimed_by(4, worker_environment(home), home.folder)) == Counter(ids)
+
+
+def test_users_sign_in_are_throttled_and_leave_rows_in_the_audit_table(home: Home) -> None:
+    accounts.add_user(home.database, "bob", Role.SUBMITTER, actor=ADMIN)
+    accounts.set_password(home.database, accounts.new_link(home.database, "bob", actor=ADMIN), "a long password")
+    session = sessions.sign_in(home.database, "bob", "a long password", "here")
+    assert sessions.actor_of(home.database, session) == Actor("bob", Role.SUBMITTER)
+    with ThreadPoolExecutor(8) as pool:
+        tries = [pool.submit(sessions.sign_in, home.database, "bob", "wrong", "here") for _ in range(8)]
+        refusals = Counter(str(tried.exception()).partition(":")[0] for tried in tries)
+    assert set(refusals) <= {"the name or the password is wrong", "too many wrong passwords"}
+    with pytest.raises(AccessError, match="too many wrong passwords"):
+        sessions.sign_in(home.database, "bob", "a long password", "here")
+    sessions.end(home.database, session)
+    assert sessions.actor_of(home.database, session) is None
+    last, *_, first = audit.newest(home.database, 100)
+    assert (first.action, last.action, last.actor) == ("user.change", "session.end", "bob")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 
 from tests.cli.homes import Home, new_home, services_of, up
 from tests.services.waiting import eventually
+from webapp.access import start_token
 
 pytestmark = pytest.mark.engine
 
@@ -103,8 +106,24 @@ def test_a_home_that_cannot_be_written_is_refused_with_what_to_do() -> None:
     assert "Traceback" not in refused.stderr
 
 
-def test_ctrl_c_stops_everything_it_started(tmp_path: Path) -> None:
-    with up(new_home(tmp_path / "home")) as process:
+def opened(home: Home, token: str) -> str:
+    """Where the page leads a browser that comes with this token."""
+    connection = http.client.HTTPConnection("127.0.0.1", home.port, timeout=60)
+    connection.request("GET", f"/?token={token}")
+    with contextlib.closing(connection):
+        return str(connection.getresponse().headers["Location"])
+
+
+def test_a_start_has_a_token_of_its_own_and_ctrl_c_stops_everything_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "token")
+    home = new_home(tmp_path / "home")
+    home.folder.mkdir()
+    earlier = start_token.renew(home.folder / "web-token")
+    with up(home) as process:
         started = services_of(process)
+        assert opened(home, earlier) == "/login?next=%2F"
+        assert opened(home, start_token.read(home.folder / "web-token")) == "/"
     assert process.returncode == 0
     assert not [p for p in started if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]

@@ -56,7 +56,11 @@ class Guard:
         path = scope["path"]
         if path in HEALTH:
             return None
-        if (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None or _is_login(path):
+        if (
+            (refusal := self._wrong_door(scope, Headers(scope=scope))) is not None
+            or _is_login(path)
+            or self._gate.is_open
+        ):
             return refusal
         try:
             actor = await run_in_threadpool(self._gate.actor_of, self._cookie(scope))
