@@ -21,7 +21,7 @@ from warehouse.ingest.master import MASTER_ERRORS, Tables, insert, transaction
 from warehouse.schema.column import rows
 from warehouse.schema.request_columns import TELEMETRY_COLUMNS, prompt_latencies, request_rows
 from warehouse.schema.run_columns import RUN_COLUMNS
-from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS
+from warehouse.schema.tables import FINDING_COLUMNS, METRIC_COLUMNS, VERDICT_COLUMNS, WAREHOUSE
 
 #: At most so many bundles are ingested together, of together at most so many bytes unless it is a single one: all of
 #: their rows are in memory at once.
@@ -141,6 +141,22 @@ def forget_removed(connection: duckdb.DuckDBPyConnection, root: Path) -> bool:
     if gone:
         connection.execute("DELETE FROM rejected_bundles WHERE path IN (SELECT unnest(?))", [gone])
     return bool(gone)
+
+
+_OF_RUNS = [
+    name for name, table in WAREHOUSE.tables.items() if "run_id" in table.columns and not name.startswith("published_")
+]
+_FORGET = "DELETE FROM {} WHERE {} IN (SELECT unnest(?))"
+
+
+def forget_runs(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
+    """Remove all rows of the runs of these bundles, and what was said of their jobs as a whole."""
+    jobs, run_ids = zip(*(path.split("/") for path in paths), strict=True)
+    with transaction(connection):
+        for name in _OF_RUNS:
+            connection.execute(_FORGET.format(name, "run_id"), [list(run_ids)])
+        for name in ("study_verdicts", "study_findings", "capacities"):
+            connection.execute(_FORGET.format(name, "job_id"), [sorted(set(jobs))])
 
 
 def bundle_tables(root: Path, folder: Path) -> Tables:

@@ -23,8 +23,10 @@ import sqlalchemy as sa
 from lab.errors import UserError
 from warehouse import quiet
 from warehouse.app_db.engine import app_engine
+from warehouse.bundles.removed import removed_folder, removed_jobs
+from warehouse.bundles.run_bundle import RUN_FILE
 from warehouse.ingest.app_tables import AppReader, replicate_app_tables
-from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, record_rejection, rejection
+from warehouse.ingest.bundle_rows import add_bundles, batches, forget_removed, forget_runs, record_rejection, rejection
 from warehouse.ingest.job_verdicts import SeenRuns, changed_jobs, judge_jobs
 from warehouse.ingest.master import (
     MASTER_ERRORS,
@@ -79,6 +81,8 @@ class Ingester:
     set_aside: dict[str, SetAside]  # by path, or by the job's id
     waiting: dict[str, Path] = field(default_factory=dict)  # bundles that were found and not tried yet, by path
     seen: SeenRuns = field(default_factory=SeenRuns)
+    only_grown: bool = True  # no row of a run was removed since the last publication
+    removed_ns: int = -1  # when results were removed last, as far as this ingester has looked
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -96,6 +100,7 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
     deadline = time.monotonic() + budget_s
     more = False
     _look_after_set_aside(ingester)
+    _forget_removed_runs(ingester)
     for batch in _batches(ingester, _new_bundles(ingester, all_jobs=all_jobs)):
         if time.monotonic() > deadline:
             more = True
@@ -107,8 +112,8 @@ def ingest_once(ingester: Ingester, budget_s: float = BUDGET_S, *, all_jobs: boo
         _judge(ingester)
     if not ingester.published:
         with _named("publishing"):
-            ingester.master.publish()
-        ingester.published = True
+            ingester.master.publish(only_grown=ingester.only_grown)
+        ingester.published = ingester.only_grown = True
     elif not more:
         with _named("preparing the next publication"):
             ingester.master.prepare()
@@ -208,6 +213,27 @@ def _look_after_set_aside(ingester: Ingester) -> None:
             del ingester.set_aside[path]
         if forget_removed(ingester.connection, root):
             ingester.published = False
+
+
+def _forget_removed_runs(ingester: Ingester) -> None:
+    """Take the runs whose bundles were removed out of the master; what is left of their jobs is judged again."""
+    root = ingester.settings.bundles
+    with contextlib.suppress(FileNotFoundError):
+        modified_ns = removed_folder(root).stat().st_mtime_ns
+        if modified_ns == ingester.removed_ns:
+            return
+        jobs = removed_jobs(root)
+        of_jobs = (path for path in ingester.ingested if path.partition("/")[0] in jobs)
+        gone = {path for path in of_jobs if not (root / path / RUN_FILE).exists()}
+        if gone:
+            with _named("forgetting removed results"):
+                forget_runs(ingester.connection, gone)
+            ingester.ingested -= gone
+            left = {path.partition("/")[0] for path in ingester.ingested}
+            ingester.unjudged |= left & {path.partition("/")[0] for path in gone}
+            ingester.published = ingester.only_grown = False
+            _log.info("forgot %s removed runs", len(gone))
+        ingester.removed_ns = modified_ns
 
 
 def _record_rejections(ingester: Ingester) -> None:

@@ -45,6 +45,21 @@ def figures(con: duckdb.DuckDBPyConnection, source: str | None = None) -> pd.Dat
     )
 
 
+def imported_jobs(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
+    """job_id, study_name, runs, failed (how many of them), tools, arms, hardware (names with commas), by name."""
+    return frame(
+        con,
+        """
+        SELECT job_id, any_value(study_name) AS study_name, count(*) AS runs,
+            count(*) FILTER (status <> 'completed') AS failed,
+            coalesce(string_agg(DISTINCT concat_ws(' ', tool, tool_version), ', '), '') AS tools,
+            coalesce(string_agg(DISTINCT arm, ', ' ORDER BY arm), '') AS arms,
+            coalesce(string_agg(DISTINCT hardware, ', '), '') AS hardware
+        FROM results WHERE origin = 'imported' GROUP BY job_id ORDER BY study_name, job_id
+        """,
+    )
+
+
 def doubts(con: duckdb.DuckDBPyConnection) -> pd.DataFrame:
     """All columns of `published_doubts`."""
     return frame(con, "SELECT * FROM published_doubts ORDER BY source, check_name, sentence")

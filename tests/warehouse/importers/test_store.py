@@ -10,14 +10,15 @@ from typing import Any
 
 import pytest
 
-from lab.errors import BundleError, ForeignFileError
+from lab.errors import AccessError, BundleError, ForeignFileError, UserError
 from lab.validity import CHECKS
-from tests.actors import ADMIN
+from tests.actors import ADMIN, VIEWER
 from tests.warehouse.asking import ask, contents
 from tests.warehouse.importers.sample_files import APPENDED, DETAILED, SAMPLES
 from tests.warehouse.queries.comparing.stretched_arms import write_arm
 from tests.warehouse.runs import bundle_of_format, write_run
 from warehouse.bundles.imported_bundle import SOURCE_FOLDER, is_imported, read_imported
+from warehouse.importers.removal import remove_imported, restore_imported
 from warehouse.importers.store import Import, import_paths
 from warehouse.ingest.rebuild import rebuild
 from warehouse.ingest.service import ingest_all
@@ -296,3 +297,45 @@ def test_bundles_may_be_moved_to_another_home_as_they_are(settings: Settings, tm
     (tmp_path / "copy").rename(settings.bundles)
     rebuild(settings)
     assert ask(settings, "select * exclude (started_at) from runs order by run_id") == before
+
+
+def test_removed_results_leave_the_warehouse_and_come_back_as_they_were(settings: Settings) -> None:
+    write_run(settings.bundles)
+    ingest_all(settings)
+    without = contents(settings)
+    (job_id,) = imported(settings, DETAILED, hardware="H200").jobs
+    with_it = contents(settings)
+    for _ in range(2):
+        remove_imported(settings, job_id, actor=ADMIN)
+        ingest_all(settings)
+        assert contents(settings) == without
+        restore_imported(settings, job_id, actor=ADMIN)
+        ingest_all(settings)
+        assert contents(settings) == with_it
+
+
+def test_what_was_removed_may_be_imported_again(settings: Settings) -> None:
+    (job_id,) = imported(settings, DETAILED).jobs
+    remove_imported(settings, job_id, actor=ADMIN)
+    assert len(imported(settings, DETAILED).new_run_ids) == 1
+    restore_imported(settings, job_id, actor=ADMIN)  # changes nothing
+    ingest_all(settings)
+    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(1,)]
+
+
+def test_only_imported_results_can_be_removed_and_only_by_whom_may(settings: Settings) -> None:
+    write_run(settings.bundles)
+    (job_id,) = imported(settings, DETAILED).jobs
+    for wrong, sentence in (
+        ("job-1", "no imported results"),
+        ("nothing", "no imported results"),
+        ("../x", "not the id"),
+    ):
+        with pytest.raises(UserError, match=sentence):
+            remove_imported(settings, wrong, actor=ADMIN)
+    with pytest.raises(UserError, match="no results of job-1 were removed"):
+        restore_imported(settings, "job-1", actor=ADMIN)
+    for change in (remove_imported, restore_imported):
+        with pytest.raises(AccessError):
+            change(settings, job_id, actor=VIEWER)
+    assert ask(settings, "select count(*) from runs where origin <> 'published'") == [(2,)]

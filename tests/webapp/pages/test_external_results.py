@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from streamlit.testing.v1 import AppTest
 
 from jobs.presets import load_preset
-from lab.errors import UserError
 from tests.warehouse.asking import ask
 from tests.warehouse.importers.sample_files import SAMPLES
 from tests.webapp.conftest import OpenPage
@@ -19,21 +17,11 @@ from webapp.pages.external_results import data, page
 FILE = SAMPLES / "vllm-bench" / "spec-code-c4.json"
 
 
-def uploaded(app: AppTest, content: bytes, labels: str = "") -> AppTest:
+def uploaded(app: AppTest, content: bytes, **labels: str) -> AppTest:
     app.file_uploader[0].upload("result.json", content, "application/json")
-    app.text_input(key="import-labels").set_value(labels)
+    for name, value in labels.items():
+        app.text_input(key=f"import-label-{name}").set_value(value)
     return click(ran(app.run()), "Import")
-
-
-def test_labels_are_pairs_separated_by_commas() -> None:
-    assert page.parse_labels("hardware=H200, study = our baseline,") == {
-        "hardware": "H200",
-        "study": "our baseline",
-    }
-    assert page.parse_labels(" ") == {}
-    for wrong in ("H200", "hardware=", "=H200"):
-        with pytest.raises(UserError, match="enter KEY=VALUE pairs separated by commas"):
-            page.parse_labels(wrong)
 
 
 def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
@@ -41,9 +29,8 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
 ) -> None:
     app = uploaded(open_page("external_results"), FILE.read_bytes()[:-40])
     assert "result.json: line 1: the file ends too early" in words(app)
-    assert "'H200' are not valid labels" in words(uploaded(app, FILE.read_bytes(), "H200"))
     assert not settings.bundles.exists() or list(settings.bundles.iterdir()) == []
-    app = uploaded(open_page("external_results"), FILE.read_bytes(), "hardware=H200, study=theirs")
+    app = uploaded(open_page("external_results"), FILE.read_bytes(), hardware=" H200 ", study="theirs")
     assert "Imported 1 run. The Results page shows imported-" in words(app)
     ingest_all(settings)
     assert ask(settings, "select hardware, study_name, origin from runs") == [("H200", "theirs", "imported")]
@@ -52,6 +39,25 @@ def test_an_uploaded_file_becomes_a_run_with_its_labels_and_is_imported_once(
     refused = page.import_uploaded([("result.json", b"{}")], {})
     assert not refused[0]
     assert "not a supported result" in refused[1]
+
+
+def test_what_was_imported_is_listed_with_a_link_and_can_be_removed_and_restored(
+    open_page: OpenPage, settings: Settings
+) -> None:
+    page.import_uploaded([("result.json", FILE.read_bytes())], {"hardware": "H200", "study": "theirs"})
+    ingest_all(settings)
+    app = open_page("external_results")
+    (row,) = data.imported_jobs().itertuples()
+    assert "1 run · vllm-bench-serve" in words(app)
+    assert "H200" in words(app)
+    app = click(app, "Remove")
+    assert f"{row.job_id} was removed" in words(app)
+    ingest_all(settings)
+    assert ask(settings, "select count(*) from runs where origin = 'imported'") == [(0,)]
+    assert "H200" not in words(app.run())
+    click(app, "Undo")
+    ingest_all(settings)
+    assert ask(settings, "select hardware from runs where origin = 'imported'") == [("H200",)]
 
 
 def test_published_figures_have_their_contradictions_and_their_presets(settings: Settings) -> None:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from jobs.presets import load_preset
 from lab.published.replication import Beside
+from warehouse.importers import removal
 from warehouse.importers.files import ForeignFile
 from warehouse.importers.store import Import, import_read
 from warehouse.published import book
@@ -53,6 +54,15 @@ def import_files(files: Sequence[tuple[str, bytes]], labels: Mapping[str, str]) 
     )
 
 
+def remove(job_id: str) -> None:
+    removal.remove_imported(published_data.settings(), job_id, actor=visitor.actor())
+
+
+def restore(job_id: str) -> None:
+    removal.restore_imported(published_data.settings(), job_id, actor=visitor.actor())
+
+
+imported_jobs = published_query(1)(queries.imported_jobs)
 published_sources = published_query(1)(queries.sources)
 
 

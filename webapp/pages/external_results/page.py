@@ -12,7 +12,7 @@ from lab.access import Change
 from lab.errors import UserError
 from webapp.access import visitor
 from webapp.pages.external_results import data
-from webapp.shared import uploads, url_params, url_widgets
+from webapp.shared import undo_banner, uploads, url_params, url_widgets
 from webapp.shared.errors import show_user_errors
 from webapp.shared.tables import columns, show_table
 from webapp.shared.text import count, literal
@@ -22,6 +22,17 @@ _MAX_MIB = 128
 _UPLOADER = "import-files"
 #: Key in the session's state: whether the last import succeeded, and a sentence.
 _OUTCOME = "import-outcome"
+#: Whose last change `webapp.shared.undo_banner` shows.
+UNDO = "imports"
+#: Label -> its title, an example and what it does.
+_LABELS = {
+    "study": ("Study", "our baseline", "Runs of one study are compared with each other"),
+    "arm": ("Arm", "draft k=3", "What is compared: a draft model, a method, or none"),
+    "hardware": ("Hardware", "H200", "By which prices are found"),
+    "target": ("Target", "Qwen3-32B", "The model that was served"),
+    "method": ("Method", "eagle3", "Of speculation: none, draft_model, eagle3, ngram, ..."),
+    "dataset": ("Dataset", "ShareGPT", "Where the prompts are from"),
+}
 _NUMBER, _TEXT = st.column_config.NumberColumn, st.column_config.TextColumn
 _COLUMNS: dict[str, Any] = columns("target", "hardware", "engine_version", "dataset") | {
     "metric": _TEXT("Metric", help="As the source names it", pinned=True),
@@ -49,6 +60,7 @@ def show_page() -> None:
     with show_user_errors():
         if visitor.allowed_any(Change.IMPORT):
             show_upload()
+        show_imported()
         show_published()
 
 
@@ -64,16 +76,10 @@ def show_upload() -> None:
             help_text="Results of vllm bench serve and sweep, GuideLLM, AIPerf, SGLang, genai-bench and "
             "inference-perf. Upload all files of a run together.",
         )
-        labels = st.text_input(
-            "Labels",
-            key="import-labels",
-            placeholder="hardware=H200, study=our baseline, arm=no draft",
-            help="KEY=VALUE pairs separated by commas, for what the files do not record",
-        )
-        # Wrong labels are named before anything is imported; the files stay.
+        labels = choose_labels()
         if st.button("Import", icon=":material/upload_file:", disabled=not uploaded) and uploaded:
             with st.spinner(f"Importing {count(len(uploaded), 'file')} ..."):
-                outcome = import_uploaded([(file.name, file.getvalue()) for file in uploaded], parse_labels(labels))
+                outcome = import_uploaded([(file.name, file.getvalue()) for file in uploaded], labels)
             st.session_state[_OUTCOME] = outcome
             uploads.forget(_UPLOADER)
             st.rerun()
@@ -99,12 +105,69 @@ def import_uploaded(files: list[tuple[str, bytes]], labels: Mapping[str, str]) -
     return True, f"Imported {count(new, 'run')}{rest}. The Results page shows {jobs} in a few seconds."
 
 
-def parse_labels(text: str) -> dict[str, str]:
-    """`a=1, b=2` as a dictionary. Raises UserError for anything else."""
-    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
-    if any(not (key.strip() and mark and value.strip()) for key, mark, value in pairs):
-        raise UserError(f"{text!r} are not valid labels: enter KEY=VALUE pairs separated by commas")
-    return {key.strip(): value.strip() for key, _, value in pairs}
+def choose_labels() -> dict[str, str]:
+    """What the files do not say of their runs, by the name of the label."""
+    st.caption("What the files do not record, for all runs in them:")
+    with st.grid(len(_LABELS), gap="small", min_column_width=150):
+        given = {
+            name: st.text_input(title, key=f"import-label-{name}", placeholder=example, help=help_text)
+            for name, (title, example, help_text) in _LABELS.items()
+        }
+        given["baseline"] = (
+            "true"
+            if st.checkbox(
+                "Baseline", help="The runs with which the others of the study are compared", key="import-label-baseline"
+            )
+            else ""
+        )
+    return {name: value.strip() for name, value in given.items() if value.strip()}
+
+
+def show_imported() -> None:
+    """The jobs of imported results, each with a link and a button that removes it."""
+    imported = data.imported_jobs()
+    undo_banner.show(UNDO)
+    if imported.empty:
+        return
+    st.subheader("Imported results", anchor=False)
+    for _, job in imported.iterrows():
+        _show_one(job)
+
+
+def _show_one(job: pd.Series) -> None:
+    job_id = str(job["job_id"])
+    with st.container(
+        border=True, horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap="small"
+    ):
+        st.page_link(
+            page_file("results"),
+            label=f"**{literal(job['study_name'])}**",
+            icon=":material/monitoring:",
+            query_params={url_params.JOB.key: job_id},
+        )
+        failed = f", {job['failed']} failed" if job["failed"] else ""
+        about = [f"{count(int(job['runs']), 'run')}{failed}", *(job[name] for name in ("tools", "arms", "hardware"))]
+        st.markdown(f":gray[{literal(' · '.join(part for part in about if part))}]", width="stretch")
+        if visitor.allowed(Change.IMPORT, None):
+            help_text = "Take its runs out of the warehouse; the files are kept"
+            st.button(
+                "Remove",
+                icon=":material/delete:",
+                key=f"remove-{job_id}",
+                help=help_text,
+                on_click=_remove,
+                args=(job_id,),
+            )
+
+
+def _remove(job_id: str) -> None:
+    try:
+        data.remove(job_id)
+    except UserError as error:
+        undo_banner.record(UNDO, f"{job_id} was not removed: {error}", icon="info")
+        return
+    message = f"{job_id} was removed. It disappears within seconds."
+    undo_banner.record(UNDO, message, icon="delete", undo=lambda: data.restore(job_id))
 
 
 def show_published() -> None:
@@ -115,7 +178,7 @@ def show_published() -> None:
     url_widgets.report_missing(url_params.SOURCE)
     about = sources[sources["source"] == chosen].iloc[0]
     st.markdown(f"**{literal(about['title'])}** :gray[({literal(about['date'])})]")
-    st.caption(literal(about["method"]))
+    st.caption(_with_code(about["method"]))
     published = data.published(chosen)
     for sentence in published.contradictions:
         st.warning(literal(sentence), icon=":material/help:")
@@ -123,6 +186,12 @@ def show_published() -> None:
         _show_replications(chosen, name)
     if not published.figures.empty:
         _show_table(published.figures, f"Figures of {chosen}", chosen, "printed")
+
+
+def _with_code(text: str) -> str:
+    """The text as Markdown in which only what stands between backticks is set as code."""
+    parts = text.split("`")
+    return "".join(f"`{part}`" if place % 2 else literal(part) for place, part in enumerate(parts))
 
 
 def _show_replications(source: str, name: str) -> None:

@@ -1,0 +1,64 @@
+"""Bundles of imported results that were removed: moved aside as they are, never changed or deleted.
+
+The ingester finds what was moved, and takes its rows out of the warehouse or puts them in again.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from lab.errors import UserError
+from warehouse.bundles.imported_bundle import is_imported
+
+#: Between a job and the moment of its removal, in the name of a folder.
+_SEPARATOR = "~"
+_JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
+
+
+def removed_folder(bundles: Path) -> Path:
+    """Where removed bundles are: beside the others, on the same file system."""
+    return bundles.with_name(f"{bundles.name}-removed")
+
+
+def removed_jobs(bundles: Path) -> set[str]:
+    """The jobs of which runs were removed at any time, whether they are there again or not."""
+    folder = removed_folder(bundles)
+    return {path.name.partition(_SEPARATOR)[0] for path in folder.iterdir()} if folder.is_dir() else set()
+
+
+def remove_job(bundles: Path, job_id: str) -> None:
+    """Move the runs of a job of imported results aside. Raises UserError for any other job."""
+    folder = _job_folder(bundles, job_id)
+    if not folder.is_dir() or not all(map(is_imported, _runs(folder))):
+        raise UserError(f"{job_id} has no imported results: only those can be removed")
+    aside = removed_folder(bundles)
+    aside.mkdir(exist_ok=True)
+    folder.rename(aside / f"{job_id}{_SEPARATOR}{time.time_ns()}")
+
+
+def restore_job(bundles: Path, job_id: str) -> None:
+    """Move the runs back that were removed last, except those that were imported again meanwhile."""
+    target = _job_folder(bundles, job_id)
+    moved = sorted(removed_folder(bundles).glob(f"{job_id}{_SEPARATOR}*"))
+    if not moved:
+        raise UserError(f"no results of {job_id} were removed")
+    target.mkdir(exist_ok=True)
+    for run in _runs(moved[-1]):
+        if not (target / run.name).exists():
+            run.rename(target / run.name)
+    if not any(moved[-1].iterdir()):
+        moved[-1].rmdir()
+
+
+def _job_folder(bundles: Path, job_id: str) -> Path:
+    """Raises UserError for what is no name of a folder here."""
+    if not _JOB.fullmatch(job_id):
+        raise UserError(f"{job_id!r} is not the id of a job")
+    return bundles / job_id
+
+
+def _runs(folder: Path) -> Iterator[Path]:
+    return (path for path in sorted(folder.iterdir()) if path.is_dir())
