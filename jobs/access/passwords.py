@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 LEAST_LENGTH, MOST_LENGTH = 10, 256
 #: Each hash takes 64 MiB and tens of milliseconds: more at once would let visitors without a password stop the page.
-_HASHING = threading.BoundedSemaphore(2)
+MOST_AT_ONCE = 2
+_HASHING = threading.BoundedSemaphore(MOST_AT_ONCE)
 
 
 def hash_password(password: str) -> str:

@@ -19,7 +19,8 @@ from webapp.access import start_token
 
 #: For this long an answer about a session is used again: the longest time for which a disabled user still comes in.
 FRESH_S = 1.0
-_MOST_REMEMBERED = 10_000
+#: Cookies that are longer are none of ours, and would fill the memory.
+_MOST_REMEMBERED, _LONGEST = 10_000, 200
 
 
 class Gate:
@@ -53,7 +54,7 @@ class Gate:
         """The visitor with this cookie; None if they have to sign in. Raises UserError if the database is away."""
         if self.is_open:
             return local_actor("page")
-        if not cookie:
+        if not cookie or len(cookie) > _LONGEST:
             return None
         if not self.has_users:
             return local_actor("page") if self.is_token_cookie(cookie) else None

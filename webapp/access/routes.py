@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from functools import partial
 from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
+from anyio import CapacityLimiter, to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from jobs.access import accounts, sessions
+from jobs.access import accounts, passwords, sessions
 from lab.access import Role
 from lab.errors import UserError
 from warehouse.app_db.engine import reading
@@ -26,6 +29,8 @@ from webapp.access.headers import login_headers
 _MOST_FORM_BYTES = 8_192
 #: How long a visitor may take at the provider.
 _ATTEMPT_LASTS_S = 600
+#: How old the answer to whether the page is ready may be.
+_LOOK_EVERY_S = 1.0
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -75,12 +80,15 @@ async def _healthz(_request: Request) -> JSONResponse:
 
 async def _readyz(request: Request) -> JSONResponse:
     """Whether pages can be shown: a proxy sends visitors to one that can."""
-    found = await run_in_threadpool(_parts, request.state.gate)
+    gate = _gate(request)
+    found = await run_in_threadpool(_parts, gate, int(time.monotonic() / _LOOK_EVERY_S))
     is_ready = set(found.values()) == {"ok"}
     return JSONResponse({"status": "ready" if is_ready else "not ready", **found}, 200 if is_ready else 503)
 
 
-def _parts(gate: Gate) -> dict[str, str]:
+@functools.lru_cache(1)
+def _parts(gate: Gate, _look: int) -> dict[str, str]:
+    """Looked at once for all who ask within a moment: anybody may."""
     found = {"database": "ok", "warehouse": "ok"}
     try:
         with reading(gate.engine).connect() as connection:
@@ -113,12 +121,22 @@ async def _sign_in(request: Request) -> Response:
     name, then = form.get("name", "").strip(), form.get("next", "")
     try:
         typed = (name, form.get("password", ""), _address(request))
-        secret = await run_in_threadpool(sessions.sign_in, gate.engine, *typed)
+        secret = await _slowly(partial(sessions.sign_in, gate.engine, *typed))
     except UserError as error:
         return _html(login_page.sign_in(then, name, str(error)), 401)
     response = RedirectResponse(local_path(then), 303)
     set_cookie(response, gate, secret)
     return response
+
+
+async def _slowly(hash_password: Callable[[], str]) -> str:
+    """Run what computes a password's hash. Visitors who wait for theirs do not take the threads of those who read."""
+    return await to_thread.run_sync(hash_password, limiter=_hashing())
+
+
+@functools.cache
+def _hashing() -> CapacityLimiter:
+    return CapacityLimiter(passwords.MOST_AT_ONCE)
 
 
 async def _show_link(request: Request) -> Response:
@@ -139,7 +157,7 @@ async def _use_link(request: Request) -> Response:
     if form.get("password") != form.get("again"):
         return _html(login_page.choose_password(name, "the two passwords differ: type the same one twice"), 400)
     try:
-        await run_in_threadpool(accounts.set_password, gate.engine, secret, form.get("password", ""))
+        await _slowly(partial(accounts.set_password, gate.engine, secret, form.get("password", "")))
     except UserError as error:
         return _html(login_page.choose_password(name, str(error)), 400)
     response = RedirectResponse("/", 303)

@@ -124,6 +124,7 @@ def test_health_and_readiness_answer_anybody_and_apart(lab: Lab) -> None:
     assert lab.ask("/readyz")[::2] == (200, '{"status":"ready","database":"ok","warehouse":"ok"}')
     away = lab.settings.warehouse_file.with_suffix(".away")
     lab.settings.warehouse_file.rename(away)
+    time.sleep(1.1)  # as long as an answer is used again
     try:
         assert lab.ask("/readyz")[::2] == (503, '{"status":"not ready","database":"ok","warehouse":"away"}')
         assert lab.ask("/healthz")[0] == 200
@@ -185,6 +186,27 @@ def test_a_wrong_password_is_said_in_the_page_and_what_was_typed_is_escaped(lab:
     assert "<script>" not in body
     assert "&lt;script&gt;" in body
     assert lab.ask("/login", "POST", data={"name": "x" * 9000, "password": "x"})[0] == 401
+
+
+def test_many_who_try_passwords_do_not_keep_others_waiting(lab: Lab) -> None:
+    cookie = lab.signed_in("paula")
+
+    async def try_name(session: aiohttp.ClientSession, number: int) -> int:
+        async with session.post(f"{lab.url}/login", data={"name": f"nobody{number}", "password": "x"}) as answer:
+            return answer.status
+
+    async def waiting_when_the_page_came() -> int:
+        unlimited = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), connector=unlimited) as session:
+            tries = [asyncio.create_task(try_name(session, number)) for number in range(44)]
+            await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
+            async with session.get(f"{lab.url}/home", headers={"Cookie": cookie}) as page:
+                assert page.status == 200
+            waiting = sum(not tried.done() for tried in tries)
+            assert set(await asyncio.gather(*tries)) == {401}
+        return waiting
+
+    assert asyncio.run(waiting_when_the_page_came()) > 32
 
 
 def test_a_link_is_looked_at_any_number_of_times_and_used_once(lab: Lab) -> None:
