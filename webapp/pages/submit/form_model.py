@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from lab.study import Arm, Load, Study, Workload
 from lab.study.duration import duration_text
 from lab.study.parsing import study_from_dict, study_to_toml
 from lab.study.study import UNTIL_DECIDED
+from webapp.pages.submit import validation_messages
 from webapp.pages.submit.validation_messages import Problem
 
 NO_SPECULATION = "none"
@@ -207,6 +208,26 @@ def to_study(values: FormValues) -> Study:
     if problems:
         raise StudyError(problems)
     return study
+
+
+def sound_part(values: FormValues, problems: Sequence[Problem]) -> tuple[Study, dict[str, list[int]]] | None:
+    """The study without the fields and rows that have problems, and by table the places of the rows that are left; None
+    if they make no study.
+    """
+    wrong = {(row[1], int(row[2])) for path, _ in problems if (row := validation_messages.ROW.match(path))}
+    places = {
+        table: [place for place in range(len(getattr(values, table))) if (table, place) not in wrong]
+        for table in validation_messages.TABLES
+    }
+    fields = {key: None if validation_messages.of_field(problems, key) else values.fields[key] for key in values.fields}
+    arms, *others = ([dict(getattr(values, table)[place]) for place in kept] for table, kept in places.items())
+    if arms and not any(arm.get("baseline") for arm in arms):
+        arms[0]["baseline"] = True  # the one that was may be among those left out
+    sound = FormValues(fields | {"name": fields["name"] or "unnamed"}, tuple(arms), *map(tuple, others))
+    try:
+        return to_study(sound), places
+    except StudyError:
+        return None
 
 
 def to_toml(values: FormValues) -> str:

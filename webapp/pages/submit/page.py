@@ -20,7 +20,7 @@ from webapp.pages.submit import (
     text_editor,
     validation_messages,
 )
-from webapp.pages.submit.form_model import to_study
+from webapp.pages.submit.form_model import FormValues, sound_part, to_study
 from webapp.pages.submit.validation_messages import Problem
 from webapp.shared import published_data
 from webapp.shared.errors import show_user_errors
@@ -67,7 +67,7 @@ def check_form() -> tuple[Study | None, list[Problem]]:
         study = to_study(values)
         problems = problems_here(study)
     except StudyError as error:
-        problems = error.problems
+        problems = [*error.problems, *missing_besides(values, error.problems)]
     if problems != shown:
         st.session_state[_SHOWN] = problems
         st.rerun()
@@ -80,6 +80,12 @@ def problems_here(study: Study) -> list[Problem]:
     """What the valid study names and this host lacks, and why the queue refused this very study, if it did."""
     digest, refused = st.session_state.get(_REFUSAL, (None, []))
     return list(dict.fromkeys([*form_options.missing(study), *(refused if digest == study.digest() else [])]))
+
+
+def missing_besides(values: FormValues, problems: list[Problem]) -> list[Problem]:
+    """What the sound part of a study that is not valid names and this host lacks."""
+    part = sound_part(values, problems)
+    return [] if part is None else validation_messages.moved(form_options.missing(part[0]), part[1])
 
 
 def submit(study: Study, priority: int) -> str | None:

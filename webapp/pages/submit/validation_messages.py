@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Problem = tuple[str, str]
 
-_ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
+#: The path of a row's field: its table, its place and the rest.
+ROW = re.compile(r"^(arms|workloads|loads)\[(\d+)\]\.?(.*)$")
 #: Last part of a path -> the form's label.
 LABELS = {
     "model": "draft model",
@@ -67,7 +68,7 @@ def anchor(table_or_field: str, place: int | None = None) -> str:
 
 
 def _listed(path: str, sentence: str, fields: Sequence[str]) -> Listed:
-    if row := _ROW.match(path):
+    if row := ROW.match(path):
         label = _label(row[3])
         place = int(row[2])
         where = f"{row[1].removesuffix('s').capitalize()} {place + 1}" + (f", {label}" if label else "")
@@ -92,7 +93,7 @@ def of_field(problems: Sequence[Problem], field: str) -> list[str]:
 
 def of_row(problems: Sequence[Problem], table: str, place: int) -> list[str]:
     """The messages for one row of a table, each beginning with its column."""
-    matches = [(_ROW.match(path), sentence) for path, sentence in problems]
+    matches = [(ROW.match(path), sentence) for path, sentence in problems]
     return [
         f"{label}: {sentence}" if (label := _label(row[3])) else sentence
         for row, sentence in matches
@@ -105,7 +106,7 @@ def of_table(problems: Sequence[Problem], table: str) -> list[str]:
     return [
         sentence.removeprefix(f"{table}: ")
         for path, sentence in problems
-        if not _ROW.match(path) and _about_table(path, sentence) == table
+        if not ROW.match(path) and _about_table(path, sentence) == table
     ]
 
 
@@ -116,6 +117,16 @@ def elsewhere(problems: Sequence[Problem], fields: Sequence[str]) -> list[str]:
         for path, sentence in problems
         if not _about_table(path, sentence)
         and not any(path == field or path.startswith(f"{field}.") for field in fields)
+    ]
+
+
+def moved(problems: Sequence[Problem], places: Mapping[str, Sequence[int]]) -> list[Problem]:
+    """Problems of some rows of the form, with their places in it."""
+    return [
+        (f"{row[1]}[{places[row[1]][int(row[2])]}]{path[row.end(2) + 1 :]}", sentence)
+        if (row := ROW.match(path))
+        else (path, sentence)
+        for path, sentence in problems
     ]
 
 

@@ -129,6 +129,12 @@ def test_what_is_wrong_or_missing_here_is_said_and_nothing_is_submitted(
     set_value(app, "text_input", "target", "./nothing")
     assert '<a href="#problem-target">Target model</a>: ' in words(app)
     assert "nothing does not hold a model" in words(app)
+    set_value(app, "text_input", "arms-0-name", "")
+    set_value(app, "text_input", "arms-2-draft_model", "./nowhere")
+    for problem in ("Target model</a>: /", "Arm 1, name</a>: ", "Arm 3, draft model</a>: /"):
+        assert f">{problem}" in words(app)  # each is found beside the others
+    set_value(app, "text_input", "arms-2-draft_model", "reference-eagle3")
+    set_value(app, "text_input", "arms-0-name", "no draft")
     set_value(app, "text_input", "target", "reference")
     model = settings.models_dir / "target" / "config.json"
     model.unlink()
