@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from pathlib import Path
 from string import Template
@@ -34,9 +35,14 @@ $sentence$problem$content
 
 def page(title: str, content: str, *, sentence: str = "", problem: str = "") -> str:
     """`content` is HTML; everything else is text."""
-    said = f"<p>{escape(sentence)}</p>\n" if sentence else ""
-    wrong = f'<p class="problem" role="alert">{escape(problem[:1].upper() + problem[1:])}.</p>\n' if problem else ""
+    said = f"<p>{_with_code(sentence)}</p>\n" if sentence else ""
+    wrong = f'<p class="problem" role="alert">{_with_code(problem[:1].upper() + problem[1:])}.</p>\n' if problem else ""
     return _PAGE.substitute(title=escape(title), style=STYLE, logo=_LOGO, sentence=said, problem=wrong, content=content)
+
+
+def _with_code(text: str) -> str:
+    """Commands stand between backticks in our sentences."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
 
 
 def at_provider(then: str, provider: str) -> str:

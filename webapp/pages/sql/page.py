@@ -164,6 +164,8 @@ def show_schema() -> None:
     """Every table beside the editor; its columns are drawn when it is opened."""
     st.markdown("**Tables**")
     with show_user_errors(), st.container(height=640, border=False, gap="xsmall"):
+        if visitor.allowed_any(Change.AUDIT):
+            st.caption("`audit`: who changed what and when; for administrators only")
         for name, comment, columns in data.tables():
             label = f"`{name}` :gray[{count(len(columns), 'column')}]"
             table = st.expander(label, key=f"sql-table-{name}", on_change="rerun")
