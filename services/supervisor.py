@@ -57,7 +57,7 @@ def running(settings: Settings) -> Iterator[Services]:
     refuse_open_page(settings)
     oidc.refuse_incomplete(settings)
     make_home(settings)
-    with _exclusive(settings.home, settings.page_url):
+    with _exclusive(settings.home, settings.public_url):
         if not valkey.port_is_free(settings.web_host, settings.web_port):
             raise UserError(
                 f"port {settings.web_port} on {settings.web_host} is taken by another program: stop it, "

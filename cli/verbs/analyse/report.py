@@ -45,7 +45,7 @@ def report(
         refuse_empty_baseline(comparison)
         made = compare_report.Made(
             _arms(settings.app_database_url, comparison.jobs[-1]),
-            settings.page_url,
+            settings.public_url,
             datetime.fromtimestamp(settings.warehouse_file.stat().st_mtime, UTC),
             repeat_seconds(
                 settings.app_database_url, settings.warehouse_file, settings.models_dir, comparison.jobs[-1]

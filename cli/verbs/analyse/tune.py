@@ -69,7 +69,7 @@ def tune(
     if as_json:
         print_json(_as_dict(job, report, words))
     else:
-        _show(job, report, words, follow.results_url(settings.page_url, job.job_id).replace("/results", "/tune"))
+        _show(job, report, words, follow.results_url(settings.public_url, job.job_id).replace("/results", "/tune"))
 
 
 def _tuned_job(settings: Settings, name: str) -> Job | None:

@@ -52,7 +52,7 @@ def replicate(
         job_id = active or queue.submit(settings, ours, actor=local_actor())
         if not wait:
             more = (f" --study {study}" if study else "") + (" --reference" if reference else "")
-            _show_queued(results_url(settings.page_url, job_id), f"{source}{more}", job_id, as_json=as_json)
+            _show_queued(results_url(settings.public_url, job_id), f"{source}{more}", job_id, as_json=as_json)
             return
         ended = follow(settings.app_database_url, job_id, tend=lambda: None)
         if ended.state != "done" or not all_runs_published(settings.warehouse_file, ended):

@@ -36,9 +36,9 @@ def submit(
     named = named if budget is None else measured_until_decided(named, budget)
     job_id = queue.submit(settings, named, priority=priority, actor=local_actor())
     if as_json:
-        print_json({"job_id": job_id, "url": follow.results_url(settings.page_url, job_id)})
+        print_json({"job_id": job_id, "url": follow.results_url(settings.public_url, job_id)})
     else:
-        print(f"{job_id} is queued; results: {follow.results_url(settings.page_url, job_id)}", flush=True)
+        print(f"{job_id} is queued; results: {follow.results_url(settings.public_url, job_id)}", flush=True)
     if wait:
         ended = follow.follow(settings.app_database_url, job_id, tend=lambda: None)
         raise SystemExit(

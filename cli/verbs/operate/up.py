@@ -41,6 +41,8 @@ def demo(
     settings = load_settings()
     published = False
     with stopped_by_signal(), supervisor.running(settings) as services:
+        if settings.web_login == "token":
+            print(f"The page opens at {start_token.address(settings)}", flush=True)
         published = _run_demo(settings, services.tend)
         if not leave:
             _tend_until_stopped(services)
@@ -68,15 +70,15 @@ def web() -> None:
 def _run_demo(settings: Settings, tend: Callable[[], None]) -> bool:
     """Submit the demo study, follow it, and report the end; True if all of its runs are in the warehouse."""
     job_id = submit(settings, load_preset("demo"), actor=local_actor())
-    print(f"Results as they come: {results_url(settings.page_url, job_id)}", flush=True)
+    print(f"Results as they come: {results_url(settings.public_url, job_id)}", flush=True)
     ended = follow(settings.app_database_url, job_id, tend)
     published = all_runs_published(settings.warehouse_file, ended)
     if published:
         print("\n".join(_answer(settings, job_id)), flush=True)
-        print(f"Done. Results: {results_url(settings.page_url, job_id)}", flush=True)
+        print(f"Done. Results: {results_url(settings.public_url, job_id)}", flush=True)
     else:
         print(f"The study did not finish ({ended.state}): {ended.error or 'some runs failed'}", flush=True)
-        print(f"See `drafthouse logs {job_id}` and {settings.page_url}/jobs", flush=True)
+        print(f"See `drafthouse logs {job_id}` and {settings.public_url}/jobs", flush=True)
     return published
 
 

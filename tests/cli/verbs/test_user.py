@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from jobs.access import accounts, sessions
 from tests.cli.homes import new_home
 from warehouse.app_db import audit
@@ -40,3 +42,14 @@ def test_a_user_is_added_chooses_a_password_changes_role_and_is_disabled(tmp_pat
         "drafthouse: there is no role 'root': use viewer, submitter, administrator\n",
     )
     database.dispose()
+
+
+def test_links_that_are_printed_begin_with_the_name_by_which_browsers_reach_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAFTHOUSE_WEB_PUBLIC_HOSTS", "lab.example.org")
+    monkeypatch.setenv("DRAFTHOUSE_WEB_HTTPS", "true")
+    monkeypatch.setenv("DRAFTHOUSE_WEB_LOGIN", "accounts")
+    added = new_home(tmp_path / "home").ask("user", "add", "vera").stdout
+    assert added.startswith("vera is a viewer of this lab.\n")
+    assert "\n  https://lab.example.org/login/link/" in added
