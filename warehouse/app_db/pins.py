@@ -22,6 +22,9 @@ from warehouse.app_db.schema import pins
 MAX_CAPTION_LENGTH = 2_000
 #: A page with more figures than this is neither fast nor readable.
 MAX_PINS = 60
+#: The page of cards that have no figure.
+TEXT = "text"
+_TITLE = "# "
 
 
 @dataclass(frozen=True)
@@ -40,11 +43,35 @@ class PinnedFigure:
 
 @dataclass(frozen=True)
 class Pin:
+    """A figure on a dashboard. A first line of `caption` that begins with `# ` is the card's title."""
+
     pin_id: str
     dashboard_id: str
     shown: PinnedFigure
     caption: str
     pinned_at: datetime
+
+    @property
+    def title(self) -> str:
+        """The card's own title; empty for that of its figure."""
+        first = self.caption.partition("\n")[0]
+        return first.removeprefix(_TITLE).strip() if first.startswith(_TITLE) else ""
+
+    @property
+    def text(self) -> str:
+        """The caption without the title."""
+        return self.caption.partition("\n")[2].strip() if self.title else self.caption
+
+
+def caption_of(title: str, text: str) -> str:
+    """The caption of a card with this title, which may be empty, and this text."""
+    title, text = " ".join(title.split()), text.strip()
+    return f"{_TITLE}{title}\n{text}".strip() if title else text
+
+
+def text_card() -> PinnedFigure:
+    """A card of its own without a figure: its caption is all that it shows."""
+    return PinnedFigure(TEXT, {}, new_id())
 
 
 def pins_on(engine: sa.Engine, dashboard_id: str) -> list[Pin]:

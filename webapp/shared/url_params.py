@@ -13,6 +13,8 @@ ALL_OUTPUTS, DRAFT_COST = "all_outputs", "draft_cost"
 QUERY = "query"
 #: No widget: the id of a dashboard.
 DASHBOARD = "dashboard"
+#: A dashboard without anything around it.
+FULL = "full"
 #: No widget: the job before which the listed ones were submitted.
 BEFORE = "before"
 #: No widget: the id of what was typed on Submit.
@@ -92,6 +94,10 @@ SLICED: dict[str, Param] = {
 VALIDITY = Param("validity", "Validity", "validity")
 BEGUN_FROM = Param("from", "Started on or after", "first day")
 BEGUN_TO = Param("to", "Started on or before", "last day")
+#: Variables of a dashboard, which hold for all of its cards.
+FOR_STUDY = Param("for_study", "Study of all cards", "study")
+FOR_METRIC = Param("for_metric", "Metric of all cards", "metric")
+FOR_LOAD = Param("for_load", "Load of all cards", "load")
 #: Tabs (`url_widgets.show_tabs`): each page has its own.
 RESULTS_TAB = Param("results_tab", "Table", "table")
 COMPARE_TAB = Param("compare_tab", "Table", "table")
@@ -105,6 +111,7 @@ ALL = (
     *(VALIDITY, BEGUN_FROM, BEGUN_TO),
     *(BASELINE, CANDIDATES, HEAT_ROWS, READING, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS),
     *(PER, SLO_SHARE, PRICE, UTILISATION),
+    *(FOR_STUDY, FOR_METRIC, FOR_LOAD),
     *(RESULTS_TAB, COMPARE_TAB, COST_TAB, ADVICE_TAB, EXPLORE_TAB, RUN_TAB),
 )
 #: Parameters whose values depend on the study: they do not follow it to another one.
@@ -113,7 +120,7 @@ OF_STUDY = frozenset(
     for param in (RUN, CATEGORY, BASELINE, CANDIDATES, AT_WORKLOAD, AT_LOAD, AGAINST, PROMPTS, *SLICED.values())
 )
 #: Parameters that links of the navigation leave out: they lead to the list of dashboards, and to the newest jobs.
-NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE))
+NOT_IN_NAVIGATION = frozenset((DASHBOARD, BEFORE, FULL, FOR_STUDY.key, FOR_METRIC.key, FOR_LOAD.key))
 #: Pages that show one study: the newest with valid runs if none is chosen.
 STUDY_PAGES = frozenset(("results", "explore", "compare", "cost", "advice", "tune", "run"))
 

@@ -64,7 +64,7 @@ def show_button(dashboard: Dashboard, pins: Sequence[Pin], link: str) -> None:
 def _sheets(pins: Sequence[Pin], link: str) -> list[Sheet]:
     light, dark = (render_pins.render(pins, mode, link) for mode in ("light", "dark"))
     return [
-        Sheet(light_card.about, light_card.pin.caption, light_card.problem, light_card.figure, dark_card.figure)
+        Sheet(light_card.about, light_card.pin.text, light_card.problem, light_card.figure, dark_card.figure)
         for light_card, dark_card in zip(light, dark, strict=True)
     ]
 
@@ -91,6 +91,8 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
     note = f' <span class="note">({escape(about.note)})</span>' if about.note else ""
     caption = f'<p class="caption">{escape(sheet.caption)}</p>' if sheet.caption else ""
     wide = " wide" if sheet.light is not None and sheet.light.is_wide else ""
+    if not about.link:
+        return f'<article class="card"><h2>{escape(about.title)}</h2>{caption}</article>'
     foot = f"{escape(about.source)}, data of {escape(moment(about.as_of))} · {_link(about.link)}"
     return (
         f'<article class="card{wide}"><h2>{escape(about.title)}{note}</h2>{caption}{_body(sheet, specs, rows)}'
@@ -99,6 +101,8 @@ def _card(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str,
 
 
 def _body(sheet: Sheet, specs: list[dict[Mode, dict[str, Any]]], rows: dict[str, Any]) -> str:
+    if not sheet.problem and sheet.light is None:
+        return ""  # a card of text
     if sheet.light is None or sheet.dark is None:
         return f'<p class="problem">{escape(sheet.problem)}</p>'
     if not sheet.light.panels:

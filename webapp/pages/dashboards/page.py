@@ -17,19 +17,29 @@ from warehouse.app_db.dashboards import Dashboard
 from warehouse.app_db.pins import Pin
 from webapp.access import visitor
 from webapp.charts.theme import Mode
-from webapp.pages.dashboards import html_export, render_pins
+from webapp.pages.dashboards import html_export, render_pins, variables
 from webapp.pages.dashboards.pin_dialog import choose_moment
 from webapp.pages.dashboards.render_pins import FIGURES, RenderedPin
 from webapp.shared import downloads, published_data, undo_banner
 from webapp.shared.errors import show_user_errors
 from webapp.shared.figures import colour_mode, show_panels
 from webapp.shared.text import count, literal, moment
-from webapp.shared.url_params import DASHBOARD, View, page_file
+from webapp.shared.url_params import DASHBOARD, FULL, View, page_file
 
 _PAGE = page_file("dashboards")
 _NAME = "dashboards-new-name"
 _COLUMNS, _LEAST_WIDTH = 2, 400
 _TABLE_HEIGHT = 330
+_MAX_TITLE = 120
+#: What the line of a title has besides the title.
+_LINE = 3
+_LOOK_EVERY = "10s"
+_LIVE = "dashboards-live"
+#: Everything around the cards.
+_FULL_SCREEN = """<style>
+[data-testid=stSidebar], [data-testid=stHeader], .st-key-study-bar { display: none }
+[data-testid=stMainBlockContainer] { padding-top: 1rem; max-width: none }
+</style>"""
 #: Key in the session's state: why the last change was refused; the page shows it once.
 REFUSAL = "dashboards-refusal"
 #: Whose last change `webapp.shared.undo_banner` shows, on the list and on each dashboard.
@@ -45,7 +55,8 @@ def show_page() -> None:
 
 
 def show_dashboard(dashboard_id: str) -> None:
-    st.page_link(_PAGE, label="All dashboards", icon=":material/arrow_back:")
+    if FULL not in st.query_params:
+        st.page_link(_PAGE, label="All dashboards", icon=":material/arrow_back:")
     dashboard = dashboards.find(published_data.engine(), dashboard_id)
     if dashboard is None:
         st.title("Dashboards")
@@ -71,15 +82,20 @@ def _restore(dashboard_id: str) -> None:
 
 def _show_dashboard(dashboard: Dashboard) -> None:
     pinned = pins.pins_on(published_data.engine(), dashboard.dashboard_id)
+    is_full = FULL in st.query_params
+    if is_full:
+        st.html(_FULL_SCREEN)
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         with st.container(width="content", gap=None):
             st.title(literal(dashboard.name))
             st.caption(f"{count(len(pinned), 'pin')} · changed {moment(dashboard.changed_at)}")
         with st.container(horizontal=True, width="content", vertical_alignment="center", gap="small"):
-            is_edited = visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
-            _show_share(dashboard)
-            _show_duplicate(dashboard)
-            html_export.show_button(dashboard, pinned, _link(dashboard))
+            is_edited = not is_full and _show_switches(dashboard)
+            _link_full_screen(dashboard, is_full=is_full)
+            if not is_full:
+                _show_share(dashboard)
+                _show_duplicate(dashboard)
+                html_export.show_button(dashboard, pinned, _link(dashboard))
     undo_banner.show(UNDO)
     if is_edited:
         _show_naming(dashboard)
@@ -89,17 +105,39 @@ def _show_dashboard(dashboard: Dashboard) -> None:
             "page, and choose this dashboard.",
             icon=":material/keep:",
         )
-    # New data is shown when the page is opened, not while it stays open: a rerun would cancel a download in progress.
-    _show_cards(pinned, is_edited=is_edited)
+    values = variables.choose() if pinned else {}
+    _show_cards(variables.applied(pinned, values), is_edited=is_edited)
+    if st.session_state.get(_LIVE) or is_full:
+        follow(published_data.publication())
 
 
-def _show_cards(pinned: list[Pin], *, is_edited: bool) -> None:
+@st.fragment(run_every=_LOOK_EVERY)
+def follow(published: published_data.Publication) -> None:
+    """Show new data as it comes. Only where the reader wants it: the page's new run cancels a download in progress."""
+    if published_data.publication() != published:
+        st.rerun()
+
+
+def _show_cards(pinned: Sequence[Pin], *, is_edited: bool) -> None:
     mode = colour_mode()
     show(render_pins.render(pinned, mode, st.context.url or ""), mode, is_edited=is_edited)
 
 
 def _link(dashboard: Dashboard) -> str:
     return urljoin(st.context.url or "", View("dashboards", {DASHBOARD: (dashboard.dashboard_id,)}).link)
+
+
+def _show_switches(dashboard: Dashboard) -> bool:
+    """Whether the dashboard is edited."""
+    st.toggle("Live", key=_LIVE, help="Show new runs as they come, without a reload")
+    return visitor.allowed(Change.DASHBOARD, dashboard.owner) and st.toggle("Edit", key="dashboards-edit")
+
+
+def _link_full_screen(dashboard: Dashboard, *, is_full: bool) -> None:
+    query = {DASHBOARD: dashboard.dashboard_id} | ({} if is_full else {FULL: "1"})
+    label, icon = ("Leave the full screen", "fullscreen_exit") if is_full else ("Full screen", "fullscreen")
+    help_text = "The cards alone, with new data as it comes"
+    st.page_link(_PAGE, label=label, icon=f":material/{icon}:", query_params=query, help=help_text)
 
 
 def _show_share(dashboard: Dashboard) -> None:
@@ -135,6 +173,7 @@ def _show_naming(dashboard: Dashboard) -> None:
             on_change=_rename,
             args=(dashboard, name_key),
         )
+        st.button("Add a text card", icon=":material/notes:", on_click=_add_text, args=(dashboard,))
         st.button("Remove the dashboard", icon=":material/delete:", on_click=_remove, args=(dashboard,))
     if refusal := st.session_state.pop(REFUSAL, None):
         st.warning(literal(refusal), icon=":material/info:")
@@ -146,6 +185,12 @@ def _rename(dashboard: Dashboard, name_key: str) -> None:
         dashboards.rename(published_data.engine(), dashboard.dashboard_id, name, actor=visitor.actor())
     except UserError as error:
         st.session_state[REFUSAL] = str(error)
+
+
+def _add_text(dashboard: Dashboard) -> None:
+    caption = pins.caption_of("Title", "Text of the card")
+    engine, card = published_data.engine(), pins.text_card()
+    _try(lambda: pins.add(engine, dashboard.dashboard_id, card, caption, actor=visitor.actor()))
 
 
 def _remove(dashboard: Dashboard) -> None:
@@ -219,7 +264,7 @@ def show(cards: Sequence[RenderedPin], mode: Mode, *, is_edited: bool) -> None:
         return
     with st.grid(_COLUMNS, min_column_width=_LEAST_WIDTH) as grid:
         for place, card in enumerate(cards):
-            is_wide = card.figure is not None and card.figure.is_wide
+            is_wide = card.pin.shown.page == pins.TEXT if card.figure is None else card.figure.is_wide
             with grid.cell(column_span="all" if is_wide else 1):
                 _show_card(card, mode)
                 if is_edited:
@@ -230,14 +275,16 @@ def _show_card(card: RenderedPin, mode: Mode) -> None:
     with st.container(border=True, height="stretch", gap="xsmall", key=f"card-{card.pin.pin_id}"):
         with st.container(horizontal=True, wrap=False, horizontal_alignment="distribute", vertical_alignment="center"):
             note = f" :gray[({literal(card.about.note)})]" if card.about.note else ""
-            st.markdown(f"**{literal(card.about.title)}**{note}", width="stretch")
+            if card.about.title:
+                st.markdown(f"**{literal(card.about.title)}**{note}", width="stretch")
             if card.figure is not None:
                 figure = replace(card.figure, key=f"{card.pin.pin_id}-{card.figure.key}")
                 downloads.show_files(figure, card.about, mode)
-        if card.pin.caption:
-            st.markdown(literal(card.pin.caption))
-        _show_figure(card, mode)
-        _show_foot(card)
+        if card.pin.text:
+            st.markdown(literal(card.pin.text))
+        if card.pin.shown.page != pins.TEXT:
+            _show_figure(card, mode)
+            _show_foot(card)
 
 
 def _show_figure(card: RenderedPin, mode: Mode) -> None:
@@ -279,20 +326,24 @@ def _show_controls(cards: Sequence[RenderedPin], place: int) -> None:
 
 def _show_caption_and_moment(pin: Pin) -> None:
     """Both are saved with one button."""
-    caption = st.text_area(
-        "Caption", pin.caption, key=f"caption-{pin.pin_id}", max_chars=pins.MAX_CAPTION_LENGTH, height=80
-    )
-    as_of = choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
+    is_text = pin.shown.page == pins.TEXT
+    placeholder = "None" if is_text else "That of the figure"
+    st.text_input("Title", pin.title, key=f"title-{pin.pin_id}", max_chars=_MAX_TITLE, placeholder=placeholder)
+    most = pins.MAX_CAPTION_LENGTH - _MAX_TITLE - _LINE
+    st.text_area("Text" if is_text else "Caption", pin.text, key=f"caption-{pin.pin_id}", max_chars=most, height=80)
+    as_of = None if is_text else choose_moment(f"as-of-{pin.pin_id}", pin.shown.as_of)
     st.button(
         "Save",
         type="primary",
         key=f"save-{pin.pin_id}",
         on_click=_save,
-        args=(pin, caption.strip(), as_of),
+        args=(pin, as_of),
     )
 
 
-def _save(pin: Pin, caption: str, as_of: datetime | None) -> None:
+def _save(pin: Pin, as_of: datetime | None) -> None:
+    """With what is typed now: the click may come before the page has seen it."""
+    caption = pins.caption_of(*(st.session_state[f"{field}-{pin.pin_id}"] for field in ("title", "caption")))
     _try(lambda: pins.change(published_data.engine(), pin.pin_id, caption, as_of, actor=visitor.actor()))
 
 
@@ -308,7 +359,7 @@ def _remove_card(card: RenderedPin) -> None:
     undo_banner.record(UNDO, message, icon="delete", undo=lambda: pins.restore(engine, pin_id, actor=visitor.actor()))
 
 
-def _try(change: Callable[[], None]) -> None:
+def _try(change: Callable[[], object]) -> None:
     try:
         change()
     except UserError as error:

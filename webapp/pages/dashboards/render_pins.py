@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import sqlalchemy as sa
 
 from lab.errors import UserError
-from warehouse.app_db.pins import Pin, PinnedFigure
+from warehouse.app_db.pins import TEXT, Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from webapp.charts.panels import Figure
 from webapp.charts.theme import Mode
@@ -70,6 +70,8 @@ def render(pins: Sequence[Pin], mode: Mode, base_url: str) -> list[RenderedPin]:
 
 def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
     shown = pin.shown
+    if shown.page == TEXT:
+        return RenderedPin(pin, None, "", About(pin.title, "", SOURCE, None, ""))
     key = (shown.page, shown.parameters_json, shown.as_of)
     with as_of(shown.as_of):
         if key not in pages:
@@ -81,7 +83,7 @@ def _render(pin: Pin, mode: Mode, base_url: str, pages: Pages) -> RenderedPin:
             else next((candidate for candidate in figures if candidate.key == shown.figure), None)
         )
         problem = figures if isinstance(figures, str) else "" if figure else _GONE
-        title = shown.page.capitalize() if figure is None else figure.title
+        title = pin.title or (shown.page.capitalize() if figure is None else figure.title)
         note = "" if figure is None else figure.note
         about = About(title, note, SOURCE, published_data.published_at(), urljoin(base_url, view_of(pin).link))
     return RenderedPin(pin, figure, problem, about)

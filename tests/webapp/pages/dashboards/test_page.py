@@ -18,11 +18,11 @@ from tests.webapp.measured import START
 from tests.webapp.page_text import click, ran, words
 from warehouse.app_db import dashboards, pins, saved_views
 from warehouse.app_db.engine import app_engine
-from warehouse.app_db.pins import PinnedFigure
+from warehouse.app_db.pins import Pin, PinnedFigure
 from warehouse.queries.point_in_time import as_of
 from warehouse.settings import Settings
 from webapp.charts.custom import ChartSpec
-from webapp.pages.dashboards import pin_dialog, render_pins
+from webapp.pages.dashboards import pin_dialog, render_pins, variables
 from webapp.shared import published_data
 
 HOSTILE = "<b>Monday</b> $x$ :smile: [a](http://b)"
@@ -163,3 +163,57 @@ def test_figures_stand_in_order_and_are_moved_captioned_removed_and_brought_back
     assert "a dashboard named 'taken' exists already" in words(app)
     pins.remove(engine, first, actor=ADMIN)  # by somebody else, meanwhile
     assert "this pin was removed meanwhile" in words(press(app, f"save-{first}"))
+
+
+def test_a_card_has_a_title_of_its_own_and_a_text_card_needs_no_figure(
+    engine: sa.Engine, measured_home: MeasuredHome, open_page: OpenPage
+) -> None:
+    board = dashboards.create(engine, "titled", actor=ADMIN)
+    figure = PinnedFigure("results", {"job": (measured_home.three_arms,)}, "speedup")
+    pin_id = pins.add(engine, board, figure, pins.caption_of(HOSTILE, "Why it matters"), actor=ADMIN)
+    app = open_page("dashboards", dashboard=board)
+    assert HOSTILE in words(app)
+    assert "Why it matters" in words(app)
+    assert "Speed-up by load" not in words(app)
+    app.session_state["dashboards-edit"] = True
+    click(ran(app.run()), "Add a text card")
+    first, second = pins.pins_on(engine, board)
+    assert (first.pin_id, second.shown.page, second.title, second.text) == (pin_id, "text", "Title", "Text of the card")
+    app.text_input(key=f"title-{second.pin_id}").set_value("What this shows")
+    app.text_area(key=f"caption-{second.pin_id}").set_value("Three arms")
+    press(app, f"save-{second.pin_id}")
+    assert "What this shows" in words(app)
+    assert pins.pins_on(engine, board)[1].caption == "# What this shows\nThree arms"
+
+
+def test_a_caption_that_does_not_begin_as_a_title_is_text_as_it_was() -> None:
+    for title, text in (("", "as before"), ("Monday", "a\nb"), ("Monday", ""), ("", "")):
+        made = Pin("", "", PinnedFigure("sql", {}, "table"), pins.caption_of(title, text), START)
+        assert (made.title, made.text) == (title, text)
+
+
+def test_variables_hold_for_all_cards_that_have_them(
+    engine: sa.Engine, measured_home: MeasuredHome, open_page: OpenPage
+) -> None:
+    job_id, other = measured_home.three_arms, measured_home.one_repeat
+    board = dashboards.create(engine, "with variables", actor=ADMIN)
+    counted = query(engine, "select 1 as one")
+    for pinned in (
+        PinnedFigure("results", {"job": (job_id,), "metric": ("Output throughput",)}, "throughput"),
+        PinnedFigure("explore", {"study": (f"three arms · {job_id}",)}, "explore"),
+        PinnedFigure("sql", counted, "table"),
+    ):
+        pins.add(engine, board, pinned, "", actor=ADMIN)
+    values = {"for_study": f"one repeat · {other}", "for_metric": "Request throughput", "for_load": "c1-n4"}
+    shown = [pin.shown.parameters for pin in variables.applied(pins.pins_on(engine, board), values)]
+    study = (f"one repeat · {other}",)
+    assert shown == [
+        {"job": study, "metric": ("Request throughput",)},
+        {"study": study, "load": ("c1-n4",)},
+        {name: list(value) for name, value in counted.items()},
+    ]
+    app = open_page("dashboards", dashboard=board, for_study=study[0], for_metric="Request throughput")
+    assert "Request throughput by load" in words(app)
+    full = words(open_page("dashboards", dashboard=board, full="1"))
+    assert "stSidebar" in full
+    assert "All dashboards" not in full
